@@ -1,0 +1,12 @@
+//! The queues of drainq, in Rust alone.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`sync`] | the one door to threads, atomics, locks and parking |
+//! | [`clock`] | time as a value handed in |
+
+pub mod clock;
+pub mod sync;
+
+/// The version of the workspace, the only place where it is written being `Cargo.toml`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

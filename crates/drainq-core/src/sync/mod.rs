@@ -1,0 +1,30 @@
+//! The one door to threads, atomics, locks and parking.
+//!
+//! No other module of this crate names `std::sync`, `std::thread`, parking_lot or crossbeam.
+//! So one `cfg` puts a model checker in their place: `--cfg loom` explores every
+//! interleaving under Rust's memory model, `--cfg drainq_shuttle` random schedules.
+//!
+//! All three stand-ins have one shape: [`Mutex::lock`] returns a guard (no poisoning), and
+//! waiting goes through a [`Parker`], whose [`Unparker`] leaves a token that is never lost.
+//! Under a model a timed park has no timeout: a wake that only the timeout would have
+//! replaced is then found as a deadlock.
+
+#[cfg(loom)]
+#[path = "loom.rs"]
+mod imp;
+#[cfg(drainq_shuttle)]
+#[path = "shuttle.rs"]
+mod imp;
+#[cfg(not(any(loom, drainq_shuttle)))]
+#[path = "real.rs"]
+mod imp;
+
+pub use imp::{Arc, Backoff, Mutex, MutexGuard, Parker, Unparker, atomic, fence, thread};
+
+pub use crossbeam_utils::CachePadded;
+
+/// Runs `test` once on real threads, or in every interleaving under a model checker.
+#[cfg(test)]
+pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
+    imp::model(test);
+}

@@ -1,0 +1,70 @@
+//! Waiting that Ctrl-C ends: how long, and in what slices.
+
+use crate::{errors, gil};
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// A blocked call looks for a pending signal this often; Ctrl-C is to work within 50 ms.
+const SIGNAL_SLICE: Duration = Duration::from_millis(25);
+
+/// The moment at which a call gives up; `None` never comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// `timeout` seconds from now; ``None`` never.
+    ///
+    /// Raises ValueError if it is negative or not a number. A timeout beyond what the
+    /// machine's clock can hold never comes.
+    pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
+        let Some(seconds) = timeout else { return Ok(Self(None)) };
+        if seconds.is_nan() || seconds < 0.0 {
+            return Err(errors::bad_value(format!(
+                "{name} must be None (wait for ever) or a number of seconds >= 0, got {seconds}"
+            )));
+        }
+        let end = Duration::try_from_secs_f64(seconds).ok().and_then(|wait| Instant::now().checked_add(wait));
+        Ok(Self(end))
+    }
+
+    /// The moment itself.
+    pub fn instant(self) -> Option<Instant> {
+        self.0
+    }
+
+    /// Time left, at most one signal slice; zero when it has passed.
+    fn slice(self) -> Duration {
+        match self.0 {
+            None => SIGNAL_SLICE,
+            Some(end) => end.saturating_duration_since(Instant::now()).min(SIGNAL_SLICE),
+        }
+    }
+
+    /// Whether it has passed.
+    pub fn passed(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// Calls `attempt` with the GIL given up until it says something or the deadline passes.
+///
+/// `attempt` gets the longest time that it may block: one signal slice. Between two
+/// attempts pending signals are handled, so a Python signal handler may raise here.
+///
+/// Returns `None` when the deadline has passed without an answer.
+pub fn wait<R: Send>(
+    py: Python<'_>,
+    deadline: Deadline,
+    mut attempt: impl Send + FnMut(Duration) -> Option<R>,
+) -> PyResult<Option<R>> {
+    loop {
+        let slice = deadline.slice();
+        if let Some(answer) = gil::released(py, || attempt(slice)) {
+            return Ok(Some(answer));
+        }
+        py.check_signals()?;
+        if deadline.passed() {
+            return Ok(None);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// A class of `drainq.errors`, looked up once.
+pub struct ErrorClass {
+    name: &'static str,
+    class: PyOnceLock<Py<PyType>>,
+}
+
+impl ErrorClass {
+    /// The class of this name.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, class: PyOnceLock::new() }
+    }
+
+    /// The class itself.
+    pub fn class<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyType>> {
+        self.class.import(py, "drainq.errors", self.name)
+    }
+
+    /// An exception of this class with `message`.
+    pub fn error(&self, py: Python<'_>, message: impl Into<String>) -> PyErr {
+        match self.class(py) {
+            Ok(class) => PyErr::from_type(class.clone(), (message.into(),)),
+            Err(error) => error,
+        }
+    }
+}
+
+/// `drainq.DrainqError`.
+pub static DRAINQ_ERROR: ErrorClass = ErrorClass::new("DrainqError");
+/// `drainq.DuplicateName`.
+pub static DUPLICATE_NAME: ErrorClass = ErrorClass::new("DuplicateName");
+/// `drainq.ModeConflict`.
+pub static MODE_CONFLICT: ErrorClass = ErrorClass::new("ModeConflict");
+/// `drainq.WouldDeadlock`.
+pub static WOULD_DEADLOCK: ErrorClass = ErrorClass::new("WouldDeadlock");
+/// `drainq.ShutDown`.
+pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
+/// `drainq.SubQueueRemoved`.
+pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
+/// `drainq.DrainqWarning`.
+pub static DRAINQ_WARNING: ErrorClass = ErrorClass::new("DrainqWarning");
+
+/// A ValueError with `message`.
+pub fn bad_value(message: impl Into<String>) -> PyErr {
+    PyValueError::new_err(message.into())
+}
+
+/// A TypeError with `message`.
+pub fn bad_type(message: impl Into<String>) -> PyErr {
+    PyTypeError::new_err(message.into())
+}

@@ -1,0 +1,41 @@
+"""What can go wrong, each with a name of its own.
+
+A bad value is a plain :class:`ValueError` or :class:`TypeError` that shows the value;
+the classes here are for what only a queue can run into.
+"""
+
+from __future__ import annotations
+
+import queue
+
+
+class DrainqError(RuntimeError):
+    """The root of drainq's own errors."""
+
+
+class DuplicateName(DrainqError):
+    """A queue of this name exists; take another name, or ``get`` the one that is there."""
+
+
+class ModeConflict(DrainqError):
+    """A queue is asked to be both: one consumer for everything, and a handler per type."""
+
+
+class WouldDeadlock(DrainqError):
+    """A handler asked its own queue for something that only this handler could make happen."""
+
+
+class DrainqWarning(UserWarning):
+    """A set-up that works, but not as it was written down."""
+
+
+if hasattr(queue, "ShutDown"):
+    ShutDown = queue.ShutDown
+else:
+
+    class ShutDown(Exception):  # type: ignore[no-redef]
+        """The queue was shut down (``queue.ShutDown`` from Python 3.13 on)."""
+
+
+class SubQueueRemoved(ShutDown):
+    """The sub-queue was taken out of its multi-queue; nothing can be put into it any more."""
