@@ -1,0 +1,1 @@
+"""drainq on Spark. Nothing here is imported, and no Java looked for, before it is used."""
