@@ -134,7 +134,8 @@ def _shim(java: Java, environ: Mapping[str, str]) -> Path:
     shim = home / "bin" / "java"
     if shim.is_file() and shim.read_text() == text and os.access(shim, os.X_OK):
         return home
-    shim.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (home, shim.parent):
+        directory.mkdir(mode=0o700, exist_ok=True)
     descriptor, written = tempfile.mkstemp(dir=shim.parent)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
