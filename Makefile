@@ -13,11 +13,13 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 READY := $(STAMP)-metrics $(STAMP)-native $(STAMP)-java
 export PYO3_PYTHON := $(abspath $(BIN)/python)
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

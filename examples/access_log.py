@@ -30,8 +30,20 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import urlsplit
 
-AGENTS = ["Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (iPhone)", "curl/8.10.1", "Googlebot/2.1", "python-requests/2.32"]
-REFERRERS = ["-", "-", "https://example.org/", "https://example.org/search?q=queue", "https://news.example.com/item?id=7"]
+AGENTS = [
+    "Mozilla/5.0 (X11; Linux x86_64)",
+    "Mozilla/5.0 (iPhone)",
+    "curl/8.10.1",
+    "Googlebot/2.1",
+    "python-requests/2.32",
+]
+REFERRERS = [
+    "-",
+    "-",
+    "https://example.org/",
+    "https://example.org/search?q=queue",
+    "https://news.example.com/item?id=7",
+]
 TLS_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n"
 TLS_CLIENTS = 3
 LONGEST_REQUEST = 30.0  # seconds before a client gives up
@@ -45,7 +57,9 @@ class AccessLog:
         self._lock = threading.Lock()
         self.statuses: Counter[int] = Counter()
 
-    def write(self, *, client: str, request: str, status: int, size: int, referrer: str, agent: str, seconds: float) -> None:
+    def write(
+        self, *, client: str, request: str, status: int, size: int, referrer: str, agent: str, seconds: float
+    ) -> None:
         """Append one request; ``size`` is in bytes, control characters become ``\\xhh`` as in Apache's logs."""
         now = datetime.now(timezone.utc).strftime("%d/%b/%Y:%H:%M:%S %z")
         request, referrer, agent = (_escape(text) for text in (request, referrer, agent))
