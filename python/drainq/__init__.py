@@ -1,15 +1,7 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
 from drainq._native import __version__
-from drainq.errors import (
-    DrainqError,
-    DrainqWarning,
-    DuplicateName,
-    ModeConflict,
-    ShutDown,
-    SubQueueRemoved,
-    WouldDeadlock,
-)
+from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
 
 __all__ = [
     "DrainqError",
