@@ -70,7 +70,7 @@ loom: ## explore every interleaving of the core's lock-free parts under a model 
 
 .PHONY: docs
 docs: ## the core's Rust documentation, in target/doc; Python's is help(drainq)
-	RUSTDOCFLAGS='-D warnings' cargo doc --package drainq-core --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --package drainq-core --no-deps --document-private-items
 
 # -- set-up -----------------------------------------------------------------------------------
 
