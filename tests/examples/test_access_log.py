@@ -47,6 +47,8 @@ def test_the_mix_is_skewed_and_has_failures(example, earned):
     statuses, lines = earned
     assert set(statuses) == {200, 400, 404, 500}
     assert statuses[400] == example.TLS_CLIENTS
+    carts = sum(line["request"].startswith("GET /cart") for line in lines)
+    assert statuses[500] == carts // 11 > 0
     paths = Counter(line["request"].split()[1].partition("?")[0] for line in lines if line["status"] != "400")
     assert paths["/"] > 10 * paths["/products/39"]
     assert len(paths) > 20
@@ -67,7 +69,9 @@ def test_the_last_field_is_the_time_that_the_request_took(earned):
 def test_what_a_client_sends_cannot_break_a_line(example):
     file = io.StringIO()
     log = example.AccessLog(file)
-    log.write(client="127.0.0.1", request='GET /" 200 1\n\x00é', status=404, size=0, referrer="-", agent='a"\\', seconds=0.5)
+    log.write(
+        client="127.0.0.1", request='GET /" 200 1\n\x00é', status=404, size=0, referrer="-", agent='a"\\', seconds=0.5
+    )
     line = COMBINED.fullmatch(file.getvalue())
     assert line["request"] == r"GET /\x22 200 1\x0a\x00\xe9"
     assert line["agent"] == r"a\x22\x5c"

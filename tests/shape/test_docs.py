@@ -86,7 +86,9 @@ def test_the_code_of_the_document_runs(document, tmp_path):
     assert "Traceback" not in ran.stderr, ran.stderr
 
 
-@pytest.mark.parametrize(("document", "block"), SHOWN, ids=lambda value: name(value) if isinstance(value, Path) else value.line)
+@pytest.mark.parametrize(
+    ("document", "block"), SHOWN, ids=lambda value: name(value) if isinstance(value, Path) else value.line
+)
 def test_the_session_prints_what_it_shows(document, block, capsys):
     test = doctest.DocTestParser().get_doctest(block.code, {}, name(document), str(document), block.line - 1)
     failed, tried = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=sys.stdout.write)
