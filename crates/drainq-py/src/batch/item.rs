@@ -7,10 +7,9 @@
 //!    they can hold the key.
 //! 3. References are made and given back with the GIL held.
 
-use crate::gil;
+use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
 use drainq_core::word::Word;
-use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -34,7 +33,7 @@ impl Item {
     pub fn new(object: &Bound<'_, PyAny>, key: Key) -> PyResult<Self> {
         let word = NonNull::new(object.as_ptr()).expect("a reference is not null").cast::<()>();
         if word.addr().get() >> KEY_SHIFT != 0 {
-            return Err(PySystemError::new_err(format!(
+            return Err(errors::unsupported(format!(
                 "the object lies at {word:?}, above the 48 address bits that drainq supports"
             )));
         }
