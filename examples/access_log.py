@@ -122,8 +122,8 @@ class Shop(BaseHTTPRequestHandler):
     def _log(self, status: int, size: int) -> None:
         headers = getattr(self, "headers", None) or {}
         self.server.log.write(
-            client=self.client_address[0], request=self.raw_requestline.decode("latin-1").strip(), status=status, size=size,
-            referrer=headers.get("Referer", "-"), agent=headers.get("User-Agent", "-"),
+            client=self.client_address[0], request=self.raw_requestline.decode("latin-1").strip(),
+            status=status, size=size, referrer=headers.get("Referer", "-"), agent=headers.get("User-Agent", "-"),
             seconds=time.perf_counter() - self._started,
         )  # fmt: skip
 

@@ -14,7 +14,8 @@ import pytest
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "access_log.py"
 COMBINED = re.compile(
     r"(?P<client>\S+) - - \[(?P<time>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000)\] "
-    r'"(?P<request>[^"]*)" (?P<status>\d{3}) (?P<size>\d+|-) "(?P<referrer>[^"]*)" "(?P<agent>[^"]*)" (?P<seconds>\d+\.\d{6})\n'
+    r'"(?P<request>[^"]*)" (?P<status>\d{3}) (?P<size>\d+|-) '
+    r'"(?P<referrer>[^"]*)" "(?P<agent>[^"]*)" (?P<seconds>\d+\.\d{6})\n'
 )
 SEARCHES_WAIT, REPORTS_WAIT = 0.002, 0.030  # seconds, at least
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import doctest
 import inspect
 import os
+import re
 import sys
 
 import pytest
 
-from .project import loaded_modules, public_things
+from .project import Public, loaded_modules, public_things
 
 PUBLIC = public_things()
 
@@ -42,7 +43,17 @@ def test_the_search_finds_the_public_names():
 
 @pytest.mark.parametrize("public", PUBLIC, ids=str)
 def test_help_is_not_empty(public):
-    assert len((inspect.getdoc(public.thing) or "").strip()) > 10
+    text = inspect.getdoc(public.thing) or ""
+    if not text and inspect.isdatadescriptor(public.thing):
+        text = described_by_its_class(public)
+    assert len(text.strip()) > 10
+
+
+def described_by_its_class(attribute: Public) -> str:
+    """The lines on an attribute in the docstring of its class, if there are any."""
+    owner, _, name = attribute.name.rpartition(".")
+    text = next(inspect.getdoc(public.thing) or "" for public in PUBLIC if public.name == owner)
+    return next((line for line in text.splitlines() if re.match(rf"\s+[\w, ]*\b{name}\b[\w, ]*: ", line)), "")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
