@@ -107,6 +107,14 @@ def test_links_between_documents_lead_somewhere():
     assert [(name(document), target) for document, target in links if not (document.parent / target).exists()] == []
 
 
+def test_the_index_leads_to_every_document():
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / link["target"]).resolve() for link in LINK.finditer(index.read_text())}
+    documents = {document for document in DOCUMENTS if index.parent in document.parents and document != index}
+    assert documents
+    assert sorted(map(name, documents - linked)) == []
+
+
 def test_each_make_verb_that_a_document_names_exists():
     verbs = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= verbs
