@@ -268,9 +268,16 @@ impl Shared {
         self.update_watched();
     }
 
-    /// Shows the garbage collector the user's objects. Items in rings are not shown: they
-    /// count as held from outside, which they are.
+    /// Shows the garbage collector the user's objects, unless something is queued: then they
+    /// count as held from outside, for the drain threads are about to call them, and a
+    /// collection would empty them before that.
+    ///
+    /// The collector asks several times and must get one answer. It holds the GIL, which
+    /// both producing and accounting need, so the queue stays quiet or not quiet meanwhile.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.queue().is_quiet() {
+            return Ok(());
+        }
         self.keys.traverse(visit)?;
         match &self.select {
             Select::Sticky => {}
