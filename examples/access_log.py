@@ -87,7 +87,7 @@ class Shop(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        number = self.server.next_number()
+        number = self.server.count(path)
         if path == "/":
             self._answer(200, b"<h1>shop</h1>" * 40)
         elif path.startswith("/products/"):
@@ -117,7 +117,7 @@ class Shop(BaseHTTPRequestHandler):
         self.send_response_only(code)
         self.send_header("Content-Length", "0")
         self.end_headers()
-        self._log(code, 0)
+        self._log(int(code), 0)
 
     def _log(self, status: int, size: int) -> None:
         headers = getattr(self, "headers", None) or {}
@@ -137,14 +137,14 @@ class ShopServer(ThreadingHTTPServer):
     def __init__(self, log: AccessLog) -> None:
         super().__init__(("127.0.0.1", 0), Shop)
         self.log = log
-        self._served = 0
+        self._served: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def next_number(self) -> int:
-        """Count a request; the numbers decide which requests are slow or fail."""
+    def count(self, path: str) -> int:
+        """Number the requests of each path, from 1 on; the numbers decide which are slower, or fail."""
         with self._lock:
-            self._served += 1
-            return self._served
+            self._served[path] += 1
+            return self._served[path]
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def _ask(java: Path) -> Java | str:
     try:
         answer = subprocess.run(
             [java, "-XshowSettings:properties", "--list-modules"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60,
+            check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"cannot be started ({error})"
