@@ -19,7 +19,7 @@ from typing import NoReturn
 from drainq._native import __version__
 from drainq.errors import DrainqError
 
-COMMANDS = ("drainq.metrics.cli",)
+COMMANDS = ("drainq.metrics.cli", "drainq.delayed.cli")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from drainq.spark.queue import default_config, task_queue
+from drainq.spark.queue import CAPACITY, default_config, task_queue
 from drainq.spark.task import TaskInfo, task_info
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CAPACITY = 10_000  # items a task's queue holds before the task waits
 PRODUCED_AT_ONCE = 4096  # rows given to the queue in one call
 
 
@@ -160,7 +159,8 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
     early = [handler.ready for handler in handlers.values() if hasattr(handler, "ready")]
     items = spec.items() if spec.items else None
     config = default_config(threads=spec.threads or info.cpus, capacity=spec.capacity, dispatch_key=spec.dispatch_key)
-    with task_queue(config) as queue:
+    failures: list[BaseException] = []
+    with task_queue(config, failures=failures) as queue:
         for key, handler in handlers.items():
             queue.add_handler(key, handler)
         for batch in batches:
@@ -173,6 +173,8 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
                 queue.produce(batch)
             for ready in early:
                 yield from ready()
+            if failures:
+                raise failures[0]
     for handler in handlers.values():
         yield from handler.result()
     if spec.stats is not None:
