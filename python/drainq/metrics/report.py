@@ -1,0 +1,2 @@
+def write_report(database, path, outcome):
+    path.write_text("x")

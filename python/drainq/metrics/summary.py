@@ -1,0 +1,62 @@
+"""What a run prints: the top endpoints, the pace of each stage, and that everything is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from drainq.metrics.job import Outcome, accounted
+
+WIDEST = 60  # characters of an endpoint in the table
+
+
+def summary(outcome: Outcome) -> str:
+    """The summary as text."""
+    parts = []
+    if outcome.top:
+        rows = [(str(rank), shortened(endpoint), f"{requests:,}", f"{size:,}") for rank, (endpoint, requests, size) in enumerate(outcome.top, 1)]
+        parts.append(table(("rank", "endpoint", "requests", "bytes"), rows, right=(0, 2, 3)))
+    stages = [
+        (stage.name, f"{stage.items:,} {stage.unit}", f"{stage.seconds:.2f} s", f"{stage.items / stage.seconds:,.0f} {stage.unit}/s" if stage.seconds > 0 else "-")
+        for stage in outcome.stages
+    ]  # fmt: skip
+    parts.append(table(("stage", "items", "time", "pace"), stages, right=(1, 2, 3)))
+    parts += [f"{source.path}: loaded before, not counted again" for source in outcome.sources if source.loaded_before]
+    parts.append("\n".join(_identities(outcome)))
+    return "\n\n".join(parts)
+
+
+def _identities(outcome: Outcome) -> Iterable[str]:
+    lines_right = outcome.lines == outcome.parsed + outcome.bad and outcome.parsed == outcome.parsed_in_tables
+    yield (
+        f"lines    {outcome.lines:,} read = {outcome.parsed:,} parsed + {outcome.bad:,} bad; "
+        f"{outcome.parsed_in_tables:,} requests in the tables: {_verdict(lines_right)}"
+    )
+    for name, queue in (("tasks", outcome.queue), ("load", outcome.l2)):
+        rejected = {reason: count for reason, count in queue.items() if reason.startswith("rejected_")}
+        refused = " ".join(f"{reason.removeprefix('rejected_')} {count:,}" for reason, count in rejected.items() if count)
+        lost = ("failed", "unrouted", "dead_lettered", "abandoned", "queued")
+        rest = " + ".join(f"{queue.get(reason, 0):,} {reason.replace('_', '-')}" for reason in lost)
+        yield (
+            f"{name:8} {queue.get('offered', 0):,} offered = {queue.get('accepted', 0):,} accepted + {sum(rejected.values()):,} rejected"
+            f"{f' ({refused})' if refused else ''}; accepted = {queue.get('handled', 0):,} handled + {rest}: {_verdict(accounted(queue))}"
+        )
+
+
+def _verdict(right: bool) -> str:
+    return "ok" if right else "WRONG"
+
+
+def shortened(text: str, width: int = WIDEST) -> str:
+    """The text on one printable line of at most ``width`` characters."""
+    printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return printable if len(printable) <= width else printable[: width - 3] + "..."
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Columns under a header; those in ``right`` are set to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    lines = []
+    for row in (header, ["-" * width for width in widths], *rows):
+        cells = [cell.rjust(width) if place in right else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
