@@ -23,6 +23,7 @@ from drainq.metrics import line as rules
 
 Mask = NDArray[np.bool_]
 STAMP = 29  # bytes of "[17/May/2015:10:05:03 +0000] "
+LONGEST = 1 << 31  # bytes; for an open end Arrow computes a buffer size that overflows (pyarrow 26, even counts)
 
 
 @dataclass
@@ -98,7 +99,7 @@ def _combined(texts: pa.BinaryArray, starts: NDArray[Any]) -> tuple[Columns, Mas
     tail_lengths = _lengths(texts, starts + 6)
     fits[fits] &= (tail_lengths[fits] == 0) | ((tail_lengths[fits] > 1) & (_first_bytes(texts, starts[fits] + 6) == ord(" ")))
     has_time = fits & (tail_lengths > 0)
-    tails = pc.binary_slice(_take(texts, starts[has_time] + 6), 1)
+    tails = pc.binary_slice(_take(texts, starts[has_time] + 6), 1, LONGEST)
     return _regular(texts, starts, fits, numbers.values, numbers_start, tails, has_time, with_names=True)
 
 
