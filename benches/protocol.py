@@ -1,14 +1,15 @@
 """How figures are made here: interleaved rounds in one run, medians, spread, ratios, and the goals they are held to.
 
-A figure asks one question of several contestants. Each round asks every contestant once, in an order that turns from round to round,
-so that a slow minute of the machine falls on all of them. A ratio is the median of the ratios of single rounds: figures of different
-runs are never compared.
+A figure asks one question of several contestants. Each round asks every contestant once, in an order that turns from
+round to round, so that a slow minute of the machine falls on all of them. A ratio is the median of the ratios of
+single rounds: figures of different runs are never compared.
 
 What a contestant returns is a cost (seconds per item, say): less is better.
 
 Example:
     report = Report("queue", machine())
-    report.add(measure("put", "s/item", {"ours": ours, "theirs": theirs}, rounds=7, goals=[Faster("ours", "theirs", 2.0)]))
+    goals = [Faster("ours", "theirs", 2.0)]
+    report.add(measure("put", "s/item", {"ours": ours, "theirs": theirs}, rounds=7, goals=goals))
     sys.exit(report.finish())
 """
 
@@ -122,7 +123,11 @@ class Report:
         """Write the JSON, print what missed its goal, and return the exit code: 1 if anything did."""
         out = self.out or RESULTS / f"{self.title}.json"
         out.parent.mkdir(parents=True, exist_ok=True)
-        result = {"title": self.title, "machine": dict(self.machine), "figures": [asdict(figure) for figure in self.figures]}
+        result = {
+            "title": self.title,
+            "machine": dict(self.machine),
+            "figures": [asdict(figure) for figure in self.figures],
+        }
         out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         missed = [(figure.name, verdict) for figure in self.figures for verdict in figure.verdicts if not verdict.met]
         judged = sum(len(figure.verdicts) for figure in self.figures)
@@ -133,7 +138,14 @@ class Report:
 
 
 def measure(
-    name: str, unit: str, contestants: Mapping[str, Round], *, rounds: int, goals: Sequence[Goal] = (), warm: int = 1, note: str = ""
+    name: str,
+    unit: str,
+    contestants: Mapping[str, Round],
+    *,
+    rounds: int,
+    goals: Sequence[Goal] = (),
+    warm: int = 1,
+    note: str = "",
 ) -> Figure:
     """Ask every contestant once a round, in a turning order, and judge the goals.
 
@@ -175,7 +187,9 @@ def amount(seconds: float) -> str:
 
 def table(figure: Figure) -> str:
     """A figure as text: contestants with median and spread, then the goals."""
-    lines = [f"\n{figure.name}  [{figure.unit}; median (middle half) of {len(next(iter(figure.costs.values())))} rounds]"]
+    lines = [
+        f"\n{figure.name}  [{figure.unit}; median (middle half) of {len(next(iter(figure.costs.values())))} rounds]"
+    ]
     for contestant, costs in figure.costs.items():
         low, middle, high = quartiles(costs)
         lines.append(f"  {contestant:<28} {amount(middle):>9}   ({amount(low)} - {amount(high)})")
@@ -214,10 +228,24 @@ def machine(**more: object) -> dict[str, Any]:
     }
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """How long ``work`` takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def wanted(name: str, options: argparse.Namespace) -> bool:
+    """Whether a figure was asked for."""
+    return options.only.lower() in name.lower()
+
+
 def arguments(title: str, parser: argparse.ArgumentParser | None = None) -> argparse.Namespace:
     """The options that every benchmark has: ``--quick``, ``--only``, ``--rounds``, ``--out``, ``--markdown``."""
     parser = parser or argparse.ArgumentParser(description=f"The {title} figures.")
-    parser.add_argument("--quick", action="store_true", help="fewer items and rounds: to see that it runs, not to quote")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer items and rounds: to see that it runs, not to quote"
+    )
     parser.add_argument("--only", default="", metavar="WORD", help="only the figures whose name contains this")
     parser.add_argument("--rounds", type=int, default=None, help="rounds that count")
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes")

@@ -1,8 +1,9 @@
 """The contestants of the delayed-queue figures, each behind the same five verbs.
 
-Each is driven at the lowest level that its documentation offers, on one connection, so that what is compared is the queue and not a
-worker framework around it: ``source SQL`` is the statements of the source document (funfix ``delayedqueue``) on psycopg, one
-transaction a step as there; procrastinate and pgqueuer are their own query layers. All acknowledge by deleting the message.
+Each is driven at the lowest level that its documentation offers, on one connection, so that what is compared is the
+queue and not a worker framework around it: ``source SQL`` is the statements of the source document (funfix
+``delayedqueue``) on psycopg, one transaction a step as there; procrastinate and pgqueuer are their own query layers.
+All acknowledge by deleting the message.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class SourceSql:
             return "created"
         with self._connection.transaction():
             row = self._connection.execute(
-                f"SELECT \"id\", {self._COLUMNS} FROM bench_source WHERE \"pKey\" = %s AND \"pKind\" = 'bench' LIMIT 1 FOR UPDATE",
+                f'SELECT "id", {self._COLUMNS} FROM bench_source WHERE "pKey" = %s AND "pKind" = \'bench\' LIMIT 1 FOR UPDATE',
                 (message.key,),
             ).fetchone()
             if row is None or (bytes(row[3]) == payload and row[5] == at):
@@ -183,7 +184,7 @@ class SourceSql:
             keys = [message.key for message in what]
             places = ", ".join(["%s"] * len(keys))
             found = self._connection.execute(
-                f"SELECT \"pKey\" FROM bench_source WHERE \"pKind\" = 'bench' AND \"pKey\" IN ({places})", keys
+                f'SELECT "pKey" FROM bench_source WHERE "pKind" = \'bench\' AND "pKey" IN ({places})', keys
             ).fetchall()
             there = {row[0] for row in found}
             new = [message for message in what if message.key not in there]
@@ -209,7 +210,7 @@ class SourceSql:
         while True:
             with self._connection.transaction():
                 row = self._connection.execute(
-                    f"SELECT \"id\", {self._COLUMNS} FROM bench_source WHERE \"pKind\" = 'bench' AND \"scheduledAt\" <= %s"
+                    f'SELECT "id", {self._COLUMNS} FROM bench_source WHERE "pKind" = \'bench\' AND "scheduledAt" <= %s'
                     ' ORDER BY "scheduledAt" LIMIT 1 FOR UPDATE SKIP LOCKED',
                     (now,),
                 ).fetchone()
@@ -234,7 +235,8 @@ class SourceSql:
             if not acquired:
                 return None
             rows = self._connection.execute(
-                f'SELECT "id", {self._COLUMNS} FROM bench_source WHERE "lockUuid" = %s ORDER BY "id" LIMIT {acquired}', (lock,)
+                f'SELECT "id", {self._COLUMNS} FROM bench_source WHERE "lockUuid" = %s ORDER BY "id" LIMIT {acquired}',
+                (lock,),
             ).fetchall()
         return lock, len(rows)
 
@@ -370,13 +372,17 @@ class PgQueuer:
         self._loop.close()
 
 
-RIVALS: dict[str, Callable[[str], Rival]] = {rival.name: rival for rival in (Drainq, SourceSql, Procrastinate, PgQueuer)}
+RIVALS: dict[str, Callable[[str], Rival]] = {
+    rival.name: rival for rival in (Drainq, SourceSql, Procrastinate, PgQueuer)
+}
 
 
 def _truncate(url: str, *tables: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        there = [table for table in tables if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)]
-        connection.execute(f"TRUNCATE {', '.join(there)}")
+        there = [
+            table for table in tables if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)
+        ]
+        connection.execute(f"TRUNCATE {', '.join(there)} CASCADE")
 
 
 def _now_ms() -> int:

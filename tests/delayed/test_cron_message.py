@@ -41,7 +41,9 @@ def test_the_time_of_delivery_does_not_touch_the_key():
 
 
 def test_a_scheduled_message_carries_payload_time_and_can_update():
-    assert CronMessage("x", NOON).to_scheduled("h", "p", True) == ScheduledMessage("p/h/20250101-120000.000000000", "x", NOON, True)
+    assert CronMessage("x", NOON).to_scheduled("h", "p", True) == ScheduledMessage(
+        "p/h/20250101-120000.000000000", "x", NOON, True
+    )
 
 
 def test_times_are_kept_in_utc():
@@ -71,7 +73,9 @@ def test_the_order_in_which_hours_are_given_makes_no_other_hash():
 
 
 def test_how_far_ahead_is_planned_makes_no_other_hash():
-    assert hash_of_daily(CronDailySchedule("UTC", [time(12)], 0, 1)) == hash_of_daily(CronDailySchedule("UTC", [time(12)], 60, 60))
+    assert hash_of_daily(CronDailySchedule("UTC", [time(12)], 0, 1)) == hash_of_daily(
+        CronDailySchedule("UTC", [time(12)], 60, 60)
+    )
 
 
 def test_another_configuration_has_another_hash():

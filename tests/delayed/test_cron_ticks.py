@@ -25,7 +25,9 @@ def fires(expression: str, zone: str, after: str, *, until: str | None = None, c
 
 
 def test_a_periodic_tick_lies_on_the_period_boundary():
-    assert next(periodic_ticks(timedelta(hours=1), at("2025-01-01T10:37:42.123+00:00"))) == at("2025-01-01T11:00:00+00:00")
+    assert next(periodic_ticks(timedelta(hours=1), at("2025-01-01T10:37:42.123+00:00"))) == at(
+        "2025-01-01T11:00:00+00:00"
+    )
 
 
 def test_a_periodic_tick_is_strictly_after():
@@ -69,7 +71,9 @@ def test_an_alias_is_the_expression_it_stands_for(alias):
     assert fires(alias.upper(), "Europe/Bucharest", after) == fires(ALIASES[alias], "Europe/Bucharest", after)
 
 
-@pytest.mark.parametrize("bad", ["", "* * * *", "61 * * * *", "0 0 31 2 *", "@reboot", "@often", "a b c d e", "*/0 * * * *", "0 0 * * 1#6"])
+@pytest.mark.parametrize(
+    "bad", ["", "* * * *", "61 * * * *", "0 0 31 2 *", "@reboot", "@often", "a b c d e", "*/0 * * * *", "0 0 * * 1#6"]
+)
 def test_a_bad_expression_is_refused_with_the_value(bad):
     with pytest.raises(ValueError, match="cron") as refused:
         checked_expression(bad)
@@ -163,7 +167,9 @@ def test_missed_ticks_are_the_newest_of_those_that_passed(period, late, limit):
     last = at("2025-01-01T00:00:00+00:00")
     now = last + timedelta(seconds=late)
     every = [last + timedelta(seconds=s) for s in range(0, late + 1) if (last.timestamp() + s) % period == 0 and s]
-    assert missed_ticks(lambda after: periodic_ticks(timedelta(seconds=period), after), last, now, limit) == every[-limit:]
+    assert (
+        missed_ticks(lambda after: periodic_ticks(timedelta(seconds=period), after), last, now, limit) == every[-limit:]
+    )
 
 
 def test_a_year_of_missed_seconds_costs_no_year_of_steps():

@@ -133,7 +133,10 @@ def test_every_hour_fires_exactly_once_on_every_date_of_a_year(zone, hour, year)
 def resolved(day: date, hour: time, zone: ZoneInfo) -> datetime:
     """The model: try the earliest instant that reads so on the wall, else shift by what is missing."""
     wall = datetime.combine(day, hour)
-    offsets = {(datetime.combine(day, time(12), tzinfo=UTC) + timedelta(hours=h)).astimezone(zone).utcoffset() for h in range(-36, 37)}
+    offsets = {
+        (datetime.combine(day, time(12), tzinfo=UTC) + timedelta(hours=h)).astimezone(zone).utcoffset()
+        for h in range(-36, 37)
+    }
     readings = sorted(wall.replace(tzinfo=UTC) - offset for offset in offsets)
     real = [tick for tick in readings if tick.astimezone(zone).replace(tzinfo=None) == wall]
     return real[0] if real else max(readings)

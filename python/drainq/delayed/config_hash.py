@@ -1,8 +1,10 @@
 """The hash of a schedule's configuration: how its old messages are told from its new ones.
 
-Each is the md5, in hexadecimal, of a short text; the texts are the source's byte for byte, so that a table may be shared with it.
+Each is the md5, in hexadecimal, of a short text; the texts are the source's byte for byte, so that a table may be
+shared with it.
 
-Source: ``CronConfigHash.kt`` of funfix ``delayedqueue``. Ours: the hours of a day are sorted before they are hashed, and cron expressions.
+Source: ``CronConfigHash.kt`` of funfix ``delayedqueue``. Ours: the hours of a day are sorted before they are hashed,
+and cron expressions.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Recurring schedules: they put messages into a delayed queue ahead of time, and the queue delivers them.
 
-Why: a schedule that lives in the queue needs no leader and no process of its own. Every instance of a program installs the same
-schedule; whoever looks first makes the tick's message, and the others find it made.
+Why: a schedule that lives in the queue needs no leader and no process of its own. Every instance of a program installs
+the same schedule; whoever looks first makes the tick's message, and the others find it made.
 
 # Invariants
-1. A tick becomes one message, ever: however many schedulers, whatever their clocks say, and after restarts. The storage keeps that
-   promise (its tick ledger, in the transaction that inserts); nothing here is trusted with it.
-2. Under one prefix there is one configuration: making the ticks of one hash withdraws what other hashes have planned for the future.
-   What is due, in flight, or given back stays.
+1. A tick becomes one message, ever: however many schedulers, whatever their clocks say, and after restarts. The
+   storage keeps that promise (its tick ledger, in the transaction that inserts); nothing here is trusted with it.
+2. Under one prefix there is one configuration: making the ticks of one hash withdraws what other hashes have planned
+   for the future. What is due, in flight, or given back stays.
 3. A look that fails (a generator that raises, a database that is away) is logged, and the schedule is looked at again.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. Ours: the ledger, catching up, and cron expressions.
@@ -19,8 +19,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import chain, takewhile
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from drainq.clock import Clock
@@ -45,11 +46,20 @@ _SHORTEST_LOOK = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+class Caller(Protocol):
+    """Makes a storage call, and makes it again if it failed for a passing reason."""
+
+    def __call__(self, work: Callable[[], R], /) -> R:
+        """Return what ``work`` returns."""
+        ...
+
+
 class CronService(Generic[T]):
     """The schedules of one delayed queue, as ``queue.cron``.
 
-    The ``install_...`` methods look at the schedule at once and then again and again on a thread of their own, until the handle is
-    closed; what they put into the queue stays there. Call them in every instance of a program: each tick is one message.
+    The ``install_...`` methods look at the schedule at once and then again and again on a thread of their own, until
+    the handle is closed; what they put into the queue stays there. Call them in every instance of a program: each tick
+    is one message.
 
     A ``payload_of`` or ``generate_many`` may be asked for a tick more than once; only the first answer is sent.
 
@@ -76,7 +86,7 @@ class CronService(Generic[T]):
         kind: str,
         encode: Callable[[T], bytes],
         clock: Clock,
-        call: Callable[[Callable[[], R]], R],
+        call: Caller,
         offered: Callable[[int], object],
     ) -> None:
         """Made by the queue.
@@ -99,11 +109,12 @@ class CronService(Generic[T]):
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
         """Put the messages of one configuration into the queue, once.
 
-        What other configurations under the prefix have planned for the future is dropped. A tick that was made before is not made
-        again, even if its message was handled long ago.
+        What other configurations under the prefix have planned for the future is dropped. A tick that was made before
+        is not made again, even if its message was handled long ago.
 
         Args:
-            config_hash: names the configuration, such as :func:`~drainq.delayed.config_hash.hash_of_text` of what it depends on.
+            config_hash: names the configuration, such as :func:`~drainq.delayed.config_hash.hash_of_text` of what it
+                depends on.
             key_prefix: names the schedule; not blank, any characters.
             messages: the ticks to make; none is fine.
 
@@ -116,7 +127,7 @@ class CronService(Generic[T]):
         return self._install(config_hash, key_prefix, list(messages), update=False)
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
-        """Drop what this configuration has planned and nobody was given yet; installed again, it may be planned again.
+        """Drop what this configuration has planned and nobody was given yet; it may be planned again.
 
         Returns:
             How many messages were dropped.
@@ -145,10 +156,17 @@ class CronService(Generic[T]):
         interval = duration_of(schedule_interval, "schedule_interval")
         if interval <= timedelta(0):
             raise ValueError(f"schedule_interval must be positive, got {schedule_interval!r}")
-        return self._start(config_hash, key_prefix, lambda now: _Look(list(generate_many(now)), interval), retry=interval)
+        return self._start(
+            config_hash, key_prefix, lambda now: _Look(list(generate_many(now)), interval), retry=interval
+        )
 
     def install_periodic_tick(
-        self, key_prefix: str, period: timedelta | float, payload_of: Callable[[datetime], T], *, catch_up: CatchUp = "none"
+        self,
+        key_prefix: str,
+        period: timedelta | float,
+        payload_of: Callable[[datetime], T],
+        *,
+        catch_up: CatchUp = "none",
     ) -> CronHandle:
         """Send a message at every multiple of ``period``, counted from 1970-01-01 UTC: every full hour, say.
 
@@ -156,8 +174,8 @@ class CronService(Generic[T]):
             key_prefix: names the schedule; not blank, any characters.
             period: a timedelta or seconds; at least a millisecond, of which it is a whole number.
             payload_of: gets the tick as an aware datetime in UTC; may run on another thread.
-            catch_up: ``"none"``: ticks that passed while no scheduler ran are skipped. ``"last"``: the newest of them is sent.
-                ``"all"``: each is sent (at most the newest 1,000).
+            catch_up: ``"none"``: ticks that passed while no scheduler ran are skipped. ``"last"``: the newest of them
+                is sent. ``"all"``: each is sent (at most the newest 1,000).
 
         Returns:
             A handle; ``close()`` ends it.
@@ -166,7 +184,8 @@ class CronService(Generic[T]):
             ValueError: the period is below a millisecond, or the prefix blank.
         """
         whole = checked_period(period)
-        return self._start_ticks(hash_of_period(whole), key_prefix, lambda at: periodic_ticks(whole, at), payload_of, catch_up)
+        ticks_after = partial(periodic_ticks, whole)
+        return self._start_ticks(hash_of_period(whole), key_prefix, ticks_after, payload_of, catch_up)
 
     def install_cron(
         self,
@@ -181,10 +200,11 @@ class CronService(Generic[T]):
 
         Args:
             key_prefix: names the schedule; not blank, any characters.
-            expression: minute, hour, day of the month, month, day of the week; or six fields, seconds first; or ``"@daily"`` and the like.
+            expression: minute, hour, day of the month, month, day of the week; or six fields, seconds first; or
+                ``"@daily"`` and the like.
             payload_of: gets the tick as an aware datetime in UTC; may run on another thread.
-            tz: the zone whose wall clock is meant. A time that names minute and hour fires once a day: after a gap, and in the first
-                pass of an overlap.
+            tz: the zone whose wall clock is meant. A time that names minute and hour fires once a day: after a gap, and
+                in the first pass of an overlap.
             catch_up: as for :meth:`install_periodic_tick`.
 
         Returns:
@@ -194,10 +214,16 @@ class CronService(Generic[T]):
             ValueError: the expression does not parse, the zone is unknown, or the prefix blank.
         """
         text, zone = checked_expression(expression), zone_of(tz)
-        return self._start_ticks(hash_of_cron(text, zone), key_prefix, lambda at: cron_ticks(text, zone, at), payload_of, catch_up)
+        ticks_after = partial(cron_ticks, text, zone)
+        return self._start_ticks(hash_of_cron(text, zone), key_prefix, ticks_after, payload_of, catch_up)
 
     def install_daily_schedule(
-        self, key_prefix: str, schedule: CronDailySchedule, payload_of: Callable[[datetime], T], *, catch_up: CatchUp = "none"
+        self,
+        key_prefix: str,
+        schedule: CronDailySchedule,
+        payload_of: Callable[[datetime], T],
+        *,
+        catch_up: CatchUp = "none",
     ) -> CronHandle:
         """Send a message at the same times every day.
 
@@ -222,7 +248,11 @@ class CronService(Generic[T]):
         return self._start(config_hash, key_prefix, look, retry=schedule.schedule_interval)
 
     def close(self, timeout: float | None = 10.0) -> bool:
-        """Close every handle; what is scheduled stays in the queue. False if a look was still running after ``timeout`` seconds each."""
+        """Close every handle; what is scheduled stays in the queue.
+
+        Returns:
+            False if a look was still running after ``timeout`` seconds, which each handle gets.
+        """
         with self._lock:
             handles = list(self._handles)
         return all([handle.close(timeout) for handle in handles])
@@ -235,7 +265,10 @@ class CronService(Generic[T]):
         payload_of: Callable[[datetime], T],
         catch_up: CatchUp,
     ) -> CronHandle:
-        """Keep the next tick planned, looking four times between two ticks; ticks closer than the looks are planned several at once."""
+        """Keep the next tick planned and look four times between two ticks.
+
+        Ticks that are closer to each other than the looks are planned several at once.
+        """
         catch_up_with = self._catching_up(config_hash, key_prefix, ticks_after, catch_up)
 
         def look(now: datetime) -> _Look[T]:
@@ -248,7 +281,11 @@ class CronService(Generic[T]):
         return self._start(config_hash, key_prefix, look, retry=_SHORTEST_LOOK)
 
     def _catching_up(
-        self, config_hash: str, key_prefix: str, ticks_after: Callable[[datetime], Iterator[datetime]], catch_up: CatchUp
+        self,
+        config_hash: str,
+        key_prefix: str,
+        ticks_after: Callable[[datetime], Iterator[datetime]],
+        catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
         """What to make up for at a given time: ticks after the last that was ever made."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
@@ -269,7 +306,9 @@ class CronService(Generic[T]):
         self, config_hash: str, key_prefix: str, look: Callable[[datetime], _Look[T]], *, retry: timedelta
     ) -> CronHandle:
         _check_names(config_hash, key_prefix)
-        update = True  # the first look refreshes what an earlier release of the program planned and nobody was given yet
+        update = (
+            True  # the first look refreshes what an earlier release of the program planned and nobody was given yet
+        )
 
         def tick() -> float:
             nonlocal update

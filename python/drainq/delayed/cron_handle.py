@@ -1,7 +1,8 @@
 """The loop of one installed schedule: look, wait, look again, until closed.
 
-Waiting takes real time and re-reads the clock: the next look comes once the interval has passed, by either of the two. So a clock
-that is moved by hand, or one that jumps (a laptop that slept), is noticed soon, and one that stands still stops nothing.
+Waiting takes real time and re-reads the clock: the next look comes once the interval has passed, by either of the two.
+So a clock that is moved by hand, or one that jumps (a laptop that slept), is noticed soon, and one that stands still
+stops nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from types import TracebackType
 
 from drainq.clock import Clock, SystemClock
 
-_log = logging.getLogger("drainq.delayed.cron")
+_log = logging.getLogger("drainq")
 
 _FIRST_LOOK = 1.0  # seconds that start() waits at most for the first look to be over
 _LONGEST_RETRY = 60.0  # seconds until the look after one that failed, at most
-_SLICE = {True: 1.0, False: 0.05}  # seconds between two readings of the clock: the machine's own, one that was handed in
+_OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the machine's clock, of one that was handed in
 
 
 class CronHandle:
-    """An installed schedule; ``close()`` ends it, and so does the end of a ``with`` block. What it scheduled stays in the queue."""
+    """An installed schedule; ``close()``, or the end of a ``with`` block, ends it. What it scheduled stays in the queue."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class CronHandle:
         self._name = name
         self._look = look
         self._clock = clock
-        self._slice = _SLICE[isinstance(clock, SystemClock)]
+        self._slice = _OWN_SLICE if isinstance(clock, SystemClock) else _OTHER_SLICE
         self._retry = min(retry, _LONGEST_RETRY)
         self._on_close = on_close
         self._one_look_at_a_time = threading.RLock()
@@ -79,7 +80,8 @@ class CronHandle:
             timeout: seconds to wait for a look that is running; None for as long as it takes.
 
         Returns:
-            True if the loop has ended; False if a look was still running at the end of the timeout, or is what calls this.
+            True if the loop has ended; False if a look was still running at the end of the timeout, or is what calls
+            this.
         """
         self._closed.set()
         self._on_close(self)
@@ -102,7 +104,7 @@ class CronHandle:
             self._wait(wait, started)
 
     def _wait(self, seconds: float, started: float) -> None:
-        """Wait until ``seconds`` have passed, in real time or since ``started`` on the clock, or the handle is closed."""
+        """Wait until ``seconds`` have passed, in real time or since ``started`` on the clock, or until closed."""
         deadline = time.monotonic() + seconds
         while not self.closed and self._clock.now() - started < seconds:
             left = deadline - time.monotonic()

@@ -23,7 +23,8 @@ class CronMessage(Generic[T]):
     Args:
         payload: what is delivered.
         schedule_at: the tick, an aware datetime or seconds since the epoch; it makes the key.
-        schedule_at_actual: when to deliver, if not at the tick itself (to spread a load, say); the key stays the tick's.
+        schedule_at_actual: when to deliver, if not at the tick itself (to spread a load, say); the key stays the
+            tick's.
 
     Both times are kept as aware datetimes in UTC.
 

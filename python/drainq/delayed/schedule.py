@@ -8,11 +8,11 @@ decided here, once, and not by whatever a library happens to do.
 2. In a gap (clocks go forward, the time does not exist) it fires at the time shifted by the gap: 02:30 becomes 03:30.
    If that is the time of another hour of the same schedule, the two are one tick.
 3. In an overlap (clocks go back, the time comes twice) it fires in the first pass only.
-4. :meth:`CronDailySchedule.get_next_times` is never empty, strictly increasing, and strictly after ``now``: never in the past,
-   the second pass of an overlap included.
+4. :meth:`CronDailySchedule.get_next_times` is never empty, strictly increasing, and strictly after ``now``: never in
+   the past, the second pass of an overlap included.
 
-Source: ``CronDailySchedule.kt`` of funfix/database. Ours: invariant 3 (there the second pass fires the hour again, in the past),
-a negative advance is refused, and the order in which the hours are given does not matter.
+Source: ``CronDailySchedule.kt`` of funfix/database. Ours: invariant 3 (there the second pass fires the hour again, in
+the past), a negative advance is refused, and the order in which the hours are given does not matter.
 """
 
 from __future__ import annotations

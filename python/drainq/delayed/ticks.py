@@ -8,9 +8,9 @@ Daylight saving, for cron expressions:
 1. A time that names its minute and hour fires once a day: shifted to the end of a gap, in the first pass of an overlap.
 2. A starred minute or hour follows the clock on the wall as it runs: nothing in a gap, both passes of an overlap.
 
-Source: the parser and rule 1 are ``cronsim``'s (Debian cron's rules). Ours: never a time in the past when asked in the second
-pass, never one time twice, the ``@daily`` names, and rule 2 in zones that move by half an hour (cronsim steps by whole hours there
-and loses ticks).
+Source: the parser and rule 1 are ``cronsim``'s (Debian cron's rules). Ours: never a time in the past when asked in the
+second pass, never one time twice, the ``@daily`` names, and rule 2 in zones that move by half an hour (cronsim steps
+by whole hours there and loses ticks).
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def checked_expression(expression: str) -> str:
     """Return a cron expression with its alias resolved.
 
     Args:
-        expression: five fields (minute hour day month weekday), six with seconds first, or an alias such as ``"@daily"``.
+        expression: five fields (minute hour day month weekday), six with seconds first, or an alias such as
+            ``"@daily"``.
 
     Raises:
         ValueError: it does not parse, or no such day ever comes.
@@ -80,7 +81,9 @@ def checked_expression(expression: str) -> str:
         next(CronSim(text, _EPOCH))
     except (CronSimError, StopIteration) as error:
         reason = str(error) or "no such day ever comes"
-        raise ValueError(f"bad cron expression {expression!r}: {reason}; five fields are minute hour day month weekday") from error
+        raise ValueError(
+            f"bad cron expression {expression!r}: {reason}; five fields are minute hour day month weekday"
+        ) from error
     return text
 
 
@@ -90,8 +93,8 @@ def cron_ticks(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[dat
     Example:
         >>> from datetime import datetime, timezone
         >>> from zoneinfo import ZoneInfo
-        >>> next(cron_ticks("*/5 * * * *", ZoneInfo("UTC"), datetime(2025, 1, 1, 12, 1, tzinfo=timezone.utc))).isoformat()
-        '2025-01-01T12:05:00+00:00'
+        >>> next(cron_ticks("*/5 * * * *", ZoneInfo("UTC"), datetime(2025, 1, 1, 12, 1,
+        tzinfo=timezone.utc))).isoformat() '2025-01-01T12:05:00+00:00'
     """
     fields = expression.split()
     starred = len(fields) == 6 or fields[0].startswith("*") or fields[1].startswith("*")
@@ -106,8 +109,8 @@ def cron_ticks(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[dat
 def _wall_clock_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterator[datetime]:
     """Yield every instant after ``now`` at which the clock on the wall reads a time that ``expression`` names.
 
-    Between two changes of the clock, wall time is UTC plus an offset, so the expression is walked without a zone there; at a change
-    the walk starts again with the new offset.
+    Between two changes of the clock, wall time is UTC plus an offset, so the expression is walked without a zone
+    there; at a change the walk starts again with the new offset.
     """
     seen, start = now, now
     while True:
@@ -126,7 +129,7 @@ def _wall_clock_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterato
 
 
 def _next_change(zone: ZoneInfo, start: datetime, until: datetime) -> datetime | None:
-    """The first second in ``(start, until]`` with another offset than the one before; None if the clock never changes there."""
+    """The first second in ``(start, until]`` with another offset than the one before; None if there is none."""
     while start < until:
         end = min(start + timedelta(days=1), until)
         if _offset(zone, end) != _offset(zone, start):
@@ -149,7 +152,8 @@ def missed_ticks(
 ) -> list[datetime]:
     """Return the newest ``limit`` ticks that lie after ``last`` and not after ``now``.
 
-    It looks back further and further, so that a schedule of seconds that stood still for a year costs no more than ``limit`` ticks.
+    It looks back further and further, so that a schedule of seconds that stood still for a year costs no more than
+    ``limit`` ticks.
     """
     span = timedelta(minutes=1)
     while True:
