@@ -83,10 +83,6 @@ class RetryConfig:
             return self.max_delay
 
 
-NO_RETRIES = RetryConfig(max_retries=0)
-"""One try, no second."""
-
-
 def _check_positive(name: str, value: float) -> None:
     if not value > 0 or math.isinf(value):
         raise ValueError(f"{name} must be more than 0 seconds and finite, got {value!r}")
@@ -95,3 +91,7 @@ def _check_positive(name: str, value: float) -> None:
 def _check_not_negative(name: str, value: float) -> None:
     if not value >= 0 or math.isinf(value):
         raise ValueError(f"{name} must be at least 0 seconds and finite, got {value!r}")
+
+
+NO_RETRIES = RetryConfig(max_retries=0)
+"""One try, no second."""

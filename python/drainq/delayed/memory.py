@@ -283,6 +283,9 @@ class MemoryStorage:
             latest = max(known, default=None)
             return queue.floors.get((prefix, config_hash)) if latest is None else latest
 
+    def listen(self, kind: str, wake: Callable[[], None]) -> None:
+        """Offers of this process wake by themselves."""
+
     def is_transient(self, error: BaseException) -> bool:
         return False
 

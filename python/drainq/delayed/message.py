@@ -15,6 +15,7 @@ When = Union[datetime, float, int]
 MAX_KEY_LENGTH = 200
 """Characters in a key; the column is as wide."""
 
+_ERROR_LENGTH = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that a datetime can hold
 
@@ -98,3 +99,9 @@ def to_ms(at: object, what: str = "schedule_at") -> int:
 def from_ms(ms: int) -> datetime:
     """Milliseconds since the epoch as an aware datetime in UTC."""
     return _EPOCH + timedelta(milliseconds=ms)
+
+
+def error_text(error: BaseException | str) -> str:
+    """A reason as text that every database stores, of a bounded length."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")[:_ERROR_LENGTH]

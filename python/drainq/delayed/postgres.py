@@ -35,6 +35,8 @@ try:
 except ImportError as missing:
     raise ImportError(f"a delayed queue in PostgreSQL needs psycopg: pip install 'drainq[postgres]' ({missing})") from missing
 
+from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
+
 _CHUNK = 1000
 _DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED = "40P01", "40001", "55P03", "57014"
 _ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY = "57P01", "57P02", "57P03", "53300"
@@ -61,7 +63,7 @@ class PostgresStorage:
         self._poll_period = poll_period
         self._try_timeout = try_timeout
         self._max_connections = max_connections
-        texts = {name: text for name, text in vars(sql).items() if name.isupper() and isinstance(text, str)}
+        texts = {name: text for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
         self._sql = {name: self._fill(text) for name, text in texts.items()}
         self._acquire_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACQUIRE, percent="%%", limit=limit))
         self._fused_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACK_AND_ACQUIRE, percent="%%", limit=limit))
@@ -301,6 +303,9 @@ class PostgresStorage:
         return self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
 
     # --- the connection
+
+    def listen(self, kind: str, wake: Callable[[], None]) -> Listener:
+        return Listener(self.url, channel(kind), wake)
 
     def is_transient(self, error: BaseException) -> bool:
         if isinstance(error, psycopg.Error):

@@ -15,7 +15,8 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +47,7 @@ class SQLiteStorage:
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
         names = Names(table)
         self._names = names
-        self._sql = {name: names.fill(text) for name, text in vars(sql).items() if name.isupper() and isinstance(text, str)}
+        self._sql = {name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()
@@ -76,13 +77,13 @@ class SQLiteStorage:
             for migration in missing:
                 for statement in migration.statements:
                     cursor.execute(statement)
-                cursor.execute(self._sql["RECORD"], {"number": migration.number, "name": migration.name, "now": 0})
+                cursor.execute(self._sql["RECORD"], {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)})
             return [migration.name for migration in missing]
 
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")
-            return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', 0)")
+            return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', strftime('%s', 'now') * 1000)")
 
         with self._cursor() as cursor:
             return as_script(self._pending(cursor), self._sql["CREATE_LEDGER"], record)
@@ -264,6 +265,9 @@ class SQLiteStorage:
         return self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
 
     # --- the connection
+
+    def listen(self, kind: str, wake: Callable[[], None]) -> None:
+        """Offers of this process wake by themselves; of others the poll period tells."""
 
     def is_transient(self, error: BaseException) -> bool:
         if not isinstance(error, sqlite3.OperationalError):

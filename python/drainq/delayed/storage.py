@@ -18,7 +18,8 @@ Source: the schema and statements of funfix ``delayedqueue``; attempts, dead let
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.message import OfferOutcome
@@ -47,6 +48,11 @@ class Row(NamedTuple):
     attempts: int
     due_at: int
     locked: bool
+
+
+def new_lock() -> str:
+    """A name for one acquisition that no other acquisition ever has."""
+    return str(uuid.uuid4())
 
 
 class Held(NamedTuple):
@@ -97,6 +103,14 @@ class Tick(NamedTuple):
     payload: bytes
     nominal_at: int
     scheduled_at: int
+
+
+class Closeable(Protocol):
+    """Something that goes on until it is closed."""
+
+    def close(self) -> None:
+        """End it; return when it has ended."""
+        ...
 
 
 class Storage(Protocol):
@@ -222,6 +236,10 @@ class Storage(Protocol):
         ...
 
     # --- the connection
+
+    def listen(self, kind: str, wake: Callable[[], None]) -> Closeable | None:
+        """Call ``wake`` whenever another process announces an offer; None if this back end cannot hear of it."""
+        ...
 
     def is_transient(self, error: BaseException) -> bool:
         """Whether the same call may succeed if it is made again: a deadlock, a busy file, a lost connection."""

@@ -28,8 +28,8 @@ class Names:
         table: the table's name as the user wrote it; any character but NUL. A dot does not name a schema.
 
     Example:
-        >>> Names('odd "name"').fill("SELECT 1 FROM {table}")
-        'SELECT 1 FROM "odd ""name"""'
+        >>> Names('an "odd" name').fill("SELECT 1 FROM {table}")
+        'SELECT 1 FROM "an ""odd"" name"'
     """
 
     def __init__(self, table: str) -> None:

@@ -194,10 +194,10 @@ FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(k
 
 RECORD_TICKS = """
 INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt")
-SELECT %(kind)s, k, %(prefix)s, %(hash)s, n FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 WHERE n > COALESCE((
     SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor"), n - 1)
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text AND "isFloor"), n - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
