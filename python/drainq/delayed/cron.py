@@ -87,7 +87,7 @@ class CronService(Generic[T]):
         encode: Callable[[T], bytes],
         clock: Clock,
         call: Caller,
-        offered: Callable[[int], object],
+        made: Callable[[], object],
     ) -> None:
         """Made by the queue.
 
@@ -95,14 +95,14 @@ class CronService(Generic[T]):
             storage: where the messages live; ``kind`` is the queue's.
             encode: a payload as bytes.
             call: makes a storage call, and makes it again if it failed for a passing reason.
-            offered: told the earliest time (milliseconds) of what was put in, to wake those who wait for it.
+            made: told whenever messages were put in, to wake those who wait for them.
         """
         self._storage = storage
         self._kind = kind
         self._encode = encode
         self._clock = clock
         self._call = call
-        self._offered = offered
+        self._made = made
         self._handles: set[CronHandle] = set()
         self._lock = threading.Lock()
 
@@ -306,9 +306,8 @@ class CronService(Generic[T]):
         self, config_hash: str, key_prefix: str, look: Callable[[datetime], _Look[T]], *, retry: timedelta
     ) -> CronHandle:
         _check_names(config_hash, key_prefix)
-        update = (
-            True  # the first look refreshes what an earlier release of the program planned and nobody was given yet
-        )
+        self._call(lambda: None)  # a closed queue says so here, and not in the log of a loop
+        update = True  # the first look refreshes what an earlier release planned and nobody was given yet
 
         def tick() -> float:
             nonlocal update
@@ -337,7 +336,7 @@ class CronService(Generic[T]):
             )
         )
         if made:
-            self._offered(min(tick.scheduled_at for tick in ticks))
+            self._made()
         return made
 
     def _tick(self, config_hash: str, key_prefix: str, message: CronMessage[T]) -> Tick:
