@@ -25,7 +25,7 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.migrate import Migration, as_script, pending
 from drainq.delayed.sql import postgres as sql
 from drainq.delayed.sql.names import Names, quote
-from drainq.delayed.storage import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
+from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.watermark import Watermark
 
@@ -196,7 +196,7 @@ class PostgresStorage:
         return self._change("NACK", {**_held(held), "due": due_at, "error": error})
 
     def release(self, kind: str, held: Held) -> int:
-        self._mark(kind).offered(_EARLIEST)
+        self._mark(kind).offered(LONG_AGO)
         return self._change("RELEASE", _held(held))
 
     def extend(self, kind: str, held: Held, until: int) -> int:
@@ -253,12 +253,12 @@ class PostgresStorage:
         self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         if ticks:
             self._mark(kind).offered(min(tick.scheduled_at for tick in ticks))
         with self._transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
-            self._forget(cursor, kind, prefix, lambda its_hash: its_hash != ours)
+            self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             new = self._record(cursor, schedule, ticks)
             fresh = [Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False) for tick in new.values()]
             made = self._offer_all(cursor, kind, fresh, now)
@@ -283,17 +283,23 @@ class PostgresStorage:
         return {key: tick for key, tick in first.items() if key in created}
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         with self._transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
-            return self._forget(cursor, kind, prefix, lambda its_hash: its_hash == ours)
+            return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
-    def _forget(self, cursor: Any, kind: str, prefix: str, is_wanted: Callable[[str], bool]) -> int:
-        """Delete the ticks of ``prefix`` with a wanted hash that were never delivered, from the ledger too."""
-        low, high = key_range(prefix)
-        self._execute(cursor, "UNDELIVERED_TICKS", {"kind": kind, "low": low, "high": high})
-        hashes = ((number, key, hash_in(key, prefix)) for number, key in cursor.fetchall())
-        doomed = [(number, key) for number, key, its_hash in hashes if its_hash is not None and is_wanted(its_hash)]
+    def _forget(
+        self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+    ) -> int:
+        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
+
+        Args:
+            within: the range of keys to look at; ``but``: the part of it to leave alone.
+            after: leave what is due at this time or before.
+        """
+        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        self._execute(cursor, "UNDELIVERED_TICKS", values)
+        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
             self._execute(cursor, "DELETE_TICKS", {"ids": [number for number, _ in doomed]})
             self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
@@ -379,9 +385,6 @@ class PostgresStorage:
     def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         with self._cursor() as cursor:
             return cursor.execute(self._sql[name], values, binary=True).fetchall()
-
-
-_EARLIEST = -(2**62)
 
 
 def channel(kind: str) -> str:

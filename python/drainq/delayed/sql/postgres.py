@@ -181,10 +181,12 @@ LOCK_SCHEDULE = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
 UNDELIVERED_TICKS = """
 SELECT "id", "pKey" FROM {table}
 WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C" < %(high)s
-    AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
+    AND NOT ("pKey" COLLATE "C" >= %(but_low)s AND "pKey" COLLATE "C" < %(but_high)s)
+    AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range that nobody has ever fetched; a range, for LIKE knows wildcards and no index."""
+"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range, for
+LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s)'
 """Delete ticks that were found, and locked, just before."""
