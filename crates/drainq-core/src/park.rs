@@ -89,9 +89,9 @@ impl Sleeper {
         self.state.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Whether the thread said that any item wakes it, and none has.
-    pub fn is_idle(&self) -> bool {
-        self.state.load(Ordering::Acquire) == IDLE
+    /// Whether it said that it sleeps, and nobody woke it.
+    pub fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::Acquire) != AWAKE
     }
 
     /// Sleeps on `parker` until woken or until `timeout` is over, unless `work` finds

@@ -95,7 +95,7 @@ impl<T: Word + Keyed> Drainer<T> {
     ///
     /// # Panics
     ///
-    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_pass`].
+    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
     pub fn next_step(&mut self) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
@@ -125,9 +125,9 @@ impl<T: Word + Keyed> Drainer<T> {
         }
     }
 
-    /// One pass without waiting, for a thread that serves several queues.
-    pub fn try_pass(&mut self) -> Option<Pass<'_, T>> {
-        self.take().then_some(Pass { drainer: self })
+    /// What there is to do now, without waiting, for a thread that serves several queues.
+    pub fn try_step(&mut self) -> Step<'_, T> {
+        if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
     }
 
     /// Whether the queue is closed and nothing is left that this thread could take.

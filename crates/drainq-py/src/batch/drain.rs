@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Starts a daemon thread of this name that runs `body` once.
-fn start_thread(
+pub fn start_thread(
     py: Python<'_>,
     name: &str,
     body: impl FnOnce(Python<'_>) + Send + 'static,
@@ -50,6 +50,11 @@ impl Shared {
         let process = self.process();
         if process.started.swap(true, Ordering::Relaxed) {
             return Ok(());
+        }
+        if let Some(pool) = self.pool() {
+            pool.scheduler().add(process.queue.clone(), self.clone());
+            pool.start_threads(py)?;
+            return self.start_balancer(py);
         }
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
             let (shared, drainer) = (self.clone(), Drainer::new(process.queue.clone(), id));
@@ -166,6 +171,21 @@ impl Shared {
         }
         let plan: Vec<u16> = plan.into_iter().map(|owner| owner as u16).collect();
         Ok(self.process().rebalancer.lock().carry_out(&plan))
+    }
+}
+
+/// One pass of a borrowed drainer; whether it found something.
+pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
+    match gil::released(py, || drainer.try_step()) {
+        Step::Pass(pass) => {
+            shared.hand_out(py, pass);
+            true
+        }
+        Step::Idle(drainer) => {
+            shared.tell_idle(py, drainer);
+            false
+        }
+        Step::Closed => false,
     }
 }
 

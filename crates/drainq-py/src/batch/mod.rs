@@ -7,6 +7,7 @@
 //! | `produce.rs` | the way of an item into its partition |
 //! | `drain.rs` | the drain threads, and the calls of handlers |
 //! | `item.rs`, `keys.rs` | objects as words; types as numbers |
+//! | `pool.rs` | drain threads that several queues share |
 //! | `handler.rs`, `drops.rs` | the user's callables |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs`, `lifecycle.rs`, `fork.rs` | names; interpreter exit; fork |
@@ -21,6 +22,7 @@ pub mod keys;
 pub mod lifecycle;
 pub mod manager;
 pub mod policy;
+pub mod pool;
 pub mod produce;
 pub mod queue;
 pub mod shared;

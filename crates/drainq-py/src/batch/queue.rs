@@ -89,7 +89,7 @@ impl BatchQueue {
         lifecycle::install_hooks(py)?;
         let shared = Shared::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
-        if threads < wanted {
+        if threads < wanted && shared.pool().is_none() {
             errors::warn(
                 py,
                 &format!(
