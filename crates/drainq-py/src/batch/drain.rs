@@ -176,7 +176,16 @@ impl Shared {
 
 /// One pass of a borrowed drainer; whether it found something.
 pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
-    match gil::released(py, || drainer.try_step()) {
+    let turn = &shared.process().turn;
+    let (step, since) = gil::released(py, || {
+        let step = drainer.try_step();
+        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+        (step, since)
+    });
+    if let Some(since) = since {
+        turn.got(since);
+    }
+    match step {
         Step::Pass(pass) => {
             shared.hand_out(py, pass);
             true
@@ -192,7 +201,17 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 /// A drain thread's life.
 fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
     loop {
-        let step = gil::released(py, || drainer.next_step());
+        // The producers' lock is the GIL.
+        let settle = || drop(gil::held(|_| ()));
+        let turn = &shared.process().turn;
+        let (step, since) = gil::released(py, || {
+            let step = drainer.next_step(settle);
+            let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+            (step, since)
+        });
+        if let Some(since) = since {
+            turn.got(since);
+        }
         match step {
             Step::Pass(pass) => shared.hand_out(py, pass),
             Step::Idle(drainer) => shared.tell_idle(py, drainer),

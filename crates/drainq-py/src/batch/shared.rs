@@ -9,6 +9,7 @@ use super::fork::ForkCell;
 use super::handler::Handler;
 use super::item::Item;
 use super::keys::Keys;
+use super::turn::Turn;
 use super::policy::{PartitionSelector, Selection};
 use super::pool::Pool;
 use drainq_core::batch::flush::Flush;
@@ -33,8 +34,8 @@ pub struct Process {
     pub threads: Mutex<Vec<Py<PyAny>>>,
     /// The balancer's memory.
     pub rebalancer: Mutex<Rebalancer<Item>>,
-    /// The process that this is of.
-    pub pid: u32,
+    /// The GIL, between producers and drain threads.
+    pub turn: Turn,
 }
 
 /// A registered handler.
@@ -317,7 +318,7 @@ impl Process {
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),
-            pid: std::process::id(),
+            turn: Turn::new(),
         }
     }
 
