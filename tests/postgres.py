@@ -21,13 +21,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 _USER = "drainq"
 _OPTIONS = {
-    "listen_addresses": "''",
     "fsync": "off",  # the machine is not going to lose power in a test; SIGKILL of the server is still safe
     "max_connections": "200",
     "autovacuum": "off",  # a vacuum in the middle of a plan check would make the check a coin toss
@@ -73,12 +73,15 @@ def _unprivileged() -> pwd.struct_passwd | None:
 class PostgresServer:
     """A server of our own in a new directory; a context manager.
 
+    Args:
+        options: settings for ``postgresql.conf``; the tests' own by default.
+
     Example:
         with PostgresServer() as server:
             psycopg.connect(server.url)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: Mapping[str, str] = _OPTIONS) -> None:
         self._binaries = find_binaries()
         self._account = _unprivileged()
         self._home = Path(tempfile.mkdtemp(prefix="drainq-pg-", dir="/tmp"))  # a socket path is at most 107 bytes
@@ -88,8 +91,8 @@ class PostgresServer:
         try:
             self._run("initdb", "-D", self._data, "-U", _USER, "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync")
             with open(self._data / "postgresql.conf", "a", encoding="utf-8") as settings:
-                settings.write(f"unix_socket_directories = '{self._home}'\n")
-                settings.writelines(f"{name} = {value}\n" for name, value in _OPTIONS.items())
+                settings.write(f"unix_socket_directories = '{self._home}'\nlisten_addresses = ''\n")
+                settings.writelines(f"{name} = {value}\n" for name, value in options.items())
             self.start()
         except BaseException:
             shutil.rmtree(self._home, ignore_errors=True)

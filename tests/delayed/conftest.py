@@ -72,6 +72,12 @@ def database(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
 
 
 @pytest.fixture
+def sqlite(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    """A world in an SQLite file."""
+    yield from make_world("sqlite", request, tmp_path)
+
+
+@pytest.fixture
 def postgres(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
     """A world on PostgreSQL."""
     yield from make_world("postgresql", request, tmp_path)

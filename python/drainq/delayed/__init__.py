@@ -9,11 +9,15 @@ Source: funfix ``delayedqueue``.
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.cron import CronService
+from drainq.delayed.cron_handle import CronHandle
+from drainq.delayed.cron_message import CronMessage
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.give_up import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue, DelayedQueueStats
 from drainq.delayed.retry import ResourceUnavailable
+from drainq.delayed.schedule import CronDailySchedule
 from drainq.delayed.storage import DeadLetter
 
 __all__ = [
@@ -22,6 +26,10 @@ __all__ = [
     "AsyncDelayedQueue",
     "BytesCodec",
     "Codec",
+    "CronDailySchedule",
+    "CronHandle",
+    "CronMessage",
+    "CronService",
     "DeadLetter",
     "DelayedQueue",
     "DelayedQueueStats",

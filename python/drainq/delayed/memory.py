@@ -255,7 +255,7 @@ class MemoryStorage:
         with self._lock:
             queue = self._queue(kind)
             ours = escape_hash(config_hash)
-            _forget(queue, prefix, lambda its_hash: its_hash != ours)
+            _forget(queue, prefix, lambda its_hash, at: its_hash != ours and at > now)
             floor = queue.floors.get((prefix, config_hash))
             created = 0
             for tick in ticks:
@@ -274,7 +274,7 @@ class MemoryStorage:
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
         with self._lock:
             ours = escape_hash(config_hash)
-            return _forget(self._queue(kind), prefix, lambda its_hash: its_hash == ours)
+            return _forget(self._queue(kind), prefix, lambda its_hash, at: its_hash == ours)
 
     def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
         with self._lock:
@@ -314,12 +314,12 @@ def _never_delivered(message: _Message) -> bool:
     return message.lock is None and message.attempts == 0
 
 
-def _forget(queue: _Queue, prefix: str, is_wanted: Callable[[str], bool]) -> int:
-    """Delete the ticks of ``prefix`` with a wanted hash that were never delivered, from the ledger too."""
+def _forget(queue: _Queue, prefix: str, is_wanted: Callable[[str, int], bool]) -> int:
+    """Delete the ticks of ``prefix`` with a wanted hash and time that were never delivered, from the ledger too."""
     doomed = []
     for message in queue.rows.values():
         its_hash = hash_in(message.key, prefix)
-        if its_hash is not None and is_wanted(its_hash) and _never_delivered(message):
+        if its_hash is not None and is_wanted(its_hash, message.scheduled_at) and _never_delivered(message):
             doomed.append(message)
     for message in doomed:
         queue.remove(message)

@@ -25,7 +25,7 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.migrate import Migration, as_script, pending
 from drainq.delayed.sql import postgres as sql
 from drainq.delayed.sql.names import Names, quote
-from drainq.delayed.storage import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
+from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.watermark import Watermark
 
@@ -38,6 +38,9 @@ except ImportError as missing:
 from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
 
 _CHUNK = 1000
+_RECONNECT_TIMEOUT = 2.0
+"""Seconds that the pool goes on by itself with one attempt to connect, at growing intervals. Short: after a long outage
+the next call begins a new attempt at once, instead of waiting for the old one's next turn."""
 _DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED = "40P01", "40001", "55P03", "57014"
 _ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY = "57P01", "57P02", "57P03", "53300"
 _TRANSIENT = {_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED}
@@ -142,27 +145,33 @@ class PostgresStorage:
         outcomes: dict[int, OfferOutcome] = {}
         for places in _rounds(offers):
             for start in range(0, len(places), _CHUNK):
-                chunk = [(place, offers[place]) for place in places[start : start + _CHUNK]]
-                for name, can_update in (("OFFER_MANY_NEW", False), ("OFFER_MANY", True)):
-                    outcomes.update(self._offer_chunk(cursor, kind, name, [c for c in chunk if c[1].can_update is can_update], now))
+                outcomes.update(self._offer_chunk(cursor, kind, [(place, offers[place]) for place in places[start : start + _CHUNK]], now))
         return [outcomes[place] for place in range(len(offers))]
 
     def _offer_chunk(
-        self, cursor: Any, kind: str, name: str, chunk: list[tuple[int, Offer]], now: int
+        self, cursor: Any, kind: str, chunk: list[tuple[int, Offer]], now: int
     ) -> Iterator[tuple[int, OfferOutcome]]:
-        if not chunk:
-            return
-        values = {
-            "keys": [offer.key for _, offer in chunk],
-            "payloads": [offer.payload for _, offer in chunk],
-            "times": [offer.scheduled_at for _, offer in chunk],
-            "kind": kind,
-            "now": now,
-        }
-        self._execute(cursor, name, values)
-        changed = {key: (created,) for key, created in cursor.fetchall()}
-        for place, offer in chunk:
-            yield place, _outcome(changed.get(offer.key))
+        """Offer messages with distinct keys, those that may update and those that may not each in one statement."""
+        if len({offer.can_update for _, offer in chunk}) == 1:
+            parts = [(chunk, None)]
+        else:
+            ids = [number for (number,) in cursor.execute(self._sql["RESERVE"], {"n": len(chunk)})]
+            numbered = list(zip(chunk, ids))
+            halves = ([pair for pair in numbered if pair[0][1].can_update is may] for may in (False, True))
+            parts = [([placed for placed, _ in half], [number for _, number in half]) for half in halves]
+        for placed, numbers in parts:
+            values = {
+                "keys": [offer.key for _, offer in placed],
+                "payloads": [offer.payload for _, offer in placed],
+                "times": [offer.scheduled_at for _, offer in placed],
+                "ids": numbers,
+                "kind": kind,
+                "now": now,
+            }
+            self._execute(cursor, "OFFER_MANY" if placed[0][1].can_update else "OFFER_MANY_NEW", values)
+            changed = {key: (created,) for key, created in cursor.fetchall()}
+            for place, offer in placed:
+                yield place, _outcome(changed.get(offer.key))
 
     # --- consumers
 
@@ -196,7 +205,7 @@ class PostgresStorage:
         return self._change("NACK", {**_held(held), "due": due_at, "error": error})
 
     def release(self, kind: str, held: Held) -> int:
-        self._mark(kind).offered(_EARLIEST)
+        self._mark(kind).offered(LONG_AGO)
         return self._change("RELEASE", _held(held))
 
     def extend(self, kind: str, held: Held, until: int) -> int:
@@ -253,12 +262,12 @@ class PostgresStorage:
         self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         if ticks:
             self._mark(kind).offered(min(tick.scheduled_at for tick in ticks))
         with self._transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
-            self._forget(cursor, kind, prefix, lambda its_hash: its_hash != ours)
+            self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             new = self._record(cursor, schedule, ticks)
             fresh = [Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False) for tick in new.values()]
             made = self._offer_all(cursor, kind, fresh, now)
@@ -283,17 +292,23 @@ class PostgresStorage:
         return {key: tick for key, tick in first.items() if key in created}
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         with self._transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
-            return self._forget(cursor, kind, prefix, lambda its_hash: its_hash == ours)
+            return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
-    def _forget(self, cursor: Any, kind: str, prefix: str, is_wanted: Callable[[str], bool]) -> int:
-        """Delete the ticks of ``prefix`` with a wanted hash that were never delivered, from the ledger too."""
-        low, high = key_range(prefix)
-        self._execute(cursor, "UNDELIVERED_TICKS", {"kind": kind, "low": low, "high": high})
-        hashes = ((number, key, hash_in(key, prefix)) for number, key in cursor.fetchall())
-        doomed = [(number, key) for number, key, its_hash in hashes if its_hash is not None and is_wanted(its_hash)]
+    def _forget(
+        self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+    ) -> int:
+        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
+
+        Args:
+            within: the range of keys to look at; ``but``: the part of it to leave alone.
+            after: leave what is due at this time or before.
+        """
+        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        self._execute(cursor, "UNDELIVERED_TICKS", values)
+        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
             self._execute(cursor, "DELETE_TICKS", {"ids": [number for number, _ in doomed]})
             self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
@@ -334,6 +349,7 @@ class PostgresStorage:
                     min_size=1,
                     max_size=self._max_connections,
                     timeout=self._try_timeout or 30.0,
+                    reconnect_timeout=_RECONNECT_TIMEOUT,
                     kwargs={"autocommit": True},
                     configure=self._configure,
                     open=True,
@@ -379,9 +395,6 @@ class PostgresStorage:
     def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         with self._cursor() as cursor:
             return cursor.execute(self._sql[name], values, binary=True).fetchall()
-
-
-_EARLIEST = -(2**62)
 
 
 def channel(kind: str) -> str:

@@ -28,6 +28,7 @@ from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.consume import consume
+from drainq.delayed.cron import CronService
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, check_key, check_text, error_text, from_ms, to_ms
 from drainq.delayed.open import open_storage
@@ -123,6 +124,10 @@ class DelayedQueue(Generic[T]):
         self._listener: Closeable | None = None
         self._listener_lock = threading.Lock()
         self._closed = False
+        self.cron: CronService[T] = CronService(
+            storage=storage, kind=self.kind, encode=self.codec.encode, clock=self.clock, call=self._call, made=self._wakeup.wake
+        )
+        """The schedules that put messages into this queue."""
 
     @classmethod
     def open(
@@ -533,6 +538,7 @@ class DelayedQueue(Generic[T]):
 
     def close(self) -> None:
         """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
+        self.cron.close()
         self._closed = True
         self._wakeup.wake()
         with self._listener_lock:

@@ -24,7 +24,7 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.migrate import Migration, as_script, pending
 from drainq.delayed.sql import sqlite as sql
 from drainq.delayed.sql.names import Names
-from drainq.delayed.storage import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
+from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
 
 _BUSY, _LOCKED = 5, 6
@@ -227,10 +227,10 @@ class SQLiteStorage:
         self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
     ) -> int:
         schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         created = 0
         with self._transaction() as cursor:
-            self._forget(cursor, kind, prefix, lambda its_hash: its_hash != ours)
+            self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             for tick in ticks:
                 value = {"kind": kind, "key": tick.key, "payload": tick.payload, "at": tick.scheduled_at, "now": now}
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
@@ -246,16 +246,22 @@ class SQLiteStorage:
         return created
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
-        ours = escape_hash(config_hash)
+        ours = f"{prefix}/{escape_hash(config_hash)}"
         with self._transaction() as cursor:
-            return self._forget(cursor, kind, prefix, lambda its_hash: its_hash == ours)
+            return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
-    def _forget(self, cursor: sqlite3.Cursor, kind: str, prefix: str, is_wanted: Any) -> int:
-        """Delete the ticks of ``prefix`` with a wanted hash that were never delivered, from the ledger too."""
-        low, high = key_range(prefix)
-        cursor.execute(self._sql["UNDELIVERED_TICKS"], {"kind": kind, "low": low, "high": high})
-        hashes = ((number, key, hash_in(key, prefix)) for number, key in cursor.fetchall())
-        doomed = [(number, key) for number, key, its_hash in hashes if its_hash is not None and is_wanted(its_hash)]
+    def _forget(
+        self, cursor: sqlite3.Cursor, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+    ) -> int:
+        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
+
+        Args:
+            within: the range of keys to look at; ``but``: the part of it to leave alone.
+            after: leave what is due at this time or before.
+        """
+        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        cursor.execute(self._sql["UNDELIVERED_TICKS"], values)
+        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
             cursor.execute(self._sql["DELETE_TICKS"], {"ids": _json([number for number, _ in doomed])})
             cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": _json([key for _, key in doomed])})

@@ -27,6 +27,9 @@ from drainq.delayed.message import OfferOutcome
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
 """How long the ledger remembers single ticks; older ones fall below the floor. Far more than two clocks differ."""
 
+LONG_AGO = -(2**62)
+"""A time (milliseconds) before every other."""
+
 
 class Offer(NamedTuple):
     """A message on its way in."""
@@ -216,8 +219,8 @@ class Storage(Protocol):
     ) -> int:
         """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
 
-        First every tick of ``prefix`` with another configuration that was never delivered is deleted and forgotten (a
-        tick in flight, expired or given back with :meth:`nack` stays). Then each of ``ticks`` that was never created
+        First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
+        and forgotten (a tick that is due, in flight, expired or given back with :meth:`nack` stays). Then each of ``ticks`` that was never created
         before is created. With ``update`` a tick that was created, but never delivered, takes the new payload and time.
 
         ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.tick_key.tick_key`.

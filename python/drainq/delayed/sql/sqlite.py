@@ -136,15 +136,16 @@ DELETE FROM {dead} WHERE "pKind" = :kind AND (:keys IS NULL OR "pKey" IN (SELECT
 
 UNDELIVERED_TICKS = """
 SELECT "id", "pKey" FROM {table}
-WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high
-    AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
+WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
+    AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """
-"""The messages of a key range that nobody has ever fetched; a range, for LIKE knows wildcards and no case."""
+"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched; a range, for
+LIKE knows wildcards and no case."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
 
-FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
+FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICK = """
