@@ -68,6 +68,25 @@ format: $(STAMP)-lint ## rewrite the sources in the one format
 loom: ## explore every interleaving of the core's lock-free parts under a model checker
 	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --release --target-dir target/loom $(ARGS)
 
+# -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
+
+.PHONY: bench
+bench: bench-core bench-delayed bench-metrics ## all figures; JSON in benches/results
+
+.PHONY: bench-core
+bench-core: ## the Rust core
+	cargo bench -p drainq-core $(ARGS)
+
+.PHONY: bench-delayed
+bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL
+	$(BIN)/python -m benches.versus.delayed $(ARGS)
+
+.PHONY: bench-metrics
+bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow
+	$(BIN)/python -m benches.metrics $(ARGS)
+
+# -- documents --------------------------------------------------------------------------------
+
 .PHONY: docs
 docs: ## the core's Rust documentation, in target/doc; Python's is help(drainq)
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --package drainq-core --no-deps --document-private-items
@@ -92,6 +111,10 @@ $(STAMP)-metrics: $(STAMP)-tools pyproject.toml
 
 $(STAMP)-test: $(STAMP)-metrics pyproject.toml
 	$(MATURIN) --quiet --extras spark,metrics,postgres --group test
+	@touch $@
+
+$(STAMP)-bench: $(STAMP)-test pyproject.toml
+	$(PIP) --group bench
 	@touch $@
 
 $(STAMP)-lint: $(STAMP)-tools pyproject.toml

@@ -106,3 +106,11 @@ def test_the_real_log_parses_as_line_by_line(real_log):
 @pytest.mark.parametrize("batch", [[], [b""], [b"\r"]])
 def test_nothing_is_no_record(batch):
     assert sum(map(len, parse_lines(pa.array(batch, pa.binary()))[0])) == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 100, 101])
+def test_every_line_of_a_block_keeps_its_time(count):
+    times = [f" {place / 1000:.3f}".encode() for place in range(count)]
+    groups, bad = parse_lines(pa.array([REGULAR + time for time in times], pa.binary()))
+    milliseconds = sorted(value for group in groups for value in group.milliseconds.tolist())
+    assert not bad and milliseconds == pytest.approx(range(count))

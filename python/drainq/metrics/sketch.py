@@ -52,7 +52,7 @@ def percentiles(counts: Iterable[tuple[int, int]], wanted: Sequence[int] = PERCE
         >>> import numpy as np
         >>> b = buckets(np.arange(1.0, 101.0))
         >>> [round(p) for p in percentiles((int(i), 1) for i in b)]
-        [50, 89, 99]
+        [50, 90, 100]
     """
     ordered = sorted(counts)
     total = sum(requests for _, requests in ordered)
