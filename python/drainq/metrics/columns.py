@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from drainq.metrics import line as rules
 
 Mask = NDArray[np.bool_]
+LONGEST_TIME = 20  # bytes of " 123456789.123456789"
 STAMP = 29  # bytes of "[17/May/2015:10:05:03 +0000] "
-LONGEST = 1 << 31  # bytes; for an open end Arrow computes a buffer size that overflows (pyarrow 26, even counts)
 
 
 @dataclass
@@ -97,9 +97,11 @@ def _combined(texts: pa.BinaryArray, starts: NDArray[Any]) -> tuple[Columns, Mas
     numbers_start = numbers.offsets.to_numpy()[:-1]
     fits[fits] = (_lengths(numbers.values, numbers_start[fits]) == 0) & (_lengths(numbers.values, numbers_start[fits] + 3) == 0)
     tail_lengths = _lengths(texts, starts + 6)
+    fits &= tail_lengths <= LONGEST_TIME
     fits[fits] &= (tail_lengths[fits] == 0) | ((tail_lengths[fits] > 1) & (_first_bytes(texts, starts[fits] + 6) == ord(" ")))
     has_time = fits & (tail_lengths > 0)
-    tails = pc.binary_slice(_take(texts, starts[has_time] + 6), 1, LONGEST)
+    # a stop must be said: Arrow 26 cannot size the result of an open slice from 1
+    tails = pc.binary_slice(_take(texts, starts[has_time] + 6), 1, LONGEST_TIME)
     return _regular(texts, starts, fits, numbers.values, numbers_start, tails, has_time, with_names=True)
 
 

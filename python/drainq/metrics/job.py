@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = "drainq-out"
 DEFAULT_TOP = 10
+PATIENCE = 1.0  # seconds to wait for the digests before Spark is started beside them; it may not be needed
+GZIP_RATIO = 10  # bytes of log in a byte of gzip, about
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,15 @@ def run(
     with _open(url) as connected:
         digests = Digests(sources)
         with contextlib.ExitStack() as stack:
-            try:
-                if spark is None and any(source.size for source in sources):
-                    with clock.stage("start Spark", 1, "session"):
-                        spark = stack.enter_context(open_session(master, directory / "spark.log"))
-            finally:
-                with clock.stage("digest", len(sources), "logs"):
+            stack.callback(digests.close)
+            with clock.stage("digest", len(sources), "logs"):
+                found = digests.result(timeout=PATIENCE)
+            if spark is None and _worth_reading(connected, sources, found):
+                size = sum(source.size * (GZIP_RATIO if source.compressed else 1) for source in sources)
+                with clock.stage("start Spark", 1, "session"):
+                    spark = stack.enter_context(open_session(master, directory / "spark.log", size=size))
+            if found is None:
+                with clock.stage("digest, the rest", len(sources), "logs"):
                     found = digests.result()
             outcome = Outcome([load.SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages)
             fresh = _mark_loaded(connected, outcome.sources)
@@ -152,8 +158,9 @@ def run(
                 counts = [outcome.sources[place] for place in fresh]
                 loading = load.Load({}, [], lambda bad: bad.number, counts)
                 if spark is not None and any(source.size for source in new):
-                    with clock.stage("read and aggregate (L1)", 0, "lines", tasks=lambda: tasks_done(spark)) as stage:
-                        loading = _fill(loading, outcome, _read(spark, new, door, shared))
+                    session = spark
+                    with clock.stage("read and aggregate (L1)", 0, "lines", tasks=lambda: tasks_done(session)) as stage:
+                        loading = _fill(loading, outcome, _read(session, new, door, shared))
                         stage.items = outcome.lines
                 with clock.stage("load (L2)", 0, "rows") as stage:
                     _write(connected, loading, outcome, top)
@@ -175,11 +182,17 @@ def _read(spark: SparkSession, sources: list[Source], door: Door, shared: Path |
         except Exception as error:  # whatever Java, Py4J or a task raised; a changed log is the likeliest reason, and told first
             for source in sources:
                 source.check_unchanged()
-            reason = next((line.strip() for line in reversed(str(error).splitlines()) if "Error: " in line), str(error).split("\n")[0])
-            raise JobFailed(f"the Spark job failed, and nothing was loaded: {reason}") from error
+            raise JobFailed(f"the Spark job failed, and nothing was loaded: {_reason(error)}") from error
     for source in sources:
         source.check_unchanged()
     return merged
+
+
+def _reason(error: Exception) -> str:
+    """The one line of a Java or Python stack that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
+    return (said or lines or [type(error).__name__])[0][:500]
 
 
 def _write(database: Database, loading: load.Load, outcome: Outcome, top: int) -> None:
@@ -219,6 +232,13 @@ def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
     if ServiceMinute in metrics:
         outcome.parsed_in_tables = pc.sum(metrics[ServiceMinute]["requests"]).as_py()
     return load.Load(metrics, bad_lines, lambda bad: before[bad.source, bad.block] + bad.number, counts)
+
+
+def _worth_reading(database: Database, sources: Sequence[Source], digests: Sequence[str] | None) -> bool:
+    """Whether there is something that may not be in the database yet."""
+    if not any(source.size for source in sources):
+        return False
+    return digests is None or len(load.loaded_before(database, digests)) < len(set(digests))
 
 
 def _mark_loaded(database: Database, sources: list[load.SourceCounts]) -> list[int]:

@@ -15,9 +15,10 @@ import os
 import stat
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 from drainq.metrics.errors import UserError
 
@@ -96,12 +97,19 @@ class Digests:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="drainq-digest")
         self._waiting: list[Future[str]] = [self._pool.submit(digest, source) for source in sources]
 
-    def result(self) -> list[str]:
-        """Wait for all of them, in the order of the sources."""
-        try:
-            return [waiting.result() for waiting in self._waiting]
-        finally:
-            self._pool.shutdown(cancel_futures=True)
+    @overload
+    def result(self) -> list[str]: ...
+    @overload
+    def result(self, timeout: float) -> list[str] | None: ...
+    def result(self, timeout: float | None = None) -> list[str] | None:
+        """Wait for all of them, at most ``timeout`` seconds; in the order of the sources, or None if time ran out."""
+        if wait(self._waiting, timeout).not_done:
+            return None
+        return [waiting.result() for waiting in self._waiting]
+
+    def close(self) -> None:
+        """Stop working on those that nobody will ask for."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 def link(sources: Sequence[Source], directory: Path) -> None:
