@@ -1,15 +1,37 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
-from drainq._native import __version__
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    BatchQueueStats,
+    BufferStrategy,
+    DrainBalancer,
+    PartitionPolicy,
+    PartitionSelector,
+    PartitionUsage,
+    ThreadPolicy,
+    __version__,
+)
 from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
 
 __all__ = [
+    "BatchQueue",
+    "BatchQueueConfig",
+    "BatchQueueManager",
+    "BatchQueueStats",
+    "BufferStrategy",
+    "DrainBalancer",
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
     "ModeConflict",
+    "PartitionPolicy",
+    "PartitionSelector",
+    "PartitionUsage",
     "ShutDown",
     "SubQueueRemoved",
+    "ThreadPolicy",
     "WouldDeadlock",
     "__version__",
 ]
