@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from postgres import PostgresMissing, PostgresServer
+from tests.postgres import PostgresMissing, PostgresServer
 
 
 def _without_postgres(reason: str) -> None:

@@ -142,27 +142,33 @@ class PostgresStorage:
         outcomes: dict[int, OfferOutcome] = {}
         for places in _rounds(offers):
             for start in range(0, len(places), _CHUNK):
-                chunk = [(place, offers[place]) for place in places[start : start + _CHUNK]]
-                for name, can_update in (("OFFER_MANY_NEW", False), ("OFFER_MANY", True)):
-                    outcomes.update(self._offer_chunk(cursor, kind, name, [c for c in chunk if c[1].can_update is can_update], now))
+                outcomes.update(self._offer_chunk(cursor, kind, [(place, offers[place]) for place in places[start : start + _CHUNK]], now))
         return [outcomes[place] for place in range(len(offers))]
 
     def _offer_chunk(
-        self, cursor: Any, kind: str, name: str, chunk: list[tuple[int, Offer]], now: int
+        self, cursor: Any, kind: str, chunk: list[tuple[int, Offer]], now: int
     ) -> Iterator[tuple[int, OfferOutcome]]:
-        if not chunk:
-            return
-        values = {
-            "keys": [offer.key for _, offer in chunk],
-            "payloads": [offer.payload for _, offer in chunk],
-            "times": [offer.scheduled_at for _, offer in chunk],
-            "kind": kind,
-            "now": now,
-        }
-        self._execute(cursor, name, values)
-        changed = {key: (created,) for key, created in cursor.fetchall()}
-        for place, offer in chunk:
-            yield place, _outcome(changed.get(offer.key))
+        """Offer messages with distinct keys, those that may update and those that may not each in one statement."""
+        if len({offer.can_update for _, offer in chunk}) == 1:
+            parts = [(chunk, None)]
+        else:
+            ids = [number for (number,) in cursor.execute(self._sql["RESERVE"], {"n": len(chunk)})]
+            numbered = list(zip(chunk, ids))
+            halves = ([pair for pair in numbered if pair[0][1].can_update is may] for may in (False, True))
+            parts = [([placed for placed, _ in half], [number for _, number in half]) for half in halves]
+        for placed, numbers in parts:
+            values = {
+                "keys": [offer.key for _, offer in placed],
+                "payloads": [offer.payload for _, offer in placed],
+                "times": [offer.scheduled_at for _, offer in placed],
+                "ids": numbers,
+                "kind": kind,
+                "now": now,
+            }
+            self._execute(cursor, "OFFER_MANY" if placed[0][1].can_update else "OFFER_MANY_NEW", values)
+            changed = {key: (created,) for key, created in cursor.fetchall()}
+            for place, offer in placed:
+                yield place, _outcome(changed.get(offer.key))
 
     # --- consumers
 

@@ -39,12 +39,15 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s)
 
 _UNNEST = """
 WITH sent AS MATERIALIZED (
-    SELECT nextval((SELECT pg_get_serial_sequence({literal}, 'id')::regclass)) AS id, k, p, s
-    FROM unnest(%(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[]) AS u(k, p, s)
+    SELECT COALESCE(i, nextval((SELECT pg_get_serial_sequence({literal}, 'id')::regclass))) AS id, k, p, s
+    FROM unnest(%(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[]) AS u(k, p, s, i)
 )
 INSERT INTO {table} AS q ("id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT id, k, %(kind)s, p, s, s, %(now)s FROM sent ORDER BY k COLLATE "C"
 """
+
+RESERVE = "SELECT nextval(pg_get_serial_sequence({literal}, 'id')::regclass) FROM generate_series(1, %(n)s)"
+"""Ids for a batch that takes two statements, so that they follow the input all the same."""
 
 OFFER_MANY_NEW = _UNNEST + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
 """Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
@@ -77,7 +80,7 @@ ACK_AND_ACQUIRE = (
     """
 WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s) AND "lockUuid" = %(held)s RETURNING 1),
 taken AS ("""
-    + _TAKE.replace("{but}", ' AND "id" <> ALL(%(done)s)')
+    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
     + "RETURNING "
     + ROW
     + """)
@@ -191,7 +194,7 @@ LIKE knows wildcards and no index. What is due is not locked, or consumers would
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s)'
 """Delete ticks that were found, and locked, just before."""
 
-FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s)'
+FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s) AND NOT "isFloor"'
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICKS = """

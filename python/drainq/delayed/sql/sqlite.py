@@ -146,7 +146,7 @@ LIKE knows wildcards and no case."""
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
 
-FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
+FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICK = """
