@@ -360,6 +360,9 @@ class PostgresStorage:
     def _configure(self, connection: Any) -> None:
         timeout = int((self._try_timeout or 0) * 1000)
         connection.execute(f"SET default_transaction_isolation = 'read committed'; SET statement_timeout = {timeout}")
+        # Every statement here has an index to go by. Planned once for all values it costs a third of the time, and
+        # without sequential scans the plan that was made while the table was small is right when it is large.
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
@@ -378,7 +381,7 @@ class PostgresStorage:
     def _patient(self) -> Iterator[Any]:
         """A transaction of work that may take as long as it takes."""
         with self._transaction() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = 0")
+            cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on")
             yield cursor
 
     def _execute(self, cursor: Any, name: str, values: dict[str, Any]) -> None:

@@ -100,36 +100,34 @@ class SQLiteStorage:
     def offer(
         self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
     ) -> list[OfferOutcome]:
-        values = [
-            {"key": o.key, "kind": kind, "payload": o.payload, "at": o.scheduled_at, "now": now, "change": o.can_update}
-            for o in offers
-        ]
         if connection is not None:
             with _in_transaction_of(connection) as cursor:
-                return self._offer_all(cursor, kind, values)
-        if len(values) == 1:  # a new key is the common case, and one statement
+                return self._offer_all(cursor, kind, offers, now)
+        if len(offers) == 1:  # a new key is the common case, and one statement
             with self._cursor() as cursor:
-                if cursor.execute(self._sql["INSERT_NEW"], values[0]).rowcount:
+                if cursor.execute(self._sql["INSERT_NEW"], _values(kind, offers[0], now)).rowcount:
                     return [OfferOutcome.CREATED]
-            if not values[0]["change"]:
+            if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
         with self._transaction() as cursor:
-            return self._offer_all(cursor, kind, values)
+            return self._offer_all(cursor, kind, offers, now)
 
-    def _offer_all(self, cursor: sqlite3.Cursor, kind: str, values: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_all(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes: list[OfferOutcome] = []
-        for start in range(0, len(values), _CHUNK):
-            chunk = values[start : start + _CHUNK]
-            outcomes += self._offer_new(cursor, chunk) or self._offer_some_known(cursor, kind, chunk)
+        for start in range(0, len(offers), _CHUNK):
+            chunk = offers[start : start + _CHUNK]
+            outcomes += self._offer_new(cursor, kind, chunk, now) or self._offer_some_known(cursor, kind, chunk, now)
         return outcomes
 
-    def _offer_new(self, cursor: sqlite3.Cursor, chunk: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_new(
+        self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int
+    ) -> list[OfferOutcome]:
         """Insert all of them, if all are new; else nothing, and return an empty list."""
         if len(chunk) == 1:
             return []
         cursor.execute("SAVEPOINT all_new")
         try:
-            cursor.executemany(self._sql["INSERT"], chunk)
+            cursor.executemany(self._sql["INSERT"], [(key, kind, payload, at, now) for key, payload, at, _ in chunk])
         except sqlite3.IntegrityError:  # a key is there, or twice in the batch; any other violation comes back below
             cursor.execute("ROLLBACK TO all_new")
             return []
@@ -138,12 +136,15 @@ class SQLiteStorage:
                 cursor.execute("RELEASE all_new")
         return [OfferOutcome.CREATED] * len(chunk)
 
-    def _offer_some_known(self, cursor: sqlite3.Cursor, kind: str, chunk: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_some_known(
+        self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int
+    ) -> list[OfferOutcome]:
         outcomes = []
-        for value in chunk:
-            if cursor.execute(self._sql["INSERT_NEW"], value).rowcount:
+        for offer in chunk:
+            values = _values(kind, offer, now)
+            if cursor.execute(self._sql["INSERT_NEW"], values).rowcount:
                 outcomes.append(OfferOutcome.CREATED)
-            elif value["change"] and cursor.execute(self._sql["UPDATE"], value).rowcount:
+            elif offer.can_update and cursor.execute(self._sql["UPDATE"], values).rowcount:
                 outcomes.append(OfferOutcome.UPDATED)
             else:
                 outcomes.append(OfferOutcome.IGNORED)
@@ -232,7 +233,7 @@ class SQLiteStorage:
         with self._transaction() as cursor:
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             for tick in ticks:
-                value = {"kind": kind, "key": tick.key, "payload": tick.payload, "at": tick.scheduled_at, "now": now}
+                value = (tick.key, kind, tick.payload, tick.scheduled_at, now)
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
@@ -322,6 +323,11 @@ class SQLiteStorage:
     def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         with self._cursor() as cursor:
             return cursor.execute(self._sql[name], values).fetchall()
+
+
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int]:
+    """A message as INSERT, INSERT_NEW, UPDATE and UPDATE_TICK number its parts."""
+    return offer.key, kind, offer.payload, offer.scheduled_at, now
 
 
 @contextmanager
