@@ -13,7 +13,14 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
 from drainq.delayed.memory import MemoryStorage
@@ -45,7 +52,11 @@ class Comparison(RuleBasedStateMachine):
     def begin(self) -> None:
         self.clock = ManualClock(START)
         table = f"sm_{next(_tables)}"
-        options: dict[str, Any] = {"clock": self.clock, "time": TimeConfig(acquire_timeout=10, poll_period=1), "max_attempts": 4}
+        options: dict[str, Any] = {
+            "clock": self.clock,
+            "time": TimeConfig(acquire_timeout=10, poll_period=1),
+            "max_attempts": 4,
+        }
         model = MemoryStorage()
         self.queues = [DelayedQueue.open(self.url, "q", table=table, **options), DelayedQueue(model, "q", **options)]
         self.garbled = [
@@ -102,7 +113,11 @@ class Comparison(RuleBasedStateMachine):
             self.envelopes.append([real, model])
 
     @precondition(lambda self: self.envelopes)
-    @rule(data=st.data(), call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]), seconds=st.sampled_from([0, 4, 20]))
+    @rule(
+        data=st.data(),
+        call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]),
+        seconds=st.sampled_from([0, 4, 20]),
+    )
     def settle(self, data, call, seconds):
         pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
         if call == "ack":
@@ -174,7 +189,9 @@ class Comparison(RuleBasedStateMachine):
             ticks.append(Tick(tick_key(prefix, config_hash, nominal), payload, nominal, nominal // 1000))
         now = int((self.clock.now() + skew) * 1000)
         self.both(
-            lambda q: q._storage.install_ticks(q.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update)
+            lambda q: q._storage.install_ticks(
+                q.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
+            )
         )
 
     @rule(prefix=PREFIXES, config_hash=HASHES)
