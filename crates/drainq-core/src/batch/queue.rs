@@ -11,7 +11,7 @@ use crate::park::{Sleeper, producer_fence};
 use crate::ring::Refusal;
 use crate::space::{InLine, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{CachePadded, Mutex};
+use crate::sync::{CachePadded, Mutex, plain};
 use crate::table::Table;
 use crate::word::Word;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub struct BatchQueue<T: Word + Keyed> {
     pub(super) closers: Space,
 }
 
-static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 
 impl<T: Word + Keyed> BatchQueue<T> {
     /// A queue whose workers are threads of its own.
@@ -108,7 +108,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         pooled: bool,
     ) -> Self {
         let queue = Self {
-            id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            id: NEXT_ID.fetch_add(1, plain::Ordering::Relaxed),
             name: name.into(),
             settings,
             grouping,

@@ -9,10 +9,9 @@
 //!    `Weighed`, which this item owns. Objects and boxes lie at even addresses.
 //! 4. References are made and given back with the GIL held.
 
-use crate::gil;
+use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
 use drainq_core::word::Word;
-use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -57,7 +56,7 @@ impl Item {
     #[inline]
     fn pack(word: NonNull<()>, key: Key) -> PyResult<Self> {
         if word.addr().get() >> KEY_SHIFT != 0 {
-            return Err(PySystemError::new_err(format!(
+            return Err(errors::internal(format!(
                 "the object lies at {word:?}, above the 48 address bits that drainq supports"
             )));
         }
