@@ -61,7 +61,7 @@ pub struct BatchQueue<T: Word + Keyed> {
     /// Whether the workers are slots of a pool.
     pooled: bool,
     pub(super) partitions: Table<Partition<T>>,
-    pub(super) routes: Table<Route>,
+    pub(super) routes: Table<Route<T>>,
     pub(super) workers: Box<[Worker]>,
     pub(super) control: Mutex<Control>,
     /// Grows whenever a thread should look again which partitions are its own.
@@ -157,7 +157,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// The route of this key.
     #[inline]
-    pub fn route(&self, key: Key) -> &Route {
+    pub fn route(&self, key: Key) -> &Route<T> {
         self.routes.get(key as usize).expect("a key comes from the queue")
     }
 
@@ -200,7 +200,25 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[inline]
     pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
-        let at = self.partition(partition);
+        // SAFETY: the caller keeps pushes and closes apart.
+        unsafe { self.push_serialised(route, self.partition(partition), item) }
+    }
+
+    /// As [`Self::try_produce_serialised`], where the item's key says it belongs.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    #[inline(always)]
+    pub unsafe fn try_produce_routed(&self, item: T) -> Result<(), (T, Refusal)> {
+        let route = self.route(item.key());
+        // SAFETY: the caller keeps pushes and closes apart, and a route's partition was pinned
+        // in this queue's table.
+        unsafe { self.push_serialised(route, self.partitions.at(&route.pinned), item) }
+    }
+
+    #[inline(always)]
+    unsafe fn push_serialised(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         // SAFETY: the caller keeps pushes and closes apart.
         unsafe { at.ring.push_serialised(item)? };
         route.count_accepted_serialised(1);

@@ -75,13 +75,12 @@ impl Shared {
         }
         let Some(key) = self.keys.of_type(object.get_type_ptr().addr()) else { return false };
         let Ok(item) = Item::new(object, key) else { return false };
-        let partition = process.queue.partition_of(key);
         // SAFETY: the GIL is held (invariant 1).
-        if unsafe { process.queue.try_produce_serialised(partition, item) }.is_err() {
+        if unsafe { process.queue.try_produce_routed(item) }.is_err() {
             return false;
         }
         if process.turn.is_wanted() {
-            self.hand_over_if_filling(py, partition);
+            self.hand_over_if_filling(py, process.queue.partition_of(key));
         }
         true
     }
