@@ -71,11 +71,19 @@ loom: ## explore every interleaving of the core's lock-free parts under a model 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-delayed bench-metrics ## all figures; JSON in benches/results
+bench: bench-core bench-multi bench-sources bench-delayed bench-metrics ## all figures; JSON in benches/results
 
 .PHONY: bench-core
 bench-core: ## the Rust core
 	cargo bench -p drainq-core $(ARGS)
+
+.PHONY: bench-multi
+bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
+	$(BIN)/python -m benches.python.multi $(ARGS)
+
+.PHONY: bench-sources
+bench-sources: $(READY) $(STAMP)-bench ## the set queue and the prefetching source, beside plain Python
+	$(BIN)/python -m benches.python.sources $(ARGS)
 
 .PHONY: bench-delayed
 bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from tests.postgres import PostgresMissing, PostgresServer
 from tests.spark_session import sessions
 

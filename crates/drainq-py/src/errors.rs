@@ -51,8 +51,8 @@ pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }
 
-/// A SystemError with `message`: the interpreter is not as this module was told.
-pub fn unsupported(message: impl Into<String>) -> PyErr {
+/// A SystemError with `message`: for what does not happen unless this module or the interpreter is wrong.
+pub fn internal(message: impl Into<String>) -> PyErr {
     PySystemError::new_err(message.into())
 }
 

@@ -18,8 +18,15 @@ from drainq.delayed.queue import DelayedQueue
 class ToDelayedQueue:
     """An error handler that stores the failed batch; made by :func:`to_delayed_queue`."""
 
+    dead_letters = True
+    """Tells the batch queue to count what a call returns as dead-lettered, not as failed."""
+
     def __init__(
-        self, queue: DelayedQueue[Any], delay: float | timedelta, key_prefix: str, encode_item: Callable[[Any], Any] | None
+        self,
+        queue: DelayedQueue[Any],
+        delay: float | timedelta,
+        key_prefix: str,
+        encode_item: Callable[[Any], Any] | None,
     ) -> None:
         self._queue = queue
         self._delay = delay
@@ -65,4 +72,5 @@ def to_delayed_queue(
         2
         {'batch': ['row 1', 'row 2'], 'error': 'ValueError: no such table'}
     """
+    queue._after(delay, "delay")  # a bad delay is an error now, not when the first batch fails
     return ToDelayedQueue(queue, delay, key_prefix, encode_item)

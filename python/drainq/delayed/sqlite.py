@@ -42,12 +42,16 @@ class SQLiteStorage:
 
     def __init__(self, path: str, *, table: str, busy_timeout: float | None) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
-            raise RuntimeError(f"the delayed queue needs SQLite 3.35 or later (RETURNING), this is {sqlite3.sqlite_version}")
+            raise RuntimeError(
+                f"the delayed queue needs SQLite 3.35 or later (RETURNING), this is {sqlite3.sqlite_version}"
+            )
         self._path = path
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
         names = Names(table)
         self._names = names
-        self._sql = {name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
+        self._sql = {
+            name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)
+        }
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()
@@ -55,7 +59,11 @@ class SQLiteStorage:
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
-                self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+                self._path,
+                timeout=self._busy_timeout,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
             )
         except sqlite3.OperationalError as error:
             raise sqlite3.OperationalError(f"{error}: {self._path!r}") from None
@@ -77,13 +85,18 @@ class SQLiteStorage:
             for migration in missing:
                 for statement in migration.statements:
                     cursor.execute(statement)
-                cursor.execute(self._sql["RECORD"], {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)})
+                cursor.execute(
+                    self._sql["RECORD"],
+                    {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)},
+                )
             return [migration.name for migration in missing]
 
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")
-            return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', strftime('%s', 'now') * 1000)")
+            return self._names.fill(
+                f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', strftime('%s', 'now') * 1000)"
+            )
 
         with self._cursor() as cursor:
             return as_script(self._pending(cursor), self._sql["CREATE_LEDGER"], record)
@@ -100,36 +113,32 @@ class SQLiteStorage:
     def offer(
         self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
     ) -> list[OfferOutcome]:
-        values = [
-            {"key": o.key, "kind": kind, "payload": o.payload, "at": o.scheduled_at, "now": now, "change": o.can_update}
-            for o in offers
-        ]
         if connection is not None:
             with _in_transaction_of(connection) as cursor:
-                return self._offer_all(cursor, kind, values)
-        if len(values) == 1:  # a new key is the common case, and one statement
+                return self._offer_all(cursor, kind, offers, now)
+        if len(offers) == 1:  # a new key is the common case, and one statement
             with self._cursor() as cursor:
-                if cursor.execute(self._sql["INSERT_NEW"], values[0]).rowcount:
+                if cursor.execute(self._sql["INSERT_NEW"], _values(kind, offers[0], now)).rowcount:
                     return [OfferOutcome.CREATED]
-            if not values[0]["change"]:
+            if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
         with self._transaction() as cursor:
-            return self._offer_all(cursor, kind, values)
+            return self._offer_all(cursor, kind, offers, now)
 
-    def _offer_all(self, cursor: sqlite3.Cursor, kind: str, values: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_all(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes: list[OfferOutcome] = []
-        for start in range(0, len(values), _CHUNK):
-            chunk = values[start : start + _CHUNK]
-            outcomes += self._offer_new(cursor, chunk) or self._offer_some_known(cursor, kind, chunk)
+        for start in range(0, len(offers), _CHUNK):
+            chunk = offers[start : start + _CHUNK]
+            outcomes += self._offer_new(cursor, kind, chunk, now) or self._offer_some_known(cursor, kind, chunk, now)
         return outcomes
 
-    def _offer_new(self, cursor: sqlite3.Cursor, chunk: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_new(self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all of them, if all are new; else nothing, and return an empty list."""
         if len(chunk) == 1:
             return []
         cursor.execute("SAVEPOINT all_new")
         try:
-            cursor.executemany(self._sql["INSERT"], chunk)
+            cursor.executemany(self._sql["INSERT"], [(key, kind, payload, at, now) for key, payload, at, _ in chunk])
         except sqlite3.IntegrityError:  # a key is there, or twice in the batch; any other violation comes back below
             cursor.execute("ROLLBACK TO all_new")
             return []
@@ -138,12 +147,15 @@ class SQLiteStorage:
                 cursor.execute("RELEASE all_new")
         return [OfferOutcome.CREATED] * len(chunk)
 
-    def _offer_some_known(self, cursor: sqlite3.Cursor, kind: str, chunk: list[dict[str, Any]]) -> list[OfferOutcome]:
+    def _offer_some_known(
+        self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int
+    ) -> list[OfferOutcome]:
         outcomes = []
-        for value in chunk:
-            if cursor.execute(self._sql["INSERT_NEW"], value).rowcount:
+        for offer in chunk:
+            values = _values(kind, offer, now)
+            if cursor.execute(self._sql["INSERT_NEW"], values).rowcount:
                 outcomes.append(OfferOutcome.CREATED)
-            elif value["change"] and cursor.execute(self._sql["UPDATE"], value).rowcount:
+            elif offer.can_update and cursor.execute(self._sql["UPDATE"], values).rowcount:
                 outcomes.append(OfferOutcome.UPDATED)
             else:
                 outcomes.append(OfferOutcome.IGNORED)
@@ -182,7 +194,8 @@ class SQLiteStorage:
             return cursor.execute(self._sql["ACK"], _held(held)).rowcount
 
     def next_due(self, kind: str, after: int) -> int | None:
-        return self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        due: int | None = self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        return due
 
     # --- looking and removing
 
@@ -232,7 +245,7 @@ class SQLiteStorage:
         with self._transaction() as cursor:
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             for tick in ticks:
-                value = {"kind": kind, "key": tick.key, "payload": tick.payload, "at": tick.scheduled_at, "now": now}
+                value = (tick.key, kind, tick.payload, tick.scheduled_at, now)
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
@@ -251,7 +264,14 @@ class SQLiteStorage:
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
     def _forget(
-        self, cursor: sqlite3.Cursor, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+        self,
+        cursor: sqlite3.Cursor,
+        kind: str,
+        prefix: str,
+        within: tuple[str, str],
+        *,
+        but: tuple[str, str],
+        after: int,
     ) -> int:
         """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
 
@@ -259,7 +279,14 @@ class SQLiteStorage:
             within: the range of keys to look at; ``but``: the part of it to leave alone.
             after: leave what is due at this time or before.
         """
-        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        values = {
+            "kind": kind,
+            "low": within[0],
+            "high": within[1],
+            "but_low": but[0],
+            "but_high": but[1],
+            "after": after,
+        }
         cursor.execute(self._sql["UNDELIVERED_TICKS"], values)
         doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
@@ -268,7 +295,8 @@ class SQLiteStorage:
         return len(doomed)
 
     def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        return self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        latest: int | None = self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        return latest
 
     # --- the connection
 
@@ -324,11 +352,18 @@ class SQLiteStorage:
             return cursor.execute(self._sql[name], values).fetchall()
 
 
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int]:
+    """A message as INSERT, INSERT_NEW, UPDATE and UPDATE_TICK number its parts."""
+    return offer.key, kind, offer.payload, offer.scheduled_at, now
+
+
 @contextmanager
 def _in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
     """A cursor in the caller's transaction, which is begun if need be and left for the caller to end."""
     if not isinstance(connection, sqlite3.Connection):
-        raise TypeError(f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}")
+        raise TypeError(
+            f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
+        )
     cursor = connection.cursor()
     cursor.row_factory = None  # the caller's may return anything
     try:
@@ -349,8 +384,7 @@ def _in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
 
 
 def _row(found: tuple[Any, ...]) -> Row:
-    *columns, locked = found
-    return Row(*columns, bool(locked))
+    return Row._make(found)._replace(locked=bool(found[-1]))
 
 
 def _held(held: Held) -> dict[str, Any]:

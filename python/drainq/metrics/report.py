@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq.metrics.sketch import PERCENTILES, RELATIVE_ERROR, percentiles
-from drainq.metrics.summary import shortened
+from drainq.metrics.text import shortened
 from drainq.sql import Database
 
 if TYPE_CHECKING:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from drainq.metrics.job import Outcome, accounted
-
-WIDEST = 60  # characters of an endpoint in the table
+from drainq.metrics.text import shortened, table
 
 
 def summary(outcome: Outcome) -> str:
@@ -16,7 +15,7 @@ def summary(outcome: Outcome) -> str:
         rows = [(str(rank), shortened(endpoint), f"{requests:,}", f"{size:,}") for rank, (endpoint, requests, size) in enumerate(outcome.top, 1)]
         parts.append(table(("rank", "endpoint", "requests", "bytes"), rows, right=(0, 2, 3)))
     stages = [
-        (stage.name, f"{stage.items:,} {stage.unit}", f"{stage.seconds:.2f} s", f"{stage.items / stage.seconds:,.0f} {stage.unit}/s" if stage.seconds > 0 else "-")
+        (stage.name, f"{stage.items:,} {stage.unit}", f"{stage.seconds:.2f} s", f"{stage.items / stage.seconds:,.0f} {stage.unit}/s" if stage.items > 1 and stage.seconds > 0 else "-")
         for stage in outcome.stages
     ]  # fmt: skip
     parts.append(table(("stage", "items", "time", "pace"), stages, right=(1, 2, 3)))
@@ -44,19 +43,3 @@ def _identities(outcome: Outcome) -> Iterable[str]:
 
 def _verdict(right: bool) -> str:
     return "ok" if right else "WRONG"
-
-
-def shortened(text: str, width: int = WIDEST) -> str:
-    """The text on one printable line of at most ``width`` characters."""
-    printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-    return printable if len(printable) <= width else printable[: width - 3] + "..."
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Columns under a header; those in ``right`` are set to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    lines = []
-    for row in (header, ["-" * width for width in widths], *rows):
-        cells = [cell.rjust(width) if place in right else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

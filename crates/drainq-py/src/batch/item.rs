@@ -33,7 +33,7 @@ impl Item {
     pub fn new(object: &Bound<'_, PyAny>, key: Key) -> PyResult<Self> {
         let word = NonNull::new(object.as_ptr()).expect("a reference is not null").cast::<()>();
         if word.addr().get() >> KEY_SHIFT != 0 {
-            return Err(errors::unsupported(format!(
+            return Err(errors::internal(format!(
                 "the object lies at {word:?}, above the 48 address bits that drainq supports"
             )));
         }

@@ -173,7 +173,9 @@ DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest
 """
 """Put dead letters back; of two with one key the later, and none whose key a live message has taken."""
 
-DROP_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
+DROP_DEAD = (
+    'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
+)
 """Delete dead letters for good."""
 
 # --- schedules
@@ -247,7 +249,7 @@ HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
 APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
-RECORD = 'INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)'
+RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)"
 """Write a migration down as applied."""
 
 MIGRATIONS = (
