@@ -2,7 +2,7 @@
 
 use crate::engine::{Cost, Drainq, Engine, Partitioned, Shape, Sink, put_load};
 use crate::item::{Item, skewed};
-use crate::protocol::{Contestant, Figure, Goal, Report, rounds};
+use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
 use crate::rivals::{Buffer, Flume, Kanal, MutexSwap};
 use crossbeam::queue::ArrayQueue;
 use std::sync::Arc;
@@ -24,23 +24,24 @@ fn rival<B: Buffer + 'static>(items: usize) -> Cost {
 }
 
 pub fn run(report: &mut Report) {
-    if !report.wants("contend", "throughput") {
+    if !report.wants("contend", "throughput, cpu") {
         return;
     }
     let items = report.options().items(2_000_000);
-    let mut contestants: Vec<Contestant<'_>> = vec![
-        ("drainq", Box::new(move || one_run(|sink| Drainq::start(SHAPE, sink), items, PER_BATCH, PER_ITEM).wall)),
-        ("ArrayQueue partitions", Box::new(move || rival::<ArrayQueue<Item>>(items).wall)),
-        ("mutex-swap partitions", Box::new(move || rival::<MutexSwap>(items).wall)),
-        ("flume partitions", Box::new(move || rival::<Flume>(items).wall)),
-        ("kanal partitions", Box::new(move || rival::<Kanal>(items).wall)),
+    let mut contestants: Vec<Contestant<'_, Cost>> = vec![
+        ("drainq", Box::new(move || one_run(|sink| Drainq::start(SHAPE, sink), items, PER_BATCH, PER_ITEM))),
+        ("ArrayQueue partitions", Box::new(move || rival::<ArrayQueue<Item>>(items))),
+        ("mutex-swap partitions", Box::new(move || rival::<MutexSwap>(items))),
+        ("flume partitions", Box::new(move || rival::<Flume>(items))),
+        ("kanal partitions", Box::new(move || rival::<Kanal>(items))),
     ];
     let costs = rounds(report.options().rounds, &mut contestants);
     let goals = [
         Goal::faster("drainq", "ArrayQueue partitions", 1.2, 1.5),
         Goal::faster("drainq", "mutex-swap partitions", 1.2, 1.5),
     ];
-    let note =
-        "16 producers, 4 drain threads, 100 types 24/8/4/1, 10,000 places a partition, 1,000 multiply-adds a call";
-    report.add(Figure::new("contend: throughput", "ns/item", costs, &goals, note));
+    let note = "16 producers, 4 drain threads, 100 types 24/8/4/1, 10,000 places a partition, 1,000 multiply-adds a call";
+    report.add(Figure::new("contend: throughput", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
+    let note = "processor time of the process per item, producers and handlers included";
+    report.add(Figure::new("contend: cpu", "ns/item", part(&costs, |cost| cost.cpu), &[], note));
 }

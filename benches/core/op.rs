@@ -153,10 +153,10 @@ fn queue_cost(timed: Timed, bulk: usize, cycles: usize) -> f64 {
         }
         let pushed = Instant::now();
         for drainer in &mut drainers {
-            let Step::Pass(mut pass) = drainer.next_step() else { panic!("the queue has items") };
+            let Step::Pass(mut pass) = drainer.next_step(|| {}) else { panic!("the queue has items") };
             while let Some(batch) = pass.next_batch() {
                 look_at(&batch.items);
-                let size = batch.size();
+                let size = batch.size;
                 pass.account(batch, &[(Outcome::Handled, size)]);
             }
         }
