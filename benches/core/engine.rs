@@ -203,11 +203,12 @@ pub fn put_load(
     producers: usize,
     types: impl Fn(u64) -> Vec<usize> + Sync,
 ) -> Cost {
-    let barrier = Barrier::new(producers + 1);
+    let (ready, go) = (Barrier::new(producers + 1), Barrier::new(producers + 1));
     let produce = |producer: usize| {
         let types: Vec<Key> = types(producer as u64 + 1).into_iter().map(|at| at as Key).collect();
         let share = (items * (producer + 1)) / producers - (items * producer) / producers;
-        barrier.wait();
+        ready.wait();
+        go.wait();
         let started = Instant::now();
         for (number, key) in (0..share).zip(types.iter().cycle()) {
             engine.produce(Item::new(*key, number));
@@ -217,8 +218,9 @@ pub fn put_load(
     let (started, cpu) = std::thread::scope(|scope| {
         let produce = &produce;
         let producers: Vec<_> = (0..producers).map(|producer| scope.spawn(move || produce(producer))).collect();
-        barrier.wait();
+        ready.wait();
         let cpu = process_cpu_nanos();
+        go.wait();
         let starts = producers.into_iter().map(|producer| producer.join().expect("a producer does not panic"));
         (starts.min().expect("there is a producer"), cpu)
     });
