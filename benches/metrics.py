@@ -1,6 +1,6 @@
 """How fast is the access-log job, against a plain dictionary, and does a worker's memory stay flat?
 
-A log (``--log``, else the one in ``../shared/data``) is repeated into a temporary file of two million lines. Measured are
+A log (``--log``, else the one in ``../shared/data``) is repeated into a temporary file of two million lines. Measured:
 
 1. reading and aggregating in one warm session: the job's way, and the same parser feeding a plain dictionary in
    ``mapInArrow``; wall-clock, and processor time of Spark and its workers together, which a busy machine spoils less;
@@ -23,14 +23,14 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
+from benches.protocol import Below, Faster, Figure, Report, Verdict, arguments, machine, measure, seconds
+
 from drainq.metrics import partials
 from drainq.metrics.columns import parse_lines
 from drainq.metrics.read import Door, read
 from drainq.metrics.session import DEFAULT_MASTER, SHORT, open_session
 from drainq.metrics.sources import find, link
 from drainq.spark.aggregate import merged
-
-from benches.protocol import Below, Faster, Figure, Report, Verdict, arguments, machine, measure, seconds
 
 LOG = Path(__file__).parents[1] / ".." / "shared" / "data" / "apache_access.log"
 LEAST, AIM = 150_000, 400_000  # lines a second, end to end
@@ -64,14 +64,20 @@ def dictionary(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for columns in parse_lines(batch["line"])[0]:
             for second, endpoint, client, status, size in zip(
-                columns.second.tolist(), columns.endpoint.to_pylist(), columns.client.to_pylist(), columns.status.tolist(), columns.size.tolist()
+                columns.second.tolist(),
+                columns.endpoint.to_pylist(),
+                columns.client.to_pylist(),
+                columns.status.tolist(),
+                columns.size.tolist(),
             ):
                 minute, error = second // 60 * 60, int(status >= 400)
                 add("service_minute", None, None, minute, size, error)
                 add("endpoint_minute", endpoint, None, minute, size, error)
                 add("status_minute", None, status, minute, 0, 0)
                 add("client_hour", client, None, second // 3600 * 3600, size, error)
-            for second, agent, referrer in zip(columns.second[columns.named].tolist(), columns.agent.to_pylist(), columns.referrer.to_pylist()):
+            for second, agent, referrer in zip(
+                columns.second[columns.named].tolist(), columns.agent.to_pylist(), columns.referrer.to_pylist()
+            ):
                 add("user_agent_day", agent, None, second // 86400 * 86400, 0, 0)
                 add("referrer_day", referrer, None, second // 86400 * 86400, 0, 0)
     kinds, names, numbers, times = zip(*found) if found else ((), (), (), ())
@@ -80,10 +86,15 @@ def dictionary(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         "name": pa.array([None if name is None else partials.name(name) for name in names], pa.string()),
         "number": pa.array(numbers, pa.int64()),
         "time": pa.array(times, pa.int64()),
-        **{sum_: pa.array([sums[place] for sums in found.values()], pa.int64()) for place, sum_ in enumerate(partials.SUMS)},
+        **{
+            sum_: pa.array([sums[place] for sums in found.values()], pa.int64())
+            for place, sum_ in enumerate(partials.SUMS)
+        },
     }
     nothing = {field.name: pa.nulls(len(found), field.type) for field in partials.SCHEMA}
-    yield pa.RecordBatch.from_arrays([arrays.get(field.name, nothing[field.name]) for field in partials.SCHEMA], schema=partials.SCHEMA)
+    yield pa.RecordBatch.from_arrays(
+        [arrays.get(field.name, nothing[field.name]) for field in partials.SCHEMA], schema=partials.SCHEMA
+    )
 
 
 def by_dictionary(spark: Any, directory: str) -> pa.Table:
@@ -92,7 +103,7 @@ def by_dictionary(spark: Any, directory: str) -> pa.Table:
 
     lines = spark.read.option("lineSep", "\n").text(directory).select(F.col("value").cast("binary").alias("line"))
     partial = lines.mapInArrow(dictionary, partials.SPARK_SCHEMA)
-    return merged(partial, {column: "sum" for column in partials.SUMS}).toArrow()
+    return merged(partial, dict.fromkeys(partials.SUMS, "sum")).toArrow()
 
 
 def requests(rows: pa.Table) -> int:
@@ -138,7 +149,9 @@ def processor_time() -> float:
 
 def command(log: Path, out: Path) -> None:
     """Run the whole command, in a process of its own."""
-    done = subprocess.run([sys.executable, "-m", "drainq.cli", "metrics", log, "--out", out], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "drainq.cli", "metrics", log, "--out", out], capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise SystemExit(f"the command failed: {done.stderr}{done.stdout}")
 
@@ -163,7 +176,17 @@ def main() -> int:
         whole = lambda: seconds(lambda: command(logs[1], Path(directory, f"out{next(runs)}"))) / lines  # noqa: E731
         goals = [Below("drainq metrics", 1 / LEAST)]
         note = f"must: {LEAST:,} lines/s = {1e6 / LEAST:.3g} us a line; aim: {AIM:,} = {1e6 / AIM:.3g} us"
-        report.add(measure("the whole command, Spark's start included", "s/line", {"drainq metrics": whole}, rounds=rounds, goals=goals, warm=0, note=note))
+        report.add(
+            measure(
+                "the whole command, Spark's start included",
+                "s/line",
+                {"drainq metrics": whole},
+                rounds=rounds,
+                goals=goals,
+                warm=0,
+                note=note,
+            )
+        )
     return report.finish()
 
 
@@ -178,11 +201,23 @@ def in_one_session(report: Report, logs: dict[int, Path], lines: int, rounds: in
         memory = {}
         for times in logs:
             with WorkerMemory() as peak:
-                costs[f"{times}x the lines"] = [seconds(lambda where=links[times]: read(spark, where.as_uri(), Door.ARROW)) / lines / times]  # type: ignore[misc]
+                costs[f"{times}x the lines"] = [
+                    seconds(lambda where=links[times]: read(spark, where.as_uri(), Door.ARROW)) / lines / times
+                ]  # type: ignore[misc]
             memory[times] = peak.peak
         verdicts = [
-            Verdict(f"peak memory of a worker < {MOST_MEMORY} MB", f"{memory[2]:.0f} MB", "largest seen", memory[2] < MOST_MEMORY),
-            Verdict(f"twice the lines <= {FLAT}x the memory", f"{memory[2] / memory[1]:.2f}x", f"{memory[1]:.0f} and {memory[2]:.0f} MB", memory[2] <= FLAT * memory[1]),
+            Verdict(
+                f"peak memory of a worker < {MOST_MEMORY} MB",
+                f"{memory[2]:.0f} MB",
+                "largest seen",
+                memory[2] < MOST_MEMORY,
+            ),
+            Verdict(
+                f"twice the lines <= {FLAT}x the memory",
+                f"{memory[2] / memory[1]:.2f}x",
+                f"{memory[1]:.0f} and {memory[2]:.0f} MB",
+                memory[2] <= FLAT * memory[1],
+            ),
         ]
         report.add(Figure("memory of a worker", "s/line", costs, verdicts))
         processor: dict[str, list[float]] = {"queue": [], "dictionary": []}
@@ -191,16 +226,37 @@ def in_one_session(report: Report, logs: dict[int, Path], lines: int, rounds: in
         def ask(name: str) -> float:
             before = processor_time()
             where = links[1].as_uri()
-            taken = seconds(lambda: answers.update({name: read(spark, where, Door.ARROW) if name == "queue" else by_dictionary(spark, where)}))
+            taken = seconds(
+                lambda: answers.update(
+                    {name: read(spark, where, Door.ARROW) if name == "queue" else by_dictionary(spark, where)}
+                )
+            )
             processor[name].append((processor_time() - before) / lines)
             return taken / lines
 
         goals = [Faster("queue", "dictionary", 0.85), Below("queue", 1 / LEAST)]
-        report.add(measure("read and aggregate, warm", "s/line", {"queue": lambda: ask("queue"), "dictionary": lambda: ask("dictionary")}, rounds=rounds, goals=goals))
+        report.add(
+            measure(
+                "read and aggregate, warm",
+                "s/line",
+                {"queue": lambda: ask("queue"), "dictionary": lambda: ask("dictionary")},
+                rounds=rounds,
+                goals=goals,
+            )
+        )
         processor = {name: taken[1:] for name, taken in processor.items()}  # without the warm round
-        report.add(Figure("the same, processor time of two cores", "s/line", processor, [Faster("queue", "dictionary", 0.85).judge(processor)]))
+        report.add(
+            Figure(
+                "the same, processor time of two cores",
+                "s/line",
+                processor,
+                [Faster("queue", "dictionary", 0.85).judge(processor)],
+            )
+        )
         if requests(answers["queue"]) != requests(answers["dictionary"]):
-            raise SystemExit(f"the two do not agree: {requests(answers['queue'])} and {requests(answers['dictionary'])} requests")
+            raise SystemExit(
+                f"the two do not agree: {requests(answers['queue'])} and {requests(answers['dictionary'])} requests"
+            )
 
 
 if __name__ == "__main__":
