@@ -3,12 +3,16 @@
 mod deadline;
 mod errors;
 mod gil;
+mod sources;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
     use super::*;
+
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
