@@ -1,0 +1,183 @@
+"""The item tracker in SQLite and PostgreSQL: one table, one statement a call.
+
+Identifiers are quoted, values bound. Each statement is its own transaction, and writes its rows in the order of
+their keys, so two processes that mark the same items cannot lock each other out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from drainq.sources.clock import Clock
+from drainq.sources.tracker import ItemState, ItemTracker
+
+_CREATE = """
+    CREATE TABLE IF NOT EXISTS {table} (
+        "source" TEXT NOT NULL,
+        "item" TEXT NOT NULL,
+        "state" TEXT NOT NULL,
+        "attempts" BIGINT NOT NULL,
+        "changedAt" DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY ("source", "item")
+    )"""
+
+_CREATE_INDEX = 'CREATE INDEX IF NOT EXISTS {index} ON {table} ("source", "state")'
+
+_MARK = """
+    INSERT INTO {table} AS old ("source", "item", "state", "attempts", "changedAt") {rows}
+    ON CONFLICT ("source", "item") DO UPDATE SET
+        "state" = excluded."state",
+        "attempts" = old."attempts" + excluded."attempts",
+        "changedAt" = excluded."changedAt"
+    WHERE excluded."state" <> 'sent' OR old."state" = 'scheduled'"""
+
+_READ = 'SELECT "state", "attempts" FROM {table} WHERE "source" = {mark} AND "item" = {mark}'
+_COUNT = 'SELECT "source", "state", count(*) FROM {table} GROUP BY "source", "state"'
+_PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changedAt" < {mark}"""
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """How the two databases differ."""
+
+    mark: str
+    """The placeholder of a value."""
+    rows: str
+    """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
+    bind: Callable[[str, str, int, float, list[str]], Any]
+    """Makes the parameters of a mark."""
+    many: bool
+    """Whether a mark runs once per row."""
+    lost: tuple[type[BaseException], ...]
+    """What is raised when the connection is gone."""
+
+
+def open_sql_tracker(url: str, *, table: str, clock: Clock) -> ItemTracker:
+    """Open a tracker by its URL; see :meth:`ItemTracker.open`."""
+    scheme = url.partition(":")[0]
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        path = url[len("sqlite:///") :]
+        return SqlTracker(lambda: _connect_sqlite(path), _SQLITE, table=table, clock=clock)
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError as missing:
+            raise ImportError("a tracker in PostgreSQL needs psycopg: pip install 'drainq[postgres]'") from missing
+        dialect = _Dialect(
+            mark="%s",
+            rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
+            bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, keys),
+            many=False,
+            lost=(psycopg.OperationalError, psycopg.InterfaceError),
+        )
+        return SqlTracker(lambda: psycopg.connect(url, autocommit=True), dialect, table=table, clock=clock)
+    raise ValueError(  # the scheme alone: a URL may hold a password
+        "a tracker's url is 'memory:', 'sqlite:///relative.db', 'sqlite:////absolute.db' or "
+        f"'postgresql://user@host/db', got one that starts with {scheme!r}"
+    )
+
+
+def _connect_sqlite(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+_SQLITE = _Dialect(
+    mark="?",
+    rows="VALUES (?, ?, ?, ?, ?)",
+    bind=lambda source, state, attempts, now, keys: [(source, key, state, attempts, now) for key in keys],
+    many=True,
+    lost=(),
+)
+
+
+class SqlTracker(ItemTracker):
+    """A tracker in a database; processes may share it."""
+
+    def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str, clock: Clock) -> None:
+        if not table or "\0" in table:
+            raise ValueError(f"table must be a name, got {table!r}")
+        names = {"table": _quoted(table), "index": _quoted(f"{table}_state"), "mark": dialect.mark, "rows": dialect.rows}
+        self._mark, self._read, self._count, self._purge = (
+            statement.format_map(names) for statement in (_MARK, _READ, _COUNT, _PURGE)
+        )
+        self._connect = connect
+        self._dialect = dialect
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connection: Any = connect()
+        with self._lock:
+            for statement in (_CREATE, _CREATE_INDEX):
+                self._connection.execute(statement.format_map(names))
+
+    def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
+        """Say that items are in a state now."""
+        state = ItemState(state)
+        ordered = sorted(set(keys))
+        if ordered:
+            attempts = int(state is ItemState.SCHEDULED)
+            self._run(self._write, self._dialect.bind(source, state.value, attempts, self._clock.now(), ordered))
+
+    def state(self, source: str, key: str) -> ItemState | None:
+        """Return an item's state; None if it is unknown."""
+        rows = self._run(self._rows, self._read, (source, key))
+        return ItemState(rows[0][0]) if rows else None
+
+    def attempts(self, source: str, key: str) -> int:
+        """Return how often an item was scheduled; 0 if it is unknown."""
+        rows = self._run(self._rows, self._read, (source, key))
+        return rows[0][1] if rows else 0
+
+    def counts(self) -> dict[str, dict[ItemState, int]]:
+        """Return the number of items by source and state; every state is there."""
+        counts: dict[str, dict[ItemState, int]] = {}
+        for source, state, count in self._run(self._rows, self._count, ()):
+            counts.setdefault(source, dict.fromkeys(ItemState, 0))[ItemState(state)] = count
+        return counts
+
+    def purge(self, older_than: float) -> int:
+        """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
+        return self._run(self._delete, (self._clock.now() - older_than,))
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()
+
+    def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
+        with self._lock:
+            try:
+                return work(*arguments)
+            except self._dialect.lost:
+                self._connection.close()
+                self._connection = self._connect()
+                return work(*arguments)
+
+    def _write(self, parameters: Any) -> None:
+        if not self._dialect.many:
+            self._connection.execute(self._mark, parameters)
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(self._mark, parameters)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _rows(self, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def _delete(self, parameters: tuple[Any, ...]) -> int:
+        return self._connection.execute(self._purge, parameters).rowcount
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
