@@ -1,7 +1,15 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
 from drainq._native import SetQueue, SetQueueStats, __version__
-from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.errors import (
+    DrainqError,
+    DrainqWarning,
+    DuplicateName,
+    ModeConflict,
+    ShutDown,
+    SubQueueRemoved,
+    WouldDeadlock,
+)
 from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 
 __all__ = [

@@ -20,18 +20,20 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
 from drainq.sources.backoff import Backoff
 from drainq.sources.clock import Clock, MonotonicClock
+from drainq.sources.prefetch_stats import PrefetchStats
 from drainq.sources.refiller import Refiller
-from drainq.sources.sizing import AutoSize
+from drainq.sources.sizing import AutoSize, check_sizes
 from drainq.sources.wrapped import Ask, PullSource, ask_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 T = TypeVar("T")
 
@@ -40,37 +42,6 @@ OnError = Literal["log", "raise"] | Callable[[BaseException], object]
 
 _log = logging.getLogger("drainq")
 _DEFAULT_RETRY = Backoff()
-
-
-@dataclass(frozen=True)
-class PrefetchStats:
-    """Counters of a :class:`PrefetchSource`, taken at one moment.
-
-    ``fetched == put into the buffer + duplicates + held``, except for items that were themselves an error.
-    """
-
-    size: int
-    """Items in the buffer."""
-    capacity: int
-    """Items that the buffer may hold, now."""
-    refills: int
-    """Times the source was asked, failures included."""
-    refilling: bool
-    """Whether a refill is running."""
-    fetched: int
-    """Items that the source returned."""
-    duplicates: int
-    """Items refused because an equal one was known."""
-    errors: int
-    """Refills that raised, and items without a usable key."""
-    empty_refills: int
-    """Refills for which the source had nothing."""
-    in_flight: int
-    """Items taken and not yet done (``in_flight="ack"``)."""
-    held: int
-    """Items returned beyond the capacity, which enter next."""
-    starved_pulls: int
-    """Pulls that came away empty while a refill was running."""
 
 
 class PrefetchSource(Generic[T]):
@@ -130,7 +101,7 @@ class PrefetchSource(Generic[T]):
         clock: Clock | None = None,
     ) -> None:
         self._ask: Ask[T] = ask_of(source)
-        _check_sizes(capacity, replenish_threshold, max_capacity)
+        check_sizes(capacity, replenish_threshold, max_capacity)
         if not (on_error in ("log", "raise") or callable(on_error)):
             raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
         if not min_interval >= 0:
@@ -421,23 +392,11 @@ class PrefetchSource(Generic[T]):
                 self._error = error
         elif self._on_error == "log":
             _log.error("source %r: refill failed: %r", self.name, error, exc_info=error)
-        else:
+        elif callable(self._on_error):
             try:
-                self._on_error(error)  # type: ignore[operator]
+                self._on_error(error)
             except Exception:
                 _log.exception("source %r: on_error itself failed on %r", self.name, error)
-
-
-def _check_sizes(capacity: Any, threshold: Any, max_capacity: Any) -> None:
-    for name, value in (("capacity", capacity), ("replenish_threshold", threshold), ("max_capacity", max_capacity)):
-        if isinstance(value, bool) or not isinstance(value, int | None if name == "max_capacity" else int):
-            raise TypeError(f"{name} must be a number of items, got {value!r}")
-    if threshold < 0:
-        raise ValueError(f"replenish_threshold must be >= 0, got {threshold}")
-    if capacity <= threshold:
-        raise ValueError(f"capacity must be > replenish_threshold ({threshold}), got {capacity}")
-    if max_capacity is not None and max_capacity < capacity:
-        raise ValueError(f"max_capacity must be >= capacity ({capacity}), got {max_capacity}")
 
 
 _sources: weakref.WeakSet[PrefetchSource[Any]] = weakref.WeakSet()

@@ -13,9 +13,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 from drainq.sources.clock import Clock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 class Refiller:

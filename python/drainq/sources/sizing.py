@@ -10,8 +10,24 @@ Source: ``AUTOTUNE`` of tf.data grows its prefetch buffer by the same sign.
 
 from __future__ import annotations
 
+from typing import Any
+
 _CALM_REFILLS = 16
 """Refills in a row without an empty pull after which the capacity is halved."""
+
+
+def check_sizes(capacity: Any, threshold: Any, max_capacity: Any) -> None:
+    """Refuse sizes that a buffer cannot have: TypeError for what is no number, ValueError for what does not fit."""
+    for name, value in (("capacity", capacity), ("replenish_threshold", threshold), ("max_capacity", max_capacity)):
+        optional = name == "max_capacity" and value is None
+        if not optional and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name} must be a number of items, got {value!r}")
+    if threshold < 0:
+        raise ValueError(f"replenish_threshold must be >= 0, got {threshold}")
+    if capacity <= threshold:
+        raise ValueError(f"capacity must be > replenish_threshold ({threshold}), got {capacity}")
+    if max_capacity is not None and max_capacity < capacity:
+        raise ValueError(f"max_capacity must be >= capacity ({capacity}), got {max_capacity}")
 
 
 class AutoSize:

@@ -132,7 +132,7 @@ class SqlTracker(ItemTracker):
     def attempts(self, source: str, key: str) -> int:
         """Return how often an item was scheduled; 0 if it is unknown."""
         rows = self._run(self._rows, self._read, (source, key))
-        return rows[0][1] if rows else 0
+        return int(rows[0][1]) if rows else 0
 
     def counts(self) -> dict[str, dict[ItemState, int]]:
         """Return the number of items by source and state; every state is there."""
@@ -143,7 +143,7 @@ class SqlTracker(ItemTracker):
 
     def purge(self, older_than: float) -> int:
         """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
-        return self._run(self._delete, (self._clock.now() - older_than,))
+        return int(self._run(self._delete, (self._clock.now() - older_than,)))
 
     def close(self) -> None:
         """Close the connection."""
@@ -173,10 +173,10 @@ class SqlTracker(ItemTracker):
         self._connection.execute("COMMIT")
 
     def _rows(self, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        return self._connection.execute(statement, parameters).fetchall()
+        return list(self._connection.execute(statement, parameters).fetchall())
 
     def _delete(self, parameters: tuple[Any, ...]) -> int:
-        return self._connection.execute(self._purge, parameters).rowcount
+        return int(self._connection.execute(self._purge, parameters).rowcount)
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -47,16 +47,16 @@ def ask_of(source: PullSource[T] | Ask[T] | Iterator[T]) -> Ask[T]:
     )
 
 
-class _AskIterator:
-    def __init__(self, iterator: Iterator[object]) -> None:
+class _AskIterator(Generic[T]):
+    def __init__(self, iterator: Iterator[T]) -> None:
         self._iterator = iterator
 
-    def __call__(self, batch_size: int) -> Iterable[object] | None:
+    def __call__(self, batch_size: int) -> Iterable[T] | None:
         first = list(islice(self._iterator, 1))
         if not first:
             return None
         return self._rest(first, batch_size - 1)
 
-    def _rest(self, first: list[object], n: int) -> Iterator[object]:
+    def _rest(self, first: list[T], n: int) -> Iterator[T]:
         yield from first
         yield from islice(self._iterator, n)

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! 1. A ticket is in the list from `join` until it is woken or leaves; the list is in the order
-//!    of the tickets' numbers, and its front is woken first.
+//!    of the tickets' numbers.
 //! 2. A wake is spent by the waiter it was for, or handed on: [`WaitList::leave`] says which
 //!    it was, and a waiter that leaves without using its wake wakes the next.
 
@@ -15,8 +15,14 @@ use std::collections::VecDeque;
 /// Waiters in the order in which they came.
 #[derive(Default)]
 pub struct WaitList {
-    waiters: VecDeque<(u64, Unparker)>,
+    waiters: VecDeque<Waiter>,
     last: u64,
+}
+
+struct Waiter {
+    number: u64,
+    tag: u64,
+    thread: Unparker,
 }
 
 /// A waiter's place in a [`WaitList`].
@@ -33,10 +39,10 @@ pub enum Left {
 }
 
 impl WaitList {
-    /// Adds a waiter that parks on `parker`.
-    pub fn join(&mut self, parker: &Parker) -> Ticket {
+    /// Adds a waiter that parks on `parker`; `tag` is what [`wake_tagged`](Self::wake_tagged) knows it by.
+    pub fn join(&mut self, parker: &Parker, tag: u64) -> Ticket {
         self.last += 1;
-        self.waiters.push_back((self.last, parker.unparker().clone()));
+        self.waiters.push_back(Waiter { number: self.last, tag, thread: parker.unparker().clone() });
         Ticket(self.last)
     }
 
@@ -44,8 +50,8 @@ impl WaitList {
     #[inline]
     pub fn wake(&mut self, n: usize) {
         for _ in 0..n {
-            let Some((_, waiter)) = self.waiters.pop_front() else { return };
-            waiter.unpark();
+            let Some(waiter) = self.waiters.pop_front() else { return };
+            waiter.thread.unpark();
         }
     }
 
@@ -54,9 +60,20 @@ impl WaitList {
         self.wake(self.waiters.len());
     }
 
+    /// Wakes all waiters with this tag.
+    #[inline]
+    pub fn wake_tagged(&mut self, tag: u64) {
+        self.waiters.retain(|waiter| {
+            if waiter.tag == tag {
+                waiter.thread.unpark();
+            }
+            waiter.tag != tag
+        });
+    }
+
     /// Takes a waiter out.
     pub fn leave(&mut self, ticket: Ticket) -> Left {
-        match self.waiters.binary_search_by_key(&ticket.0, |(number, _)| *number) {
+        match self.place(ticket) {
             Ok(place) => {
                 self.waiters.remove(place);
                 Left::Unwoken
@@ -67,7 +84,11 @@ impl WaitList {
 
     /// Whether a waiter that has not left has been woken (invariant 1).
     pub fn is_woken(&self, ticket: Ticket) -> bool {
-        self.waiters.front().is_none_or(|(first, _)| *first > ticket.0)
+        self.place(ticket).is_err()
+    }
+
+    fn place(&self, ticket: Ticket) -> Result<usize, usize> {
+        self.waiters.binary_search_by_key(&ticket.0, |waiter| waiter.number)
     }
 
     /// How many wait.
@@ -103,7 +124,7 @@ mod tests {
                     if std::mem::take(&mut state.full) {
                         return;
                     }
-                    state.takers.join(&parker);
+                    state.takers.join(&parker, 0);
                     drop(state);
                     parker.park();
                 }
@@ -122,9 +143,20 @@ mod tests {
     fn the_first_to_come_is_the_first_to_be_woken() {
         let mut list = WaitList::default();
         let parkers = [Parker::new(), Parker::new()];
-        let tickets = parkers.each_ref().map(|parker| list.join(parker));
+        let tickets = parkers.each_ref().map(|parker| list.join(parker, 0));
         list.wake(1);
         assert_eq!(tickets.map(|ticket| list.leave(ticket)), [Left::Woken, Left::Unwoken]);
         assert!(list.is_empty());
+    }
+
+    #[test]
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    fn a_tag_wakes_its_own_and_no_others() {
+        let mut list = WaitList::default();
+        let parker = Parker::new();
+        let tickets = [7, 8, 7].map(|tag| list.join(&parker, tag));
+        list.wake_tagged(7);
+        assert_eq!(tickets.map(|ticket| list.is_woken(ticket)), [true, false, true]);
+        assert_eq!(list.len(), 1);
     }
 }

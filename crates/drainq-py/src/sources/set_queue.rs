@@ -211,7 +211,7 @@ impl SetQueue {
                 drop(state);
                 return Err(errors::EMPTY.error(py, "no item is waiting"));
             }
-            match self.wait(py, state, Line::Getters, deadline) {
+            match self.wait(py, state, Line::Getters, 0, deadline) {
                 Ok(woken) => last_try = !woken,
                 Err(error) => {
                     self.hand_on(Line::Getters);
@@ -393,7 +393,9 @@ impl SetQueue {
 
     /// ``SetQueue[T]``, for annotations.
     #[classmethod]
-    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, _item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+    #[pyo3(signature = (item, /))]
+    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+        let _: &Bound<'_, PyAny> = item; // what the items are is for type checkers alone
         class.clone()
     }
 
@@ -473,11 +475,12 @@ impl SetQueue {
                 state.queue.push(identity.hash(), Entry { key: identity.key(), item });
                 state.put += 1;
                 state.getters.wake(1);
+                state.putters.wake_tagged(identity.hash()); // perhaps duplicates of this one by now
                 return Ok(Some(true));
             }
             let Some(deadline) = deadline.filter(|_| !last_try) else { break Ok(None) };
             waited = true;
-            match self.wait(py, state, Line::Putters, deadline) {
+            match self.wait(py, state, Line::Putters, identity.hash(), deadline) {
                 Ok(woken) => last_try = !woken,
                 Err(error) => break Err(error),
             }
@@ -489,9 +492,9 @@ impl SetQueue {
     }
 
     /// Waits in a line for a wake-up; false if the time ran out.
-    fn wait(&self, py: Python<'_>, mut state: MutexGuard<'_, State>, line: Line, deadline: Deadline) -> PyResult<bool> {
+    fn wait(&self, py: Python<'_>, mut state: MutexGuard<'_, State>, line: Line, tag: u64, deadline: Deadline) -> PyResult<bool> {
         let parker = Parker::new();
-        let ticket = state.line(line).join(&parker);
+        let ticket = state.line(line).join(&parker, tag);
         drop(state);
         let woken = deadline::wait(py, deadline, move |slice| {
             parker.park_timeout(slice);
