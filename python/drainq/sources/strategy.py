@@ -76,6 +76,8 @@ class Weighted:
     def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
         """Split ``n`` items by weight among the live children."""
         able = [(child, weight) for child, weight in self.children if any(name in live for name in _names(child))]
+        if not able:
+            return {}
         total = sum(weight for _, weight in able)
         shares: dict[str, int] = {}
         owed = {child: credits.get(child, 0.0) + n * weight / total for child, weight in able}
@@ -174,12 +176,15 @@ def _split_child(child: Child, n: int, live: Collection[str], credits: Credits) 
 
 
 def _round(owed: Mapping[Child, float], n: int) -> dict[Child, int]:
-    """Round what is owed to whole items that sum to ``n``, the largest remainders up; ties by position."""
+    """Round what is owed to whole items that sum to ``n``, the largest remainders up; ties by position.
+
+    Remainders are compared to nine digits: thirds do not sum to one, and a turn must not depend on that.
+    """
     given = {child: max(0, math.floor(amount)) for child, amount in owed.items()}
     missing = n - sum(given.values())
     step = 1 if missing > 0 else -1
     for _ in range(abs(missing)):
         able = given if step > 0 else [child for child in given if given[child] > 0]
-        child = max(able, key=lambda child: (owed[child] - given[child]) * step)
+        child = max(able, key=lambda child: round((owed[child] - given[child]) * step, 9))
         given[child] += step
     return given
