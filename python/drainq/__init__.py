@@ -1,6 +1,20 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
-from drainq._native import SetQueue, SetQueueStats, __version__
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    BatchQueueStats,
+    BufferStrategy,
+    DrainBalancer,
+    PartitionPolicy,
+    PartitionSelector,
+    PartitionUsage,
+    SetQueue,
+    SetQueueStats,
+    ThreadPolicy,
+    __version__,
+)
 from drainq.errors import (
     DrainqError,
     DrainqWarning,
@@ -14,6 +28,12 @@ from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, Prefet
 
 __all__ = [
     "Backoff",
+    "BatchQueue",
+    "BatchQueueConfig",
+    "BatchQueueManager",
+    "BatchQueueStats",
+    "BufferStrategy",
+    "DrainBalancer",
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
@@ -21,6 +41,9 @@ __all__ = [
     "ItemState",
     "ItemTracker",
     "ModeConflict",
+    "PartitionPolicy",
+    "PartitionSelector",
+    "PartitionUsage",
     "Prefer",
     "PrefetchSource",
     "SetQueue",
@@ -28,6 +51,7 @@ __all__ = [
     "ShutDown",
     "SourceScheduler",
     "SubQueueRemoved",
+    "ThreadPolicy",
     "Weighted",
     "WouldDeadlock",
     "__version__",

@@ -27,13 +27,13 @@ impl Deadline {
         Ok(Self(end))
     }
 
-    /// The moment itself.
-    pub fn instant(self) -> Option<Instant> {
-        self.0
+    /// A moment that never comes.
+    pub fn never() -> Self {
+        Self(None)
     }
 
     /// Time left, at most one signal slice; zero when it has passed.
-    fn slice(self) -> Duration {
+    pub fn slice(self) -> Duration {
         match self.0 {
             None => SIGNAL_SLICE,
             Some(end) => end.saturating_duration_since(Instant::now()).min(SIGNAL_SLICE),
