@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from by_hand import HandClock, HandExecutor
+from tests.sources.by_hand import HandClock, HandExecutor
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import threading
 import weakref
 
 import pytest
-from by_hand import HandClock, HandExecutor
+from tests.sources.by_hand import HandClock, HandExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 

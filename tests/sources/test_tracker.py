@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 
 import pytest
-from by_hand import HandClock
+from tests.sources.by_hand import HandClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
