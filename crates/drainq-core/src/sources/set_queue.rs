@@ -9,7 +9,7 @@
 //! not run under the owner's lock). It never reads a clock either: `now` is an argument.
 //!
 //! # Invariants
-//! 1. `table` holds the index of each occupied slot exactly once, under the slot's hash.
+//! 1. `table` holds the index of each occupied slot exactly once, with and under the slot's hash.
 //! 2. A slot is occupied iff its `entry` is `Some`; the index of every other slot is in `free`.
 //! 3. An occupied slot's index is in `waiting` once iff its state is `Waiting`, and in
 //!    `remembered` once iff its state is `Remembered`.
@@ -64,9 +64,16 @@ pub struct Place(u32);
 pub struct Poll(pub u64);
 
 struct Slot<E> {
-    hash: u64,
     entry: Option<E>,
+    hash: u32,
     state: State,
+}
+
+/// Where an entry is; its hash is here too, so that a search or a growing table visits no slot in vain.
+#[derive(Clone, Copy)]
+struct Indexed {
+    slot: u32,
+    hash: u32,
 }
 
 struct Remembered {
@@ -94,7 +101,7 @@ struct Remembered {
 /// ```
 pub struct SetQueue<E> {
     after_take: AfterTake,
-    table: HashTable<u32>,
+    table: HashTable<Indexed>,
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
     waiting: VecDeque<u32>,
@@ -153,13 +160,13 @@ impl<E> SetQueue<E> {
     /// `same` answers `None` where it cannot tell.
     #[inline]
     pub fn find(&self, hash: u64, mut same: impl FnMut(&E) -> Option<bool>) -> Lookup<'_, E> {
+        let hash = fold(hash);
         let mut unsure = None;
-        let found = self.table.find(spread(hash), |&index| {
-            let slot = &self.slots[index as usize];
-            if slot.hash != hash {
+        let found = self.table.find(spread(hash), |indexed| {
+            if indexed.hash != hash {
                 return false;
             }
-            let Some(entry) = &slot.entry else { return false };
+            let Some(entry) = &self.slots[indexed.slot as usize].entry else { return false };
             let answer = same(entry);
             if answer.is_none() {
                 unsure = Some(entry);
@@ -167,7 +174,7 @@ impl<E> SetQueue<E> {
             answer == Some(true)
         });
         match (found, unsure) {
-            (Some(&index), _) => Lookup::Known(Place(index), self.slots[index as usize].state),
+            (Some(&Indexed { slot, .. }), _) => Lookup::Known(Place(slot), self.slots[slot as usize].state),
             (None, Some(entry)) => Lookup::Unsure(entry),
             (None, None) => Lookup::Absent,
         }
@@ -176,21 +183,21 @@ impl<E> SetQueue<E> {
     /// Appends an entry that [`find`](Self::find) just called absent.
     #[inline]
     pub fn push(&mut self, hash: u64, entry: E) {
-        let slot = Slot { hash, entry: Some(entry), state: State::Waiting };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = slot;
-                index
+        let hash = fold(hash);
+        let filled = Slot { entry: Some(entry), hash, state: State::Waiting };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = filled;
+                slot
             }
             None => {
-                let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 entries");
-                self.slots.push(slot);
-                index
+                let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 entries");
+                self.slots.push(filled);
+                slot
             }
         };
-        let slots = &self.slots;
-        self.table.insert_unique(spread(hash), index, |&index| spread(slots[index as usize].hash));
-        self.waiting.push_back(index);
+        self.table.insert_unique(spread(hash), Indexed { slot, hash }, |indexed| spread(indexed.hash));
+        self.waiting.push_back(slot);
     }
 
     /// Takes the first entry: `give` gets it whole if it is forgotten at once, else `lend` gets
@@ -293,7 +300,7 @@ impl<E> SetQueue<E> {
     fn forget(&mut self, index: u32) -> Option<E> {
         let slot = &mut self.slots[index as usize];
         let entry = slot.entry.take();
-        if let Ok(found) = self.table.find_entry(spread(slot.hash), |&other| other == index) {
+        if let Ok(found) = self.table.find_entry(spread(slot.hash), |indexed| indexed.slot == index) {
             found.remove();
         }
         if self.table.is_empty() && self.slots.len() > KEPT_SLOTS {
@@ -309,11 +316,17 @@ impl<E> SetQueue<E> {
     }
 }
 
-/// Spreads a hash over all bits: Python hashes an int to itself.
+/// Folds a hash into 32 bits that all depend on all of it: Python hashes an int to itself.
 #[inline]
-fn spread(hash: u64) -> u64 {
+fn fold(hash: u64) -> u32 {
     let wide = u128::from(hash ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;
-    (wide as u64) ^ ((wide >> 64) as u64)
+    (wide as u64 ^ (wide >> 64) as u64) as u32
+}
+
+/// Spreads a folded hash over 64 bits: the table takes the place from the low ones, a tag from the high ones.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) | u64::from(hash.rotate_left(16)) << 32
 }
 
 #[cfg(all(test, not(loom), not(drainq_shuttle)))]

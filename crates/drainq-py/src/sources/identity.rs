@@ -20,7 +20,6 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 pub struct Identity<'py> {
     key: Bound<'py, PyAny>,
     hash: u64,
-    plain: bool,
     answers: Vec<(Bound<'py, PyAny>, bool)>,
 }
 
@@ -31,7 +30,7 @@ impl<'py> Identity<'py> {
     #[inline]
     pub fn of(key: Bound<'py, PyAny>) -> PyResult<Self> {
         match key.hash() {
-            Ok(hash) => Ok(Self { hash: hash as u64, plain: is_plain(&key), key, answers: Vec::new() }),
+            Ok(hash) => Ok(Self { hash: hash as u64, key, answers: Vec::new() }),
             Err(error) => Err(explained(key.py(), error)),
         }
     }
@@ -60,10 +59,13 @@ impl<'py> Identity<'py> {
             return Some(true);
         }
         let known = known.bind(self.key.py());
+        if is_plain(&self.key) && is_plain(known) {
+            return known.eq(&self.key).ok();
+        }
         if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| asked.is(known)) {
             return Some(*answer);
         }
-        if self.plain && is_plain(known) { known.eq(&self.key).ok() } else { None }
+        None
     }
 
     /// Compares with `known` by its `__eq__` and keeps the answer.
