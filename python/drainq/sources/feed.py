@@ -40,8 +40,7 @@ class Feed:
                 if batch is None:
                     self._source_ended = True
                 else:
-                    for item in batch:  # one by one: a generator that raises in the middle has given what came before
-                        self._held.append(item)
+                    self._held.extend(batch)  # of a generator that raises in the middle, what came before is kept
             except StopIteration:
                 self._source_ended = True
         taken = list(islice(self._held, n))

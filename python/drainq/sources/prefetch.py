@@ -43,6 +43,9 @@ OnError = Literal["log", "raise"] | Callable[[BaseException], object]
 _log = logging.getLogger("drainq")
 _DEFAULT_RETRY = Backoff()
 
+_PUT_AT_ONCE = 1000
+"""Items that go into the buffer in one native call; between two calls a puller that waits for the GIL gets it."""
+
 
 class PrefetchSource(Generic[T]):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
@@ -327,8 +330,7 @@ class PrefetchSource(Generic[T]):
             if batch is None:
                 self._ended = True
                 return None
-            for item in batch:  # one by one: a generator that raises in the middle has given what came before
-                found.append(item)
+            found.extend(batch)  # of a generator that raises in the middle, what came before is kept
         except StopIteration:
             self._ended = True
         except BaseException as error:  # a background thread has nobody to raise it to
@@ -339,7 +341,7 @@ class PrefetchSource(Generic[T]):
         """Put what fits into the buffer; hold the rest, without what is known by now."""
         rest = iter(items)
         while (room := self._size.capacity - len(self._buffer)) > 0:
-            chunk = list(islice(rest, room))
+            chunk = list(islice(rest, min(room, _PUT_AT_ONCE)))
             if not chunk:
                 return
             self._put(self._buffer, iter(chunk))
