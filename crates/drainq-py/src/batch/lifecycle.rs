@@ -8,6 +8,7 @@
 //! 4. The interpreter ends. The drain threads have ended before.
 
 use super::drops::Reason;
+use super::pool;
 use super::shared::Shared;
 use crate::deadline::{self, Deadline};
 use crate::errors;
@@ -118,6 +119,7 @@ fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
 /// The child of a fork has none of the threads, and none of the items are its own.
 #[pyfunction]
 fn renew_in_child(py: Python<'_>) {
+    pool::renew_in_child();
     // Another thread of the parent may have held the lock; it does not exist here.
     let live = match LIVE.try_lock() {
         Some(live) => live.clone(),
