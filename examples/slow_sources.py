@@ -77,6 +77,7 @@ class QueueService:
 
 Target = Callable[[str, list[int]], None]
 Step = Callable[[], object]
+Loop = Callable[[dict[str, Any], Target], tuple[Step, Step]]
 
 
 def asked_directly(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
@@ -104,7 +105,7 @@ def prefetched(sources: dict[str, Any], target: Target) -> tuple[Step, Step]:
     return scheduler.step, close
 
 
-def throughput(loop: Callable[[dict[str, Any], Target], tuple[Step, Step]], *, seconds: float, slow: float) -> list[float]:
+def throughput(loop: Loop, *, seconds: float, slow: float) -> list[float]:
     """Run a loop for a while; return the target's throughput over time, in rows a second.
 
     Args:

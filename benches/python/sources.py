@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from benches.protocol import Faster, Report, arguments, machine, markdown, measure, wanted
+
 from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.sources.by_hand import HandClock, HandExecutor
+
+from drainq.testing import ManualClock
+from tests.sources.by_hand import HandExecutor
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture

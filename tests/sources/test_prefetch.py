@@ -11,11 +11,12 @@ import threading
 import weakref
 
 import pytest
-from tests.sources.by_hand import HandClock, HandExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq import Backoff, PrefetchSource
+from drainq.testing import ManualClock
+from tests.sources.by_hand import HandExecutor
 
 EXACT = Backoff(1.0, 8.0, 2.0, jitter=0)
 
@@ -224,7 +225,7 @@ def test_an_iterator_is_a_source_and_its_end_the_streams(make, background):
 def test_agrees_with_a_plain_list(answers, pulls, capacity, data):
     """Nothing lost, nothing out of order, never above capacity; the model is one list and one rest."""
     threshold = data.draw(st.integers(0, capacity - 1))
-    background, clock = HandExecutor(), HandClock()
+    background, clock = HandExecutor(), ManualClock()
     prefetch = PrefetchSource(
         Scripted(*answers), capacity, threshold, executor=background, clock=clock, retry=EXACT, on_error=lambda e: None
     )

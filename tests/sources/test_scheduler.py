@@ -112,7 +112,8 @@ def test_what_a_source_returns_beyond_its_share_is_held_and_comes_first(delivere
 
 
 def test_iterators_end_and_are_not_asked_again(delivered):
-    scheduler = SourceScheduler({"x": iter("abc"), "y": Stock("d", ended=True)}, delivered, Fair("x", "y"), batch_size=9)
+    sources = {"x": iter("abc"), "y": Stock("d", ended=True)}
+    scheduler = SourceScheduler(sources, delivered, Fair("x", "y"), batch_size=9)
     assert scheduler.step() == 4
     assert scheduler.step() == 0
     assert all(counts.ended for counts in scheduler.stats().sources.values())
@@ -541,3 +542,41 @@ def test_sources_can_be_changed_while_the_loop_is_busy():
 
 def test_a_scheduler_that_is_not_started_can_be_stopped(delivered):
     assert SourceScheduler({"x": Stock()}, delivered, Fair("x")).stop()
+
+
+def test_a_real_delayed_queue_is_drained_and_its_failures_come_again(delivered):
+    delayed = pytest.importorskip("drainq.delayed", reason="the delayed queue is not part of this build")
+    with delayed.DelayedQueue.open("memory:", "mail") as queue:
+        for number in range(5):
+            queue.offer_or_update(f"key-{number}", number, 0.0)
+        scheduler = SourceScheduler({"mail": queue}, delivered, Fair("mail"), batch_size=3, on_error=lambda *_: None)
+        delivered.fail = {"mail"}
+        assert scheduler.step() == 0
+        delivered.fail = set()
+        while scheduler.step():
+            pass
+        assert sorted(delivered.items) == [0, 1, 2, 3, 4]
+        assert queue.stats().in_flight == 0
+
+
+def test_a_target_that_wants_to_exit_does_not_end_the_loop():
+    seen, heard = [], []
+
+    def target(name, items):
+        seen.extend(items)
+        if len(seen) == 1:
+            raise SystemExit(1)
+
+    scheduler = SourceScheduler(
+        {"x": iter("ab")},
+        target,
+        Fair("x"),
+        batch_size=1,
+        on_error=lambda name, error: heard.append(type(error)),
+        idle=Backoff(0.001, 0.001),
+    )
+    scheduler.start()
+    assert scheduler.join(30)
+    assert seen == ["a", "b"]
+    assert heard == [SystemExit]
+    assert (scheduler.stats().moved, scheduler.stats().failed) == (1, 1)

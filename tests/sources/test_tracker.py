@@ -9,11 +9,11 @@ import threading
 from collections import Counter
 
 import pytest
-from tests.sources.by_hand import HandClock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drainq import ItemState, ItemTracker
+from drainq.testing import ManualClock
 
 _tables = (f"items_{n}" for n in itertools.count())
 
@@ -144,8 +144,8 @@ def test_what_is_on_disk_outlasts_the_tracker(url, open_tracker):
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from("abc"), st.sampled_from(ItemState)), max_size=30))
 def test_agrees_with_a_dict(tmp_path, marks):
     trackers = [
-        ItemTracker.open("memory:", clock=HandClock()),
-        ItemTracker.open(f"sqlite:///{tmp_path / 'model.db'}", table=next(_tables), clock=HandClock()),
+        ItemTracker.open("memory:", clock=ManualClock()),
+        ItemTracker.open(f"sqlite:///{tmp_path / 'model.db'}", table=next(_tables), clock=ManualClock()),
     ]
     model = {}
     for source, key, state in marks:
@@ -188,4 +188,14 @@ def test_a_failed_write_leaves_the_connection_usable(tmp_path):
         tracker.mark(object(), ["1"], ItemState.SENT)
     tracker.mark("x", ["1"], ItemState.SENT)
     assert tracker.in_flight() == 1
+    tracker.close()
+
+
+def test_counting_what_is_in_flight_does_not_read_what_is_finished(tmp_path):
+    tracker = ItemTracker.open(f"sqlite:///{tmp_path / 'items.db'}", table="items")
+    with sqlite3.connect(tmp_path / "items.db") as database:
+        plan = database.execute(
+            """EXPLAIN QUERY PLAN SELECT count(*) FROM "items" WHERE "state" IN ('scheduled', 'sent')"""
+        ).fetchall()
+    assert "items_unfinished" in plan[0][3]
     tracker.close()

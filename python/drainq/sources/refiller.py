@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from drainq.sources.clock import Clock
+from drainq.clock import Clock
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -33,7 +33,13 @@ class Refiller:
     """
 
     def __init__(
-        self, refill: Callable[[], None], look: Callable[[], None], *, name: str, executor: Executor | None, clock: Clock
+        self,
+        refill: Callable[[], None],
+        look: Callable[[], None],
+        *,
+        name: str,
+        executor: Executor | None,
+        clock: Clock,
     ) -> None:
         self._refill = weakref.WeakMethod(refill, self._owner_is_gone)
         self._look = weakref.WeakMethod(look)

@@ -99,7 +99,8 @@ class SourceScheduler:
         if max_backlog is not None and max_backlog < 1:
             raise ValueError(f"max_backlog must be >= 1, got {max_backlog!r}")
         if resume_backlog is not None and not (max_backlog is not None and 0 <= resume_backlog < max_backlog):
-            raise ValueError(f"resume_backlog must be >= 0 and below max_backlog ({max_backlog}), got {resume_backlog!r}")
+            below = f"below max_backlog ({max_backlog})"
+            raise ValueError(f"resume_backlog must be >= 0 and {below}, got {resume_backlog!r}")
         if not callable(target):
             raise TypeError(f"target must be a callable that takes a source's name and items, got {target!r}")
         self._accounts = {name: _Account(feed_of(source)) for name, source in sources.items()}
@@ -306,7 +307,7 @@ class SourceScheduler:
     # -- the loop ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Step in a background thread until :meth:`stop`, or until all sources have ended."""
+        """Step in a background thread until :meth:`stop`, or until all sources have ended, unnamed ones too."""
         self._loop.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -364,7 +365,7 @@ class SourceScheduler:
         try:
             if self.step():
                 return 0.0
-        except Exception as error:  # a strategy that raises
+        except BaseException as error:  # a strategy that raises, or a target that wants to exit: the loop goes on
             self._report(None, error)
         accounts = self._accounts
         if all(account.feed.ended for account in accounts.values()):

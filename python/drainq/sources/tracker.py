@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from drainq.sources.clock import Clock, WallClock
+from drainq.clock import Clock, SystemClock
 
 
 class ItemState(str, Enum):
@@ -64,7 +64,7 @@ class ItemTracker(ABC):
             ValueError: the URL is none of these.
             ImportError: ``postgresql:`` without psycopg: ``pip install 'drainq[postgres]'``.
         """
-        told = WallClock() if clock is None else clock
+        told = SystemClock() if clock is None else clock
         if url == "memory:":
             return MemoryTracker(clock=told)
         from drainq.sources.tracker_sql import open_sql_tracker  # only here: it may need a driver

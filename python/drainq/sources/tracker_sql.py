@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from drainq.sources.clock import Clock
+from drainq.clock import Clock
 from drainq.sources.tracker import ItemState, ItemTracker
 
 _CREATE = """
@@ -25,7 +25,8 @@ _CREATE = """
         PRIMARY KEY ("source", "item")
     )"""
 
-_CREATE_INDEX = 'CREATE INDEX IF NOT EXISTS {index} ON {table} ("source", "state")'
+_CREATE_INDEX = """
+    CREATE INDEX IF NOT EXISTS {index} ON {table} ("state") WHERE "state" IN ('scheduled', 'sent')"""
 
 _MARK = """
     INSERT INTO {table} AS old ("source", "item", "state", "attempts", "changedAt") {rows}
@@ -37,6 +38,7 @@ _MARK = """
 
 _READ = 'SELECT "state", "attempts" FROM {table} WHERE "source" = {mark} AND "item" = {mark}'
 _COUNT = 'SELECT "source", "state", count(*) FROM {table} GROUP BY "source", "state"'
+_IN_FLIGHT = """SELECT count(*) FROM {table} WHERE "state" IN ('scheduled', 'sent')"""  # reads the index alone
 _PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changedAt" < {mark}"""
 
 
@@ -103,9 +105,10 @@ class SqlTracker(ItemTracker):
     def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str, clock: Clock) -> None:
         if not table or "\0" in table:
             raise ValueError(f"table must be a name, got {table!r}")
-        names = {"table": _quoted(table), "index": _quoted(f"{table}_state"), "mark": dialect.mark, "rows": dialect.rows}
-        self._mark, self._read, self._count, self._purge = (
-            statement.format_map(names) for statement in (_MARK, _READ, _COUNT, _PURGE)
+        index = _quoted(f"{table}_unfinished")
+        names = {"table": _quoted(table), "index": index, "mark": dialect.mark, "rows": dialect.rows}
+        self._mark, self._read, self._count, self._in_flight, self._purge = (
+            statement.format_map(names) for statement in (_MARK, _READ, _COUNT, _IN_FLIGHT, _PURGE)
         )
         self._connect = connect
         self._dialect = dialect
@@ -140,6 +143,10 @@ class SqlTracker(ItemTracker):
         for source, state, count in self._run(self._rows, self._count, ()):
             counts.setdefault(source, dict.fromkeys(ItemState, 0))[ItemState(state)] = count
         return counts
+
+    def in_flight(self) -> int:
+        """Return the number of items scheduled or sent, not yet done or failed; cheap however many are finished."""
+        return int(self._run(self._rows, self._in_flight, ())[0][0])
 
     def purge(self, older_than: float) -> int:
         """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""

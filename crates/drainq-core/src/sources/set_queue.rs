@@ -203,12 +203,7 @@ impl<E> SetQueue<E> {
     /// Takes the first entry: `give` gets it whole if it is forgotten at once, else `lend` gets
     /// a look at it while it stays known.
     #[inline]
-    pub fn take<R>(
-        &mut self,
-        now: Duration,
-        lend: impl FnOnce(&mut E) -> R,
-        give: impl FnOnce(E) -> R,
-    ) -> Option<R> {
+    pub fn take<R>(&mut self, now: Duration, lend: impl FnOnce(&mut E) -> R, give: impl FnOnce(E) -> R) -> Option<R> {
         let index = self.waiting.pop_front()?;
         let after = match self.after_take {
             AfterTake::Forget => return self.forget(index).map(give),

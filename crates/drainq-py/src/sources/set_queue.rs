@@ -111,7 +111,10 @@ impl SetQueue {
             return Err(errors::bad_value(format!("capacity must be None (unbounded) or >= 1, got {capacity}")));
         }
         if let Some(key) = key.as_ref().filter(|key| !key.bind(py).is_callable()) {
-            return Err(errors::bad_type(format!("key must be a callable that takes an item, got {}", key.bind(py).repr()?)));
+            return Err(errors::bad_type(format!(
+                "key must be a callable that takes an item, got {}",
+                key.bind(py).repr()?
+            )));
         }
         let after_take = after_take(in_flight, ttl)?;
         Ok(Self {
@@ -251,7 +254,10 @@ impl SetQueue {
     ///     How many of them were in flight.
     fn done(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
         if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
-            return Err(errors::bad_type(format!("done takes an iterable of items, such as [item], got {}", items.repr()?)));
+            return Err(errors::bad_type(format!(
+                "done takes an iterable of items, such as [item], got {}",
+                items.repr()?
+            )));
         }
         let now = self.now(items.py())?;
         let mut were = 0;
@@ -366,10 +372,6 @@ impl SetQueue {
         self.qsize()
     }
 
-    fn __bool__(&self) -> bool {
-        true
-    }
-
     /// Whether an equal item waits in the queue.
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let mut identity = self.identity(item)?;
@@ -416,6 +418,9 @@ impl SetQueue {
     }
 }
 
+/// The locked state, and the place and state of the entry that was looked for.
+type Located<'a> = (MutexGuard<'a, State>, Option<(Place, Where)>);
+
 /// Which of the two lines to wait in.
 #[derive(Clone, Copy)]
 enum Line {
@@ -434,7 +439,7 @@ impl SetQueue {
 
     /// Finds a key: the lock, and where the key is. Holds while the lock is held.
     #[inline]
-    fn locate<'a>(&'a self, identity: &mut Identity<'_>) -> PyResult<(MutexGuard<'a, State>, Option<(Place, Where)>)> {
+    fn locate<'a>(&'a self, identity: &mut Identity<'_>) -> PyResult<Located<'a>> {
         loop {
             let state = self.state.lock();
             let found = match state.queue.find(identity.hash(), |entry| identity.same(&entry.key)) {
@@ -492,7 +497,14 @@ impl SetQueue {
     }
 
     /// Waits in a line for a wake-up; false if the time ran out.
-    fn wait(&self, py: Python<'_>, mut state: MutexGuard<'_, State>, line: Line, tag: u64, deadline: Deadline) -> PyResult<bool> {
+    fn wait(
+        &self,
+        py: Python<'_>,
+        mut state: MutexGuard<'_, State>,
+        line: Line,
+        tag: u64,
+        deadline: Deadline,
+    ) -> PyResult<bool> {
         let parker = Parker::new();
         let ticket = state.line(line).join(&parker, tag);
         drop(state);
