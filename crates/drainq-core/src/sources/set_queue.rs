@@ -111,6 +111,9 @@ pub struct SetQueue<E> {
     last_poll: u64,
 }
 
+/// Low bits of a hash that a table's places keep, so that neighbours stay neighbours.
+const RUN_BITS: u32 = 3;
+
 /// Slots kept when nothing is known any more; a larger table is given back.
 const KEPT_SLOTS: usize = 4096;
 
@@ -311,17 +314,22 @@ impl<E> SetQueue<E> {
     }
 }
 
-/// Folds a hash into 32 bits that all depend on all of it: Python hashes an int to itself.
+/// Folds a hash into 32 bits: the low ones as they are, the others from all of the rest.
+///
+/// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a
+/// cache line of the table, in the order in which they are taken again; and ids at a stride
+/// of a power of two still spread, which they would not if the hash were used as it is.
 #[inline]
 fn fold(hash: u64) -> u32 {
-    let wide = u128::from(hash ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;
-    (wide as u64 ^ (wide >> 64) as u64) as u32
+    let wide = u128::from((hash >> RUN_BITS) ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;
+    let mixed = (wide as u64 ^ (wide >> 64) as u64) as u32;
+    mixed << RUN_BITS | (hash as u32 & ((1 << RUN_BITS) - 1))
 }
 
 /// Spreads a folded hash over 64 bits: the table takes the place from the low ones, a tag from the high ones.
 #[inline]
 fn spread(hash: u32) -> u64 {
-    u64::from(hash) | u64::from(hash.rotate_left(16)) << 32
+    u64::from(hash) | u64::from(hash.wrapping_mul(0x9E37_79B1)) << 32
 }
 
 #[cfg(all(test, not(loom), not(drainq_shuttle)))]
