@@ -15,16 +15,9 @@ from drainq._native import (
     ThreadPolicy,
     __version__,
 )
-from drainq.errors import (
-    DrainqError,
-    DrainqWarning,
-    DuplicateName,
-    ModeConflict,
-    ShutDown,
-    SubQueueRemoved,
-    WouldDeadlock,
-)
+from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
 from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
+from drainq.tuning import tune
 
 __all__ = [
     "Backoff",
@@ -55,4 +48,5 @@ __all__ = [
     "Weighted",
     "WouldDeadlock",
     "__version__",
+    "tune",
 ]
