@@ -1,6 +1,6 @@
 """The figures of the sources: the set queue beside what one writes by hand, and the story of the slow source.
 
-    python -m benches.python.sources
+python -m benches.python.sources
 """
 
 from __future__ import annotations

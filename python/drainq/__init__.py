@@ -15,7 +15,15 @@ from drainq._native import (
     ThreadPolicy,
     __version__,
 )
-from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.errors import (
+    DrainqError,
+    DrainqWarning,
+    DuplicateName,
+    ModeConflict,
+    ShutDown,
+    SubQueueRemoved,
+    WouldDeadlock,
+)
 from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 from drainq.tuning import tune
 

@@ -81,8 +81,8 @@ def test_sources_are_apart_and_every_state_is_counted(tracker):
 
 def test_names_and_keys_may_hold_any_character(open_tracker):
     tracker = open_tracker(table='items"; DROP TABLE "x')
-    tracker.mark("it's \"x\"", ["k'1", "ключ", "a" * 500], ItemState.SENT)
-    assert tracker.state("it's \"x\"", "ключ") is ItemState.SENT
+    tracker.mark('it\'s "x"', ["k'1", "ключ", "a" * 500], ItemState.SENT)
+    assert tracker.state('it\'s "x"', "ключ") is ItemState.SENT
     assert tracker.in_flight() == 3
 
 
