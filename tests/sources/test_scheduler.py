@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
+from drainq.sources.item_store import MemoryStore
 
 
 class Stock:
@@ -420,8 +421,8 @@ def test_the_tracker_sees_each_item_from_scheduled_to_sent_or_failed(delivered):
 
 
 def test_a_tracker_that_raises_costs_no_item(delivered):
-    class Broken(type(ItemTracker.open())):
-        def mark(self, source, keys, state):
+    class Broken(MemoryStore):
+        def mark(self, source, keys, state, now):
             raise ConnectionError("tracker is away")
 
     heard = []
@@ -429,7 +430,7 @@ def test_a_tracker_that_raises_costs_no_item(delivered):
         {"x": iter("ab")},
         delivered,
         Fair("x"),
-        tracker=Broken(clock=None),
+        tracker=ItemTracker(Broken()),
         on_error=lambda name, error: heard.append(str(error)),
     )
     assert scheduler.step() == 2

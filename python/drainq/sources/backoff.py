@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,15 +41,19 @@ class Backoff:
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter must be between 0 and 1, got {self.jitter!r}")
 
-    def delay(self, attempt: int, *, chance: Callable[[], float] = random.random) -> float:
+    def delay(self, attempt: int, *, chance: Callable[[], float] | None = None) -> float:
         """Return the seconds to wait after the failed try number ``attempt``, the first being 0.
 
         Args:
             attempt: how many tries in a row had failed before this one.
-            chance: a number in [0, 1) for the jitter.
+            chance: gives a number in [0, 1) for the jitter; None is ``random.random``.
         """
         try:
             grown = min(self.maximum, self.initial * self.factor**attempt)
         except OverflowError:
             grown = self.maximum
+        if chance is None:
+            import random  # here: ``import drainq`` is to stay cheap
+
+            chance = random.random
         return grown * (1 - self.jitter * chance())

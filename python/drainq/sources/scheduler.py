@@ -21,10 +21,11 @@ from typing import Any
 
 from drainq.sources.backoff import Backoff
 from drainq.sources.feed import Feed, feed_of
+from drainq.sources.item_store import ItemState
 from drainq.sources.loop import FOREVER, Loop
 from drainq.sources.scheduler_stats import SchedulerStats, SourceCounts
 from drainq.sources.strategy import Child, Strategy
-from drainq.sources.tracker import ItemState, ItemTracker
+from drainq.sources.tracker import ItemTracker
 
 _log = logging.getLogger("drainq")
 _DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)

@@ -16,29 +16,18 @@ Source: the API of "Fast Critical Path with Async Queueing" that keeps the state
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Iterable
 
 from drainq.clock import Clock, SystemClock
+from drainq.sources.item_store import ItemState, ItemStore, MemoryStore
 
 
-class ItemState(str, Enum):
-    """Where an item is."""
-
-    SCHEDULED = "scheduled"
-    SENT = "sent"
-    DONE = "done"
-    FAILED = "failed"
-
-
-_UNFINISHED = (ItemState.SCHEDULED, ItemState.SENT)
-
-
-class ItemTracker(ABC):
+class ItemTracker:
     """Keeps the state of each item, by source and key; :meth:`open` makes one. Threads share it.
+
+    Args:
+        store: where the states are kept.
+        clock: an object with ``now() -> float``, epoch seconds; decides what :meth:`purge` finds old.
 
     Example:
         >>> from drainq import ItemState, ItemTracker
@@ -51,8 +40,12 @@ class ItemTracker(ABC):
         1
     """
 
-    @staticmethod
-    def open(url: str = "memory:", *, table: str = "drainq_items", clock: Clock | None = None) -> ItemTracker:
+    def __init__(self, store: ItemStore, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock: Clock = SystemClock() if clock is None else clock
+
+    @classmethod
+    def open(cls, url: str = "memory:", *, table: str = "drainq_items", clock: Clock | None = None) -> ItemTracker:
         """Open a tracker.
 
         Args:
@@ -64,14 +57,12 @@ class ItemTracker(ABC):
             ValueError: the URL is none of these.
             ImportError: ``postgresql:`` without psycopg: ``pip install 'drainq[postgres]'``.
         """
-        told = SystemClock() if clock is None else clock
         if url == "memory:":
-            return MemoryTracker(clock=told)
-        from drainq.sources.tracker_sql import open_sql_tracker  # only here: it may need a driver
+            return cls(MemoryStore(), clock=clock)
+        from drainq.sources.item_sql import open_sql_store  # here: it loads a driver
 
-        return open_sql_tracker(url, table=table, clock=told)
+        return cls(open_sql_store(url, table=table), clock=clock)
 
-    @abstractmethod
     def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
         """Say that items are in a state now.
 
@@ -79,90 +70,43 @@ class ItemTracker(ABC):
             source: the source's name.
             keys: what the items are known by.
             state: ``SENT`` changes only what is scheduled or unknown; the others change anything.
+
+        Raises:
+            ValueError: ``state`` is none.
         """
-
-    @abstractmethod
-    def state(self, source: str, key: str) -> ItemState | None:
-        """Return an item's state; None if it is unknown."""
-
-    @abstractmethod
-    def attempts(self, source: str, key: str) -> int:
-        """Return how often an item was scheduled; 0 if it is unknown."""
-
-    @abstractmethod
-    def counts(self) -> Mapping[str, Mapping[ItemState, int]]:
-        """Return the number of items by source and state; every state is there."""
-
-    @abstractmethod
-    def purge(self, older_than: float) -> int:
-        """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give back what the tracker holds open."""
-
-    def in_flight(self) -> int:
-        """Return the number of items scheduled or sent, not yet done or failed.
-
-        As a scheduler's ``backlog`` it makes ``max_backlog`` a credit window.
-        """
-        return sum(states[state] for states in self.counts().values() for state in _UNFINISHED)
-
-
-class MemoryTracker(ItemTracker):
-    """A tracker that lasts as long as the process."""
-
-    def __init__(self, *, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._items: dict[str, dict[str, tuple[ItemState, int, float]]] = {}
-        self._counts: dict[str, Counter[ItemState]] = {}
-
-    def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
-        """Say that items are in a state now."""
-        now = self._clock.now()
-        keys = list(keys)
         state = ItemState(state)
-        with self._lock:
-            items = self._items.setdefault(source, {})
-            counts = self._counts.setdefault(source, Counter())
-            for key in keys:
-                before, attempts, _ = items.get(key, (None, 0, 0.0))
-                if state is ItemState.SENT and before not in (ItemState.SCHEDULED, None):
-                    continue
-                if before is not None:
-                    counts[before] -= 1
-                counts[state] += 1
-                items[key] = (state, attempts + (state is ItemState.SCHEDULED), now)
+        ordered = sorted(set(keys))  # in one order: two writers of the same items cannot lock each other out
+        if ordered:
+            self._store.mark(source, ordered, state, self._clock.now())
 
     def state(self, source: str, key: str) -> ItemState | None:
         """Return an item's state; None if it is unknown."""
-        with self._lock:
-            found = self._items.get(source, {}).get(key)
+        found = self._store.read(source, key)
         return None if found is None else found[0]
 
     def attempts(self, source: str, key: str) -> int:
         """Return how often an item was scheduled; 0 if it is unknown."""
-        with self._lock:
-            found = self._items.get(source, {}).get(key)
+        found = self._store.read(source, key)
         return 0 if found is None else found[1]
 
     def counts(self) -> dict[str, dict[ItemState, int]]:
         """Return the number of items by source and state; every state is there."""
-        with self._lock:
-            return {source: {state: counts[state] for state in ItemState} for source, counts in self._counts.items()}
+        counts: dict[str, dict[ItemState, int]] = {}
+        for source, state, count in self._store.counts():
+            counts.setdefault(source, dict.fromkeys(ItemState, 0))[state] = count
+        return counts
+
+    def in_flight(self) -> int:
+        """Return the number of items scheduled or sent, not yet done or failed; cheap however many are finished.
+
+        As a scheduler's ``backlog`` it makes ``max_backlog`` a credit window.
+        """
+        return self._store.in_flight()
 
     def purge(self, older_than: float) -> int:
         """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
-        before = self._clock.now() - older_than
-        purged = 0
-        with self._lock:
-            for source, items in self._items.items():
-                old = [key for key, (state, _, at) in items.items() if state not in _UNFINISHED and at < before]
-                for key in old:
-                    self._counts[source][items.pop(key)[0]] -= 1
-                purged += len(old)
-        return purged
+        return self._store.purge(self._clock.now() - older_than)
 
     def close(self) -> None:
-        """Do nothing: what is in memory goes with the tracker."""
+        """Give back what the tracker holds open."""
+        self._store.close()

@@ -1,19 +1,17 @@
 """The item tracker in SQLite and PostgreSQL: one table, one statement a call.
 
-Identifiers are quoted, values bound. Each statement is its own transaction, and writes its rows in the order of
-their keys, so two processes that mark the same items cannot lock each other out.
+Identifiers are quoted, values bound. Each call is its own transaction and may be repeated.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drainq.clock import Clock
-from drainq.sources.tracker import ItemState, ItemTracker
+from drainq.sources.item_store import ItemState
 
 _CREATE = """
     CREATE TABLE IF NOT EXISTS {table} (
@@ -50,7 +48,7 @@ class _Dialect:
     """The placeholder of a value."""
     rows: str
     """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
-    bind: Callable[[str, str, int, float, list[str]], Any]
+    bind: Callable[[str, str, int, float, Sequence[str]], Any]
     """Makes the parameters of a mark."""
     many: bool
     """Whether a mark runs once per row."""
@@ -58,12 +56,17 @@ class _Dialect:
     """What is raised when the connection is gone."""
 
 
-def open_sql_tracker(url: str, *, table: str, clock: Clock) -> ItemTracker:
-    """Open a tracker by its URL; see :meth:`ItemTracker.open`."""
+def open_sql_store(url: str, *, table: str) -> SqlStore:
+    """Open a store by its URL.
+
+    Raises:
+        ValueError: the URL is none that a tracker knows.
+        ImportError: ``postgresql:`` without psycopg.
+    """
     scheme = url.partition(":")[0]
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         path = url[len("sqlite:///") :]
-        return SqlTracker(lambda: _connect_sqlite(path), _SQLITE, table=table, clock=clock)
+        return SqlStore(lambda: _connect_sqlite(path), _SQLITE, table=table)
     if url.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg
@@ -72,11 +75,11 @@ def open_sql_tracker(url: str, *, table: str, clock: Clock) -> ItemTracker:
         dialect = _Dialect(
             mark="%s",
             rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
-            bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, keys),
+            bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, list(keys)),
             many=False,
             lost=(psycopg.OperationalError, psycopg.InterfaceError),
         )
-        return SqlTracker(lambda: psycopg.connect(url, autocommit=True), dialect, table=table, clock=clock)
+        return SqlStore(lambda: psycopg.connect(url, autocommit=True), dialect, table=table)
     raise ValueError(  # the scheme alone: a URL may hold a password
         "a tracker's url is 'memory:', 'sqlite:///relative.db', 'sqlite:////absolute.db' or "
         f"'postgresql://user@host/db', got one that starts with {scheme!r}"
@@ -99,10 +102,10 @@ _SQLITE = _Dialect(
 )
 
 
-class SqlTracker(ItemTracker):
-    """A tracker in a database; processes may share it."""
+class SqlStore:
+    """A store in a database; processes may share it."""
 
-    def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str, clock: Clock) -> None:
+    def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str) -> None:
         if not table or "\0" in table:
             raise ValueError(f"table must be a name, got {table!r}")
         index = _quoted(f"{table}_unfinished")
@@ -112,45 +115,34 @@ class SqlTracker(ItemTracker):
         )
         self._connect = connect
         self._dialect = dialect
-        self._clock = clock
         self._lock = threading.Lock()
         self._connection: Any = connect()
         with self._lock:
             for statement in (_CREATE, _CREATE_INDEX):
                 self._connection.execute(statement.format_map(names))
 
-    def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
-        """Say that items are in a state now."""
-        state = ItemState(state)
-        ordered = sorted(set(keys))
-        if ordered:
-            attempts = int(state is ItemState.SCHEDULED)
-            self._run(self._write, self._dialect.bind(source, state.value, attempts, self._clock.now(), ordered))
+    def mark(self, source: str, keys: Sequence[str], state: ItemState, now: float) -> None:
+        """Set the state of items."""
+        attempts = int(state is ItemState.SCHEDULED)
+        self._run(self._write, self._dialect.bind(source, state.value, attempts, now, keys))
 
-    def state(self, source: str, key: str) -> ItemState | None:
-        """Return an item's state; None if it is unknown."""
+    def read(self, source: str, key: str) -> tuple[ItemState, int] | None:
+        """Return an item's state and attempts."""
         rows = self._run(self._rows, self._read, (source, key))
-        return ItemState(rows[0][0]) if rows else None
+        return (ItemState(rows[0][0]), int(rows[0][1])) if rows else None
 
-    def attempts(self, source: str, key: str) -> int:
-        """Return how often an item was scheduled; 0 if it is unknown."""
-        rows = self._run(self._rows, self._read, (source, key))
-        return int(rows[0][1]) if rows else 0
-
-    def counts(self) -> dict[str, dict[ItemState, int]]:
-        """Return the number of items by source and state; every state is there."""
-        counts: dict[str, dict[ItemState, int]] = {}
+    def counts(self) -> Iterator[tuple[str, ItemState, int]]:
+        """Yield source, state and number of items."""
         for source, state, count in self._run(self._rows, self._count, ()):
-            counts.setdefault(source, dict.fromkeys(ItemState, 0))[ItemState(state)] = count
-        return counts
+            yield source, ItemState(state), count
 
     def in_flight(self) -> int:
-        """Return the number of items scheduled or sent, not yet done or failed; cheap however many are finished."""
+        """Return the number of items scheduled or sent."""
         return int(self._run(self._rows, self._in_flight, ())[0][0])
 
-    def purge(self, older_than: float) -> int:
-        """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
-        return int(self._run(self._delete, (self._clock.now() - older_than,)))
+    def purge(self, before: float) -> int:
+        """Forget items done or failed before a time; return how many."""
+        return int(self._run(self._delete, (before,)))
 
     def close(self) -> None:
         """Close the connection."""
