@@ -1,11 +1,10 @@
-"""What the documentation shows runs: the example, the how-to's code, the docstrings' examples."""
+"""What the documentation shows runs: the example, and the docstrings' examples."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,15 +38,6 @@ def test_the_example_refuses_bad_options_without_a_traceback():
     assert done.returncode == 2
     assert "got -1.0" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_how_to_runs_as_it_is_printed():
-    text = (ROOT / "docs" / "howto" / "prefetch.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
-    names = {}
-    for block in blocks:
-        exec(compile(block, "docs/howto/prefetch.md", "exec"), names)
 
 
 @pytest.mark.parametrize("module", ["backoff", "prefetch", "scheduler", "sizing", "strategy", "tracker"])
