@@ -10,13 +10,25 @@ from drainq._native import (
     PartitionPolicy,
     PartitionSelector,
     PartitionUsage,
+    SetQueue,
+    SetQueueStats,
     ThreadPolicy,
     __version__,
 )
-from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.errors import (
+    DrainqError,
+    DrainqWarning,
+    DuplicateName,
+    ModeConflict,
+    ShutDown,
+    SubQueueRemoved,
+    WouldDeadlock,
+)
+from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 from drainq.tuning import tune
 
 __all__ = [
+    "Backoff",
     "BatchQueue",
     "BatchQueueConfig",
     "BatchQueueManager",
@@ -26,13 +38,22 @@ __all__ = [
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
+    "Fair",
+    "ItemState",
+    "ItemTracker",
     "ModeConflict",
     "PartitionPolicy",
     "PartitionSelector",
     "PartitionUsage",
+    "Prefer",
+    "PrefetchSource",
+    "SetQueue",
+    "SetQueueStats",
     "ShutDown",
+    "SourceScheduler",
     "SubQueueRemoved",
     "ThreadPolicy",
+    "Weighted",
     "WouldDeadlock",
     "__version__",
     "tune",

@@ -4,6 +4,7 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -19,6 +20,9 @@ mod _native {
         queue::BatchQueue,
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
     };
+
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
