@@ -1,5 +1,9 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from drainq._native import (
     BatchQueue,
     BatchQueueConfig,
@@ -24,8 +28,10 @@ from drainq.errors import (
     SubQueueRemoved,
     WouldDeadlock,
 )
-from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 from drainq.tuning import tune
+
+if TYPE_CHECKING:
+    from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 
 __all__ = [
     "Backoff",
@@ -58,3 +64,16 @@ __all__ = [
     "__version__",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The names of :mod:`drainq.sources` load with their first use: ``import drainq`` is to cost little."""
+    if name in __all__:
+        from drainq import sources
+
+        return getattr(sources, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
