@@ -251,7 +251,11 @@ class DelayedQueue(Generic[T]):
         return self._offer(list(messages), connection)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        offers = [self._encode(message) for message in messages]
+        encode = self.codec.encode
+        offers = [
+            Offer(check_key(key), encode(payload), to_ms(at), bool(can_update))
+            for key, payload, at, can_update in map(_parts, messages)
+        ]
         if not offers:
             return []
         now = self._now()
@@ -264,12 +268,6 @@ class DelayedQueue(Generic[T]):
             outcomes = self._call(self._storage.offer, self.kind, offers, now, announce=announce)
         self._wakeup.wake()
         return outcomes
-
-    def _encode(self, message: ScheduledMessage[T]) -> Offer:
-        if not isinstance(message, ScheduledMessage):
-            raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-        payload = self.codec.encode(message.payload)
-        return Offer(check_key(message.key), payload, to_ms(message.schedule_at), bool(message.can_update))
 
     # --- consumers
 
@@ -601,6 +599,12 @@ class DelayedQueue(Generic[T]):
         due = self._call(self._storage.next_due, self.kind, now)
         period = self.time_config.poll_period
         return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
+
+
+def _parts(message: ScheduledMessage[T]) -> tuple[str, T, When, bool]:
+    if not isinstance(message, ScheduledMessage):
+        raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
+    return message.key, message.payload, message.schedule_at, message.can_update
 
 
 def partition_kind(queue: str, type_name: str) -> str:
