@@ -65,4 +65,5 @@ def to_delayed_queue(
         2
         {'batch': ['row 1', 'row 2'], 'error': 'ValueError: no such table'}
     """
+    queue._after(delay, "delay")  # a bad delay is an error now, not when the first batch fails
     return ToDelayedQueue(queue, delay, key_prefix, encode_item)

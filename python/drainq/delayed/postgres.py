@@ -38,6 +38,9 @@ except ImportError as missing:
 from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
 
 _CHUNK = 1000
+_RECONNECT_TIMEOUT = 2.0
+"""Seconds that the pool goes on by itself with one attempt to connect, at growing intervals. Short: after a long outage
+the next call begins a new attempt at once, instead of waiting for the old one's next turn."""
 _DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED = "40P01", "40001", "55P03", "57014"
 _ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY = "57P01", "57P02", "57P03", "53300"
 _TRANSIENT = {_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED}
@@ -346,6 +349,7 @@ class PostgresStorage:
                     min_size=1,
                     max_size=self._max_connections,
                     timeout=self._try_timeout or 30.0,
+                    reconnect_timeout=_RECONNECT_TIMEOUT,
                     kwargs={"autocommit": True},
                     configure=self._configure,
                     open=True,

@@ -612,7 +612,7 @@ def partition_kind(queue: str, type_name: str) -> str:
 
     Example:
         >>> partition_kind("mail", "java.lang.String")
-        '6a4ba0ff1b0b1a8e5a4a9c7a8d0ee6f7'
+        'f12affe03ca0a6149654eb12c1ba3b93'
     """
     return hashlib.md5(f"{queue}|{type_name}".encode(), usedforsecurity=False).hexdigest()
 

@@ -76,11 +76,11 @@ impl Route {
         self.accepted.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts an accepted item for cheaper, where a lock keeps the producers apart; without
+    /// Counts accepted items for cheaper, where a lock keeps the producers apart; without
     /// one the count would be wrong, and nothing worse.
     #[inline]
-    pub fn count_accepted_serialised(&self) {
-        self.accepted.store(self.accepted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub fn count_accepted_serialised(&self, count: u64) {
+        self.accepted.store(self.accepted.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, outcome: Outcome, count: u64) {

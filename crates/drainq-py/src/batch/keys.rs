@@ -113,6 +113,16 @@ impl Keys {
         }
     }
 
+    /// The key of the type at this address, if items are told apart by their types and this
+    /// one was met before.
+    #[inline]
+    pub fn of_type(&self, address: usize) -> Option<Key> {
+        match self.rule {
+            KeyRule::Type => self.types.get(address),
+            KeyRule::Callable(_) => None,
+        }
+    }
+
     /// The key of an item's type, if it was met before.
     #[inline]
     pub fn of_item(&self, item: &Bound<'_, PyAny>) -> PyResult<Result<Key, Py<PyAny>>> {
