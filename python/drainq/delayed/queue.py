@@ -32,8 +32,9 @@ from drainq.delayed.cron import CronService
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, check_key, check_text, error_text, from_ms, to_ms
 from drainq.delayed.open import open_storage
+from drainq.delayed.outgoing import outgoing
 from drainq.delayed.retry import with_retries
-from drainq.delayed.storage import Closeable, DeadLetter, Held, Offer, Row, Storage, new_lock
+from drainq.delayed.storage import Closeable, DeadLetter, Held, Row, Storage, new_lock
 from drainq.delayed.wake import shared_wakeup
 from drainq.errors import ShutDown
 
@@ -251,11 +252,7 @@ class DelayedQueue(Generic[T]):
         return self._offer(list(messages), connection)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        encode = self.codec.encode
-        offers = [
-            Offer(check_key(key), encode(payload), to_ms(at), bool(can_update))
-            for key, payload, at, can_update in map(_parts, messages)
-        ]
+        offers = outgoing(messages, self.codec.encode)
         if not offers:
             return []
         now = self._now()
@@ -599,12 +596,6 @@ class DelayedQueue(Generic[T]):
         due = self._call(self._storage.next_due, self.kind, now)
         period = self.time_config.poll_period
         return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
-
-
-def _parts(message: ScheduledMessage[T]) -> tuple[str, T, When, bool]:
-    if not isinstance(message, ScheduledMessage):
-        raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-    return message.key, message.payload, message.schedule_at, message.can_update
 
 
 def partition_kind(queue: str, type_name: str) -> str:

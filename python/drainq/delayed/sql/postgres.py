@@ -78,9 +78,9 @@ ACQUIRE = _TAKE.replace("{but}", "") + "RETURNING " + ROW
 
 ACK_AND_ACQUIRE = (
     """
-WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s) AND "lockUuid" = %(held)s RETURNING 1),
+WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid" = %(held)s RETURNING 1),
 taken AS ("""
-    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
+    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s::bigint[]) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
     + "RETURNING "
     + ROW
     + """)
@@ -90,26 +90,26 @@ SELECT count.acked, taken.* FROM (SELECT count(*) AS acked FROM acked) AS count 
 """Acknowledge and fetch in one round trip and one commit. The two halves touch different rows: ``but`` sees to it even
 if our lease on the first ones has run out."""
 
-ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s'
+ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Delete what is still ours."""
 
 NACK = """
 UPDATE {table} SET "scheduledAt" = %(due)s, "lockUuid" = NULL, "lastError" = COALESCE(%(error)s, "lastError")
-WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
 """Give back what is still ours, for later."""
 
 RELEASE = """
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
-WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
 """Give back what is still ours, as if it had not been fetched."""
 
-EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s'
+EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Move the end of the lease of what is still ours."""
 
 BURY = """
-WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s RETURNING *)
+WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt")
 SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s FROM died
 """
@@ -191,7 +191,7 @@ FOR UPDATE
 """The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range, for
 LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
 
-DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s)'
+DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
 
 FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s) AND NOT "isFloor"'
