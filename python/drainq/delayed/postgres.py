@@ -205,7 +205,7 @@ class PostgresStorage:
         mark = self._mark(kind)
         start, started = mark.start(), time.monotonic()
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
-        values |= {"done": list(done.ids), "held": done.lock}
+        values |= {"done": _ids(done.ids), "held": done.lock}
         with self._cursor() as cursor:
             cursor.execute(self._fused_sql(limit), values, prepare=True, binary=True)
             found = cursor.fetchall()
@@ -340,7 +340,7 @@ class PostgresStorage:
         self._execute(cursor, "UNDELIVERED_TICKS", values)
         doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
-            self._execute(cursor, "DELETE_TICKS", {"ids": [number for number, _ in doomed]})
+            self._execute(cursor, "DELETE_TICKS", {"ids": _ids([number for number, _ in doomed])})
             self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
         return len(doomed)
 
@@ -484,7 +484,12 @@ def _sorted(found: list[Any]) -> list[Row]:
 
 
 def _held(held: Held) -> dict[str, Any]:
-    return {"lock": held.lock, "ids": list(held.ids)}
+    return {"lock": held.lock, "ids": _ids(held.ids)}
+
+
+def _ids(ids: Sequence[int]) -> str:
+    """A bigint[] as text: one type of parameter, so one prepared statement, however large the numbers are."""
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 def _list(values: Sequence[str] | None) -> list[str] | None:

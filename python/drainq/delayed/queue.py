@@ -41,8 +41,9 @@ from drainq.delayed.message import (
     to_ms,
 )
 from drainq.delayed.open import open_storage
+from drainq.delayed.outgoing import outgoing
 from drainq.delayed.retry import with_retries
-from drainq.delayed.storage import Closeable, DeadLetter, Held, Offer, Row, Storage, new_lock
+from drainq.delayed.storage import Closeable, DeadLetter, Held, Row, Storage, new_lock
 from drainq.delayed.wake import shared_wakeup
 from drainq.errors import ShutDown
 
@@ -267,7 +268,7 @@ class DelayedQueue(Generic[T]):
         return self._offer(list(messages), connection)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        offers = [self._encode(message) for message in messages]
+        offers = outgoing(messages, self.codec.encode)
         if not offers:
             return []
         now = self._now()
@@ -280,12 +281,6 @@ class DelayedQueue(Generic[T]):
             outcomes = self._call(self._storage.offer, self.kind, offers, now, announce=announce)
         self._wakeup.wake()
         return outcomes
-
-    def _encode(self, message: ScheduledMessage[T]) -> Offer:
-        if not isinstance(message, ScheduledMessage):
-            raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-        payload = self.codec.encode(message.payload)
-        return Offer(check_key(message.key), payload, to_ms(message.schedule_at), bool(message.can_update))
 
     # --- consumers
 

@@ -28,9 +28,6 @@ WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially") IS NO
 """
 """Give a message a new payload and time, if they differ."""
 
-EXISTING = 'SELECT "pKey" FROM {table} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
-"""Which of many keys are there."""
-
 # --- consumers
 
 _TAKE = """
