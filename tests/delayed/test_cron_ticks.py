@@ -7,9 +7,10 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
-from drainq.delayed.ticks import ALIASES, checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from drainq.delayed.ticks import ALIASES, checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 
 UTC = timezone.utc
 

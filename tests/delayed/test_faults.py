@@ -210,7 +210,9 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
             now = int(postgres.now * 1000)
             values = {"kind": queue.kind, "now": now, "until": now, "lock": "x", "start": start}
             with psycopg.connect(postgres.url) as connection:
-                explained = connection.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values)
+                explained = connection.execute(
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values
+                )
                 plan = explained.fetchone()[0][0]["Plan"]
                 connection.rollback()
             return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]

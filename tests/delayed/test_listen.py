@@ -57,7 +57,9 @@ def test_the_listener_comes_back_after_its_connection_is_lost(postgres):
     queue._wakeup.add_listener(woken.set)
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         woken.clear()
-        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE %s", [f"%drainq_{queue.kind}%"])
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE %s", [f"%drainq_{queue.kind}%"]
+        )
         assert woken.wait(30)  # on reconnecting it looks again
     with ThreadPoolExecutor(1) as pool:
         polling = pool.submit(queue.poll, 60)

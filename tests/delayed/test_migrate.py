@@ -59,7 +59,12 @@ def storage_of(database):
 def test_the_first_migration_creates_everything_and_the_second_nothing(database):
     storage = storage_of(database)
     try:
-        assert storage.migrate() == ["the source's table", "attempts and the last error", "dead letters", "the tick ledger of schedules"]
+        assert storage.migrate() == [
+            "the source's table",
+            "attempts and the last error",
+            "dead letters",
+            "the tick ledger of schedules",
+        ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""
     finally:
@@ -107,7 +112,9 @@ def test_a_table_of_the_sources_library_is_adopted_and_shared(database, run):
     assert dict(zip(batch.message_id, batch.attempt)) == {"waiting": 1, "expired": 2}
     assert batch.ack()
 
-    queue.offer_batch([ScheduledMessage("ours", "für die JVM", database.now), ScheduledMessage("later", "x", database.now + 9)])
+    queue.offer_batch(
+        [ScheduledMessage("ours", "für die JVM", database.now), ScheduledMessage("later", "x", database.now + 9)]
+    )
     run(insert, "after", kind, b"written after adoption", now, now, None, now)
     columns = '"pKey", "payload", "scheduledAt", "scheduledAtInitially", "lockUuid"'
     rows = run(f'SELECT {columns} FROM "{{t}}" WHERE "pKind" = ? ORDER BY "pKey"', kind)
@@ -128,7 +135,9 @@ def test_schedules_work_on_an_adopted_table(database, run):
     storage, nominal = queue._storage, int(database.now + 60) * 1_000_000
     for config_hash in ("old", "new"):
         tick = Tick(tick_key("daily", config_hash, nominal), b"1", nominal, nominal // 1000)
-        created = storage.install_ticks(queue.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000))
+        created = storage.install_ticks(
+            queue.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
+        )
         assert created == 1
     assert [row.key for row in queue.peek()] == [tick_key("daily", "new", nominal)]
 

@@ -97,7 +97,11 @@ def test_an_empty_batch_has_no_outcomes(queue):
 
 def test_a_batch_with_one_bad_message_changes_nothing(queue, world):
     good = ScheduledMessage("good", 1, world.now)
-    for bad in (ScheduledMessage("", 1, world.now), ScheduledMessage("k", object(), world.now), ScheduledMessage("k", 1, "soon")):
+    for bad in (
+        ScheduledMessage("", 1, world.now),
+        ScheduledMessage("k", object(), world.now),
+        ScheduledMessage("k", 1, "soon"),
+    ):
         with pytest.raises((ValueError, TypeError)):
             queue.offer_batch([good, bad])
     assert not queue.contains_message("good")
@@ -117,13 +121,28 @@ def test_a_key_of_200_characters_is_taken(queue, world, key):
     assert queue.try_poll().message_id == key
 
 
-HOSTILE = ["'; DROP TABLE x; --", '"', "%s %(key)s %%", "{table}", "a\nb\tc", "\\x00", " ", "é\u0301😀\u202e", "a/b/c", "?:1", "_%"]
+HOSTILE = [
+    "'; DROP TABLE x; --",
+    '"',
+    "%s %(key)s %%",
+    "{table}",
+    "a\nb\tc",
+    "\\x00",
+    " ",
+    "é\u0301😀\u202e",
+    "a/b/c",
+    "?:1",
+    "_%",
+]
 
 
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_hostile_key_is_just_a_key(queue, world, key):
     assert queue.offer_or_update(key, key, world.now) is CREATED
-    assert queue.offer_batch([ScheduledMessage(key, key + "!", world.now), ScheduledMessage("other", 1, world.now)])[0] is UPDATED
+    assert (
+        queue.offer_batch([ScheduledMessage(key, key + "!", world.now), ScheduledMessage("other", 1, world.now)])[0]
+        is UPDATED
+    )
     assert queue.read(key).payload == key + "!"
     assert queue.try_poll().message_id == key
     assert queue.drop_message(key)
@@ -194,7 +213,9 @@ def test_batches_with_the_same_keys_in_opposite_order_do_not_lock_each_other_out
     keys = [f"{n:03}" for n in range(200)]
     with ThreadPoolExecutor(4) as pool:
         batches = [
-            pool.submit(queue.offer_batch, [ScheduledMessage(key, n, world.now) for key in (keys if n % 2 else keys[::-1])])
+            pool.submit(
+                queue.offer_batch, [ScheduledMessage(key, n, world.now) for key in (keys if n % 2 else keys[::-1])]
+            )
             for n in range(12)
         ]
         created = sum(batch.result().count(CREATED) for batch in batches)

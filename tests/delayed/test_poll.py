@@ -200,7 +200,17 @@ def test_a_hostile_queue_name_is_just_a_name(world, name):
 
 
 @pytest.mark.parametrize(
-    "table", ["'; DROP TABLE x; --", 'a "quoted" one', "100%s %(key)s", "{limit}{but}", "na\u00efve \u4e2d", "select", "$drainq$", "a.b"]
+    "table",
+    [
+        "'; DROP TABLE x; --",
+        'a "quoted" one',
+        "100%s %(key)s",
+        "{limit}{but}",
+        "na\u00efve \u4e2d",
+        "select",
+        "$drainq$",
+        "a.b",
+    ],
 )
 def test_a_hostile_table_name_is_just_a_name(world, table):
     queue = world.open(table=table)

@@ -105,7 +105,9 @@ def test_a_retry_setting_that_is_none_is_refused_by_name_and_value(setting):
         RetryConfig(**setting)
 
 
-@pytest.mark.parametrize("setting", [{"acquire_timeout": 0}, {"acquire_timeout": -1}, {"poll_period": 0}, {"poll_period": float("nan")}])
+@pytest.mark.parametrize(
+    "setting", [{"acquire_timeout": 0}, {"acquire_timeout": -1}, {"poll_period": 0}, {"poll_period": float("nan")}]
+)
 def test_a_time_setting_that_is_none_is_refused_by_name_and_value(setting):
     ((name, value),) = setting.items()
     with pytest.raises(ValueError, match=f"{name} must.*{value}"):

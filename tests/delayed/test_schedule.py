@@ -7,9 +7,10 @@ from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
-from drainq.delayed.schedule import CronDailySchedule
 from hypothesis import given
 from hypothesis import strategies as st
+
+from drainq.delayed.schedule import CronDailySchedule
 
 UTC = timezone.utc
 ZONES = ["UTC", "America/New_York", "Europe/Bucharest", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Chatham"]

@@ -7,19 +7,25 @@ compared, and after each step so is everything that is stored.
 from __future__ import annotations
 
 import itertools
-import tempfile
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
 from drainq.delayed.memory import MemoryStorage
 from drainq.delayed.storage import Tick
 from drainq.delayed.tick_key import tick_key
 from drainq.testing import ManualClock
+from tests.delayed.conftest import World
 
 KEYS = st.sampled_from(["a", "b", "c", "A", "é"])
 PAYLOADS = st.integers(0, 2)
@@ -27,7 +33,7 @@ DELAYS = st.sampled_from([-5, 0, 0, 3, 12])
 PREFIXES = st.sampled_from(["p", "p/x", "P", "p_", "%"])
 HASHES = st.sampled_from(["h", "g", "h/1"])
 START = 1_700_000_000
-_tables = itertools.count(1)
+_names = itertools.count(1)
 
 
 class Garbled(BytesCodec):
@@ -39,19 +45,19 @@ class Garbled(BytesCodec):
 class Comparison(RuleBasedStateMachine):
     """Two pairs of queues, one on the back end under test, one the model."""
 
-    url: str
+    database: World
 
     @initialize()
     def begin(self) -> None:
         self.clock = ManualClock(START)
-        table = f"sm_{next(_tables)}"
-        options: dict[str, Any] = {"clock": self.clock, "time": TimeConfig(acquire_timeout=10, poll_period=1), "max_attempts": 4}
+        name = f"q{next(_names)}"
+        options: dict[str, Any] = {"clock": self.clock, "max_attempts": 4}
+        options["time"] = TimeConfig(acquire_timeout=10, poll_period=1)
+        places = [lambda **more: DelayedQueue.open(self.database.url, name, table=self.database.table, **more)]
         model = MemoryStorage()
-        self.queues = [DelayedQueue.open(self.url, "q", table=table, **options), DelayedQueue(model, "q", **options)]
-        self.garbled = [
-            DelayedQueue.open(self.url, "q", table=table, codec=Garbled(), clock=self.clock),
-            DelayedQueue(model, "q", codec=Garbled(), clock=self.clock),
-        ]
+        places.append(lambda **more: DelayedQueue(model, name, **more))
+        self.queues = [place(**options) for place in places]
+        self.garbled = [place(**options, codec=Garbled()) for place in places]
         self.envelopes: list[list[Any]] = []
 
     def both(self, call) -> Any:
@@ -102,7 +108,11 @@ class Comparison(RuleBasedStateMachine):
             self.envelopes.append([real, model])
 
     @precondition(lambda self: self.envelopes)
-    @rule(data=st.data(), call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]), seconds=st.sampled_from([0, 4, 20]))
+    @rule(
+        data=st.data(),
+        call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]),
+        seconds=st.sampled_from([0, 4, 20]),
+    )
     def settle(self, data, call, seconds):
         pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
         if call == "ack":
@@ -174,7 +184,9 @@ class Comparison(RuleBasedStateMachine):
             ticks.append(Tick(tick_key(prefix, config_hash, nominal), payload, nominal, nominal // 1000))
         now = int((self.clock.now() + skew) * 1000)
         self.both(
-            lambda q: q._storage.install_ticks(q.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update)
+            lambda q: q._storage.install_ticks(
+                q.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
+            )
         )
 
     @rule(prefix=PREFIXES, config_hash=HASHES)
@@ -213,23 +225,19 @@ def describe(envelope):
     )
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
-def test_a_database_does_what_the_model_does(backend, request):
-    with tempfile.TemporaryDirectory() as home:
-        location = f"sqlite:///{home}/q.db" if backend == "sqlite" else request.getfixturevalue("postgres_url")
+def test_a_database_does_what_the_model_does(database):
+    class Machine(Comparison):
+        pass
 
-        class Machine(Comparison):
-            url = location
-
-        examples, steps = (40, 40) if backend == "sqlite" else (15, 40)
-        run_state_machine_as_test(
-            Machine,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=steps,
-                deadline=None,
-                suppress_health_check=list(HealthCheck),
-                phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking on a database takes minutes
-                report_multiple_bugs=False,
-            ),
-        )
+    Machine.database = database
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=25 if database.backend == "sqlite" else 10,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking on a database takes minutes
+            report_multiple_bugs=False,
+        ),
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drainq.delayed.queue import DelayedQueue
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class AsyncDelayedQueue(Generic[T]):
@@ -119,7 +120,7 @@ class AsyncDelayedQueue(Generic[T]):
         """See :meth:`DelayedQueue.close`."""
         await asyncio.to_thread(self._queue.close)
 
-    async def _taking(self, take: Callable[[], Any]) -> Any:
+    async def _taking(self, take: Callable[[], R]) -> R:
         """Run ``take`` in a thread; if we are cancelled meanwhile, what it takes is given back."""
         running = asyncio.ensure_future(asyncio.to_thread(take))
         try:

@@ -18,7 +18,12 @@ from drainq.delayed.message import from_ms
 from drainq.delayed.open import open_storage, without_password
 from drainq.delayed.queue import DROP_CONFIRMATION, DelayedQueue
 
-CODECS: dict[str, Callable[[], Codec]] = {"msgspec": MsgspecCodec, "json": JsonCodec, "bytes": BytesCodec, "str": StrCodec}
+CODECS: dict[str, Callable[[], Codec]] = {
+    "msgspec": MsgspecCodec,
+    "json": JsonCodec,
+    "bytes": BytesCodec,
+    "str": StrCodec,
+}
 _SHOWN = 60
 _PROMETHEUS = {
     "ready": "Messages that are due.",
@@ -46,7 +51,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 
     stats = commands.add_parser("stats", help="count the messages in each state")
     _add_queue(stats)
-    stats.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: %(default)s")
+    stats.add_argument(
+        "--format", choices=("table", "json", "prometheus"), default="table", help="default: %(default)s"
+    )
     stats.set_defaults(run=_guarded(_stats))
 
     peek = commands.add_parser("peek", help="show the next messages without taking them")
@@ -124,7 +131,9 @@ def _peek(arguments: argparse.Namespace) -> None:
             return
         for row in queue.peek(arguments.limit):
             state = "in flight" if row.locked else "waiting"
-            print(f"{from_ms(row.due_at).isoformat()}  {row.key}  {state}  attempts={row.attempts}  {_shown(row.payload)}")
+            print(
+                f"{from_ms(row.due_at).isoformat()}  {row.key}  {state}  attempts={row.attempts}  {_shown(row.payload)}"
+            )
 
 
 def _drop(arguments: argparse.Namespace) -> None:
@@ -152,7 +161,9 @@ def _opened(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
     queue = DelayedQueue.open(arguments.url, arguments.queue, table=arguments.table, codec=codec, migrate=False)
     with queue:
         if queue._storage.migration_sql():
-            raise _UserError(f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first")
+            raise _UserError(
+                f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first"
+            )
         yield queue
 
 
@@ -186,9 +197,9 @@ def _refuse(text: str) -> int:
 
 def _is_database_error(error: BaseException) -> bool:
     """Whether the database, or the way to it, refused: told by name, for a driver need not be installed."""
-    return any(kind.__module__.partition(".")[0] in ("sqlite3", "psycopg", "psycopg_pool") for kind in type(error).__mro__) or (
-        error.__cause__ is not None and _is_database_error(error.__cause__)
-    )
+    return any(
+        kind.__module__.partition(".")[0] in ("sqlite3", "psycopg", "psycopg_pool") for kind in type(error).__mro__
+    ) or (error.__cause__ is not None and _is_database_error(error.__cause__))
 
 
 def _shown(payload: bytes) -> str:

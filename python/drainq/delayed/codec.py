@@ -49,7 +49,9 @@ class MsgspecCodec:
     def encode(self, payload: Any) -> bytes:
         """The payload as JSON."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
-            raise TypeError(f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()")
+            raise TypeError(
+                f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()"
+            )
         return self._encoder.encode(payload)
 
     def decode(self, data: bytes) -> Any:
@@ -134,7 +136,9 @@ class PickleCodec:
 
     def __init__(self, *, i_trust_every_writer_of_the_table: bool) -> None:
         if i_trust_every_writer_of_the_table is not True:
-            raise ValueError("PickleCodec runs code found in the table: pass i_trust_every_writer_of_the_table=True, or take another codec")
+            raise ValueError(
+                "PickleCodec runs code found in the table: pass i_trust_every_writer_of_the_table=True, or take another codec"
+            )
 
     def encode(self, payload: Any) -> bytes:
         """The payload as a pickle."""

@@ -140,7 +140,9 @@ class _Loop:
                 self._done = envelope._held()
 
     def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
-        _log.error("the handler of delayed queue %r failed on %r", self._queue.name, envelope.message_id, exc_info=error)
+        _log.error(
+            "the handler of delayed queue %r failed on %r", self._queue.name, envelope.message_id, exc_info=error
+        )
         if envelope._settled:
             return
         queue, limit = self._queue, self._max_attempts
@@ -190,4 +192,6 @@ class _Loop:
 
 def _report_lost(acked: int, done: Held) -> None:
     if acked < len(done.ids):
-        _log.warning("%d handled messages were updated or taken over before they were acknowledged", len(done.ids) - acked)
+        _log.warning(
+            "%d handled messages were updated or taken over before they were acknowledged", len(done.ids) - acked
+        )

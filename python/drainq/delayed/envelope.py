@@ -10,7 +10,7 @@ Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -49,7 +49,14 @@ class AckEnvelope(Generic[T]):
     """
 
     def __init__(
-        self, queue: DelayedQueue[Any], payload: Any, rows: Sequence[Row], lock: str | None, timestamp: datetime, *, many: bool
+        self,
+        queue: DelayedQueue[Any],
+        payload: Any,
+        rows: Sequence[Row],
+        lock: str | None,
+        timestamp: datetime,
+        *,
+        many: bool,
     ) -> None:
         self._queue = queue
         self._rows = list(rows)
@@ -74,7 +81,9 @@ class AckEnvelope(Generic[T]):
     @property
     def delivery_type(self) -> DeliveryType:
         """REDELIVERY if any of its messages was delivered before."""
-        return DeliveryType.REDELIVERY if DeliveryType.REDELIVERY in self.delivery_types else DeliveryType.FIRST_DELIVERY
+        return (
+            DeliveryType.REDELIVERY if DeliveryType.REDELIVERY in self.delivery_types else DeliveryType.FIRST_DELIVERY
+        )
 
     @property
     def delivery_types(self) -> list[DeliveryType]:
@@ -149,7 +158,7 @@ class AckEnvelope(Generic[T]):
         assert self._lock is not None, "only a polled envelope holds anything"
         return Held(self._lock, tuple(row.id for row in self._rows))
 
-    def _each(self, call: Any, held: Held, *more: Any) -> bool:
+    def _each(self, call: Callable[..., int], held: Held, *more: Any) -> bool:
         return self._queue._call(call, self._queue.kind, held, *more) == len(held.ids)
 
     def _of_each(self, values: list[Any]) -> Any:

@@ -18,8 +18,15 @@ from drainq.delayed.queue import DelayedQueue
 class ToDelayedQueue:
     """An error handler that stores the failed batch; made by :func:`to_delayed_queue`."""
 
+    dead_letters = True
+    """Tells the batch queue to count what a call returns as dead-lettered, not as failed."""
+
     def __init__(
-        self, queue: DelayedQueue[Any], delay: float | timedelta, key_prefix: str, encode_item: Callable[[Any], Any] | None
+        self,
+        queue: DelayedQueue[Any],
+        delay: float | timedelta,
+        key_prefix: str,
+        encode_item: Callable[[Any], Any] | None,
     ) -> None:
         self._queue = queue
         self._delay = delay

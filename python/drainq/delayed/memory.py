@@ -38,7 +38,14 @@ class _Message:
 
     def row(self) -> Row:
         return Row(
-            self.id, self.key, self.payload, self.scheduled_at, self.created_at, self.attempts, self.due_at, self.lock is not None
+            self.id,
+            self.key,
+            self.payload,
+            self.scheduled_at,
+            self.created_at,
+            self.attempts,
+            self.due_at,
+            self.lock is not None,
         )
 
 
@@ -120,7 +127,7 @@ class MemoryStorage:
 
     def _acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
         queue = self._queue(kind)
-        taken = []
+        taken: list[_Message] = []
         while len(taken) < limit and (message := queue.pop_due(now)) is not None:
             taken.append(message)
         for message in taken:  # pushed only now: with a lease of no length a message would be popped again

@@ -7,9 +7,7 @@ open one database at once. The numbers that were applied are written down in ``{
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Union
-
-Statement = Union[str, tuple[str, str]]
+from typing import Any, NamedTuple
 
 
 class Migration(NamedTuple):
@@ -21,7 +19,7 @@ class Migration(NamedTuple):
 
 
 def pending(
-    listed: Iterable[tuple[str, ...]],
+    listed: Iterable[tuple[Any, ...]],
     applied: set[int],
     fill: Callable[[str], str],
     holds: Callable[[str], bool] = lambda condition: True,

@@ -50,7 +50,9 @@ def open_storage(url: str, *, table: str, time: TimeConfig, retry: RetryConfig) 
             file = SQLiteStorage(":memory:", table=table, busy_timeout=retry.try_timeout)
             return file, id(file)
         if not path.startswith("/"):
-            raise ValueError(f"an SQLite URL has three slashes before a relative path, four before an absolute one, got {url!r}")
+            raise ValueError(
+                f"an SQLite URL has three slashes before a relative path, four before an absolute one, got {url!r}"
+            )
         file = SQLiteStorage(path[1:], table=table, busy_timeout=retry.try_timeout)
         return file, ("sqlite", str(Path(path[1:]).resolve()), table)
     if _POSTGRES.match(url):
@@ -60,4 +62,6 @@ def open_storage(url: str, *, table: str, time: TimeConfig, retry: RetryConfig) 
         server = PostgresStorage(libpq, table=table, poll_period=time.poll_period, try_timeout=retry.try_timeout)
         return server, ("postgresql", libpq, table)
     shown = without_password(url)
-    raise ValueError(f"a delayed queue's URL is 'memory:', 'sqlite:///file.db' or 'postgresql://user@host/db', got {shown!r}")
+    raise ValueError(
+        f"a delayed queue's URL is 'memory:', 'sqlite:///file.db' or 'postgresql://user@host/db', got {shown!r}"
+    )

@@ -33,7 +33,9 @@ try:
     import psycopg
     import psycopg_pool
 except ImportError as missing:
-    raise ImportError(f"a delayed queue in PostgreSQL needs psycopg: pip install 'drainq[postgres]' ({missing})") from missing
+    raise ImportError(
+        f"a delayed queue in PostgreSQL needs psycopg: pip install 'drainq[postgres]' ({missing})"
+    ) from missing
 
 from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
 
@@ -59,7 +61,13 @@ class PostgresStorage:
     """
 
     def __init__(
-        self, url: str, *, table: str, poll_period: float = 3.0, try_timeout: float | None = 10.0, max_connections: int = 10
+        self,
+        url: str,
+        *,
+        table: str,
+        poll_period: float = 3.0,
+        try_timeout: float | None = 10.0,
+        max_connections: int = 10,
     ) -> None:
         self.url = url
         self._names = Names(table)
@@ -126,26 +134,34 @@ class PostgresStorage:
         self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
         if connection is not None:
             context = _in_transaction_of(connection)
-        elif len(offers) == 1 and not announce:
-            context = self._cursor()
         else:
-            context = self._transaction()
+            context = self._cursor() if len(offers) == 1 else self._transaction()
         with context as cursor:
-            outcomes = [self._offer_one(cursor, kind, offers[0], now)] if len(offers) == 1 else self._offer_all(cursor, kind, offers, now)
+            if len(offers) == 1:
+                return [self._offer_one(cursor, kind, offers[0], now, announce=announce)]
+            outcomes = self._offer_all(cursor, kind, offers, now)
             if announce:
                 self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
             return outcomes
 
-    def _offer_one(self, cursor: Any, kind: str, offer: Offer, now: int) -> OfferOutcome:
+    def _offer_one(self, cursor: Any, kind: str, offer: Offer, now: int, *, announce: bool) -> OfferOutcome:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
-        self._execute(cursor, "OFFER" if offer.can_update else "OFFER_NEW", values)
+        name = "OFFER" if offer.can_update else "OFFER_NEW"
+        if announce:
+            name += "_ANNOUNCED"
+            values["channel"] = channel(kind)
+        self._execute(cursor, name, values)
         return _outcome(cursor.fetchone())
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes: dict[int, OfferOutcome] = {}
         for places in _rounds(offers):
             for start in range(0, len(places), _CHUNK):
-                outcomes.update(self._offer_chunk(cursor, kind, [(place, offers[place]) for place in places[start : start + _CHUNK]], now))
+                outcomes.update(
+                    self._offer_chunk(
+                        cursor, kind, [(place, offers[place]) for place in places[start : start + _CHUNK]], now
+                    )
+                )
         return [outcomes[place] for place in range(len(offers))]
 
     def _offer_chunk(
@@ -153,7 +169,7 @@ class PostgresStorage:
     ) -> Iterator[tuple[int, OfferOutcome]]:
         """Offer messages with distinct keys, those that may update and those that may not each in one statement."""
         if len({offer.can_update for _, offer in chunk}) == 1:
-            parts = [(chunk, None)]
+            parts: list[tuple[list[tuple[int, Offer]], list[int] | None]] = [(chunk, None)]
         else:
             ids = [number for (number,) in cursor.execute(self._sql["RESERVE"], {"n": len(chunk)})]
             numbered = list(zip(chunk, ids))
@@ -216,7 +232,8 @@ class PostgresStorage:
         return self._change("BURY", {**_held(held), "now": now, "error": error})
 
     def next_due(self, kind: str, after: int) -> int | None:
-        return self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        due: int | None = self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        return due
 
     # --- looking and removing
 
@@ -233,7 +250,7 @@ class PostgresStorage:
 
     def drop_all(self, kind: str) -> int:
         with self._patient() as cursor:
-            return cursor.execute(self._sql["DROP_ALL"], {"kind": kind}).rowcount
+            return self._count(cursor, "DROP_ALL", {"kind": kind})
 
     def peek(self, kind: str, limit: int) -> list[Row]:
         return [Row(*found) for found in self._all("PEEK", {"kind": kind, "limit": limit})]
@@ -250,11 +267,11 @@ class PostgresStorage:
     def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
         self._mark(kind).offered(now)
         with self._patient() as cursor:
-            return cursor.execute(self._sql["REDRIVE"], {"kind": kind, "now": now, "keys": _list(keys)}).rowcount
+            return self._count(cursor, "REDRIVE", {"kind": kind, "now": now, "keys": _list(keys)})
 
     def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
         with self._patient() as cursor:
-            return cursor.execute(self._sql["DROP_DEAD"], {"kind": kind, "keys": _list(keys)}).rowcount
+            return self._count(cursor, "DROP_DEAD", {"kind": kind, "keys": _list(keys)})
 
     # --- schedules
 
@@ -274,7 +291,13 @@ class PostgresStorage:
             if update:
                 for tick in ticks:
                     if tick.key not in new:
-                        values = {"kind": kind, "key": tick.key, "payload": tick.payload, "at": tick.scheduled_at, "now": now}
+                        values = {
+                            "kind": kind,
+                            "key": tick.key,
+                            "payload": tick.payload,
+                            "at": tick.scheduled_at,
+                            "now": now,
+                        }
                         self._execute(cursor, "UPDATE_TICK", values)
             self._execute(cursor, "RAISE_FLOOR", {**schedule, "bound": (now - TICK_MEMORY_MS) * 1000})
             return made.count(OfferOutcome.CREATED)
@@ -306,7 +329,14 @@ class PostgresStorage:
             within: the range of keys to look at; ``but``: the part of it to leave alone.
             after: leave what is due at this time or before.
         """
-        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        values = {
+            "kind": kind,
+            "low": within[0],
+            "high": within[1],
+            "but_low": but[0],
+            "but_high": but[1],
+            "after": after,
+        }
         self._execute(cursor, "UNDELIVERED_TICKS", values)
         doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
@@ -315,7 +345,8 @@ class PostgresStorage:
         return len(doomed)
 
     def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        return self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        latest: int | None = self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        return latest
 
     # --- the connection
 
@@ -387,9 +418,14 @@ class PostgresStorage:
     def _execute(self, cursor: Any, name: str, values: dict[str, Any]) -> None:
         cursor.execute(self._sql[name], values)
 
+    def _count(self, cursor: Any, name: str, values: dict[str, Any]) -> int:
+        """Run a statement; return how many rows it changed."""
+        changed: int = cursor.execute(self._sql[name], values).rowcount
+        return changed
+
     def _change(self, name: str, values: dict[str, Any]) -> int:
         with self._cursor() as cursor:
-            return cursor.execute(self._sql[name], values).rowcount
+            return self._count(cursor, name, values)
 
     def _one(self, name: str, values: dict[str, Any]) -> Any:
         with self._cursor() as cursor:
@@ -397,7 +433,8 @@ class PostgresStorage:
 
     def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
         with self._cursor() as cursor:
-            return cursor.execute(self._sql[name], values, binary=True).fetchall()
+            found: list[Any] = cursor.execute(self._sql[name], values, binary=True).fetchall()
+            return found
 
 
 def channel(kind: str) -> str:
@@ -409,7 +446,9 @@ def channel(kind: str) -> str:
 def _in_transaction_of(connection: Any) -> Iterator[Any]:
     """A cursor in the caller's transaction; on a connection in autocommit mode, in one of its own."""
     if not isinstance(connection, psycopg.Connection):
-        raise TypeError(f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}")
+        raise TypeError(
+            f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}"
+        )
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if connection.autocommit:
             with connection.transaction():
@@ -434,8 +473,8 @@ def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
     return rounds
 
 
-def _outcome(created: tuple[bool] | None) -> OfferOutcome:
-    if created is None:
+def _outcome(created: tuple[bool | None, ...] | None) -> OfferOutcome:
+    if created is None or created[0] is None:
         return OfferOutcome.IGNORED
     return OfferOutcome.CREATED if created[0] else OfferOutcome.UPDATED
 

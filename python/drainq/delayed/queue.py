@@ -22,7 +22,7 @@ import time as real_time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
@@ -30,7 +30,16 @@ from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.consume import consume
 from drainq.delayed.cron import CronService
 from drainq.delayed.envelope import AckEnvelope
-from drainq.delayed.message import OfferOutcome, ScheduledMessage, When, check_key, check_text, error_text, from_ms, to_ms
+from drainq.delayed.message import (
+    OfferOutcome,
+    ScheduledMessage,
+    When,
+    check_key,
+    check_text,
+    error_text,
+    from_ms,
+    to_ms,
+)
 from drainq.delayed.open import open_storage
 from drainq.delayed.outgoing import outgoing
 from drainq.delayed.retry import with_retries
@@ -42,6 +51,8 @@ if TYPE_CHECKING:
     from drainq.delayed.aio import AsyncDelayedQueue
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 _SOONEST = 0.005
@@ -126,7 +137,12 @@ class DelayedQueue(Generic[T]):
         self._listener_lock = threading.Lock()
         self._closed = False
         self.cron: CronService[T] = CronService(
-            storage=storage, kind=self.kind, encode=self.codec.encode, clock=self.clock, call=self._call, made=self._wakeup.wake
+            storage=storage,
+            kind=self.kind,
+            encode=self.codec.encode,
+            clock=self.clock,
+            call=self._call,
+            made=self._wakeup.wake,
         )
         """The schedules that put messages into this queue."""
 
@@ -134,7 +150,7 @@ class DelayedQueue(Generic[T]):
     def open(
         cls,
         url: str,
-        queue: str,
+        queue: str = "default",
         *,
         codec: Codec | None = None,
         table: str = "delayed_queue",
@@ -551,7 +567,7 @@ class DelayedQueue(Generic[T]):
     def __repr__(self) -> str:
         return f"<DelayedQueue {self.name!r} in {type(self._storage).__name__}>"
 
-    def _call(self, method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+    def _call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
         """Call the storage, again if its failure may pass."""
         self._check_open()
         try:

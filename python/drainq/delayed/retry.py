@@ -74,7 +74,9 @@ def with_retries(
         if out_of_tries or out_of_time:
             last = errors[-1]
             raise ResourceUnavailable(f"Giving up after {retries} retries: {last}", errors) from last
-        _log.warning("the delayed queue's database failed (%s); trying again in %.3g s", type(errors[-1]).__name__, delay)
+        _log.warning(
+            "the delayed queue's database failed (%s); trying again in %.3g s", type(errors[-1]).__name__, delay
+        )
         (wait or _wait)(delay)
 
 

@@ -41,12 +41,16 @@ class SQLiteStorage:
 
     def __init__(self, path: str, *, table: str, busy_timeout: float | None) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
-            raise RuntimeError(f"the delayed queue needs SQLite 3.35 or later (RETURNING), this is {sqlite3.sqlite_version}")
+            raise RuntimeError(
+                f"the delayed queue needs SQLite 3.35 or later (RETURNING), this is {sqlite3.sqlite_version}"
+            )
         self._path = path
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
         names = Names(table)
         self._names = names
-        self._sql = {name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
+        self._sql = {
+            name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)
+        }
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()
@@ -54,7 +58,11 @@ class SQLiteStorage:
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
-                self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+                self._path,
+                timeout=self._busy_timeout,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
             )
         except sqlite3.OperationalError as error:
             raise sqlite3.OperationalError(f"{error}: {self._path!r}") from None
@@ -76,13 +84,18 @@ class SQLiteStorage:
             for migration in missing:
                 for statement in migration.statements:
                     cursor.execute(statement)
-                cursor.execute(self._sql["RECORD"], {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)})
+                cursor.execute(
+                    self._sql["RECORD"],
+                    {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)},
+                )
             return [migration.name for migration in missing]
 
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")
-            return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', strftime('%s', 'now') * 1000)")
+            return self._names.fill(
+                f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', strftime('%s', 'now') * 1000)"
+            )
 
         with self._cursor() as cursor:
             return as_script(self._pending(cursor), self._sql["CREATE_LEDGER"], record)
@@ -169,7 +182,8 @@ class SQLiteStorage:
             return cursor.execute(self._sql["ACK"], _held(held)).rowcount
 
     def next_due(self, kind: str, after: int) -> int | None:
-        return self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        due: int | None = self._one("NEXT_DUE", {"kind": kind, "after": after})[0]
+        return due
 
     # --- looking and removing
 
@@ -238,7 +252,14 @@ class SQLiteStorage:
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
     def _forget(
-        self, cursor: sqlite3.Cursor, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+        self,
+        cursor: sqlite3.Cursor,
+        kind: str,
+        prefix: str,
+        within: tuple[str, str],
+        *,
+        but: tuple[str, str],
+        after: int,
     ) -> int:
         """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
 
@@ -246,7 +267,14 @@ class SQLiteStorage:
             within: the range of keys to look at; ``but``: the part of it to leave alone.
             after: leave what is due at this time or before.
         """
-        values = {"kind": kind, "low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1], "after": after}
+        values = {
+            "kind": kind,
+            "low": within[0],
+            "high": within[1],
+            "but_low": but[0],
+            "but_high": but[1],
+            "after": after,
+        }
         cursor.execute(self._sql["UNDELIVERED_TICKS"], values)
         doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
@@ -255,7 +283,8 @@ class SQLiteStorage:
         return len(doomed)
 
     def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        return self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        latest: int | None = self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        return latest
 
     # --- the connection
 
@@ -320,7 +349,9 @@ def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, in
 def _in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
     """A cursor in the caller's transaction, which is begun if need be and left for the caller to end."""
     if not isinstance(connection, sqlite3.Connection):
-        raise TypeError(f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}")
+        raise TypeError(
+            f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
+        )
     cursor = connection.cursor()
     cursor.row_factory = None  # the caller's may return anything
     try:
@@ -341,8 +372,7 @@ def _in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
 
 
 def _row(found: tuple[Any, ...]) -> Row:
-    *columns, locked = found
-    return Row(*columns, bool(locked))
+    return Row._make(found)._replace(locked=bool(found[-1]))
 
 
 def _held(held: Held) -> dict[str, Any]:

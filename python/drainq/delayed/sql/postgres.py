@@ -59,6 +59,12 @@ OFFER_MANY = _UNNEST + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
 """Tell waiting consumers that something is due soon."""
 
+OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, '')"
+"""Insert one message unless its key is there, and announce it. True: created; null: ignored."""
+
+OFFER_ANNOUNCED = "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, '')"
+"""Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
+
 # --- consumers
 
 _TAKE = """
@@ -173,7 +179,9 @@ DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest
 """
 """Put dead letters back; of two with one key the later, and none whose key a live message has taken."""
 
-DROP_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
+DROP_DEAD = (
+    'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
+)
 """Delete dead letters for good."""
 
 # --- schedules
@@ -247,7 +255,7 @@ HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
 APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
-RECORD = 'INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)'
+RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)"
 """Write a migration down as applied."""
 
 MIGRATIONS = (

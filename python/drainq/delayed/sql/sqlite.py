@@ -44,23 +44,32 @@ ACQUIRE = _TAKE + "RETURNING " + ROW
 ACK = "DELETE FROM {table} " + _OURS
 """Delete what is still ours."""
 
-NACK = """
+NACK = (
+    """
 UPDATE {table} SET "scheduledAt" = :due, "lockUuid" = NULL, "lastError" = COALESCE(:error, "lastError")
-""" + _OURS
+"""
+    + _OURS
+)
 """Give back what is still ours, for later."""
 
-RELEASE = """
+RELEASE = (
+    """
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
-""" + _OURS
+"""
+    + _OURS
+)
 """Give back what is still ours, as if it had not been fetched."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 """Move the end of the lease of what is still ours."""
 
-BURY = """
+BURY = (
+    """
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt")
 SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now FROM {table}
-""" + _OURS
+"""
+    + _OURS
+)
 """Copy what is still ours to the dead letters; ACK then deletes it."""
 
 NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "scheduledAt" > :after'
@@ -143,7 +152,9 @@ LIKE knows wildcards and no case."""
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
 
-FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
+FORGET_TICKS = (
+    'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
+)
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICK = """
@@ -197,7 +208,7 @@ HAS_LEDGER = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name =
 APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
-RECORD = 'INSERT INTO {migrations} VALUES (:number, :name, :now)'
+RECORD = "INSERT INTO {migrations} VALUES (:number, :name, :now)"
 """Write a migration down as applied."""
 
 MIGRATIONS = (
