@@ -228,6 +228,13 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
         queue.offer_or_update("back-dated", 1, 0)
         assert queue.try_poll().message_id == "back-dated"
 
+        other = postgres.open()
+        for _ in range(3):
+            mark.polled(-(2**63), 100.0, [], int(postgres.now * 1000))
+        assert mark.start() > -(2**63)
+        other.offer_or_update("back-dated elsewhere", 1, 0)
+        assert queue.try_poll().message_id == "back-dated elsewhere"
+
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_opening_and_closing_leaks_no_descriptor_and_no_thread(backend, request, tmp_path):

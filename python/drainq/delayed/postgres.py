@@ -27,7 +27,7 @@ from drainq.delayed.sql import postgres as sql
 from drainq.delayed.sql.names import Names, quote
 from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
-from drainq.delayed.watermark import Watermark
+from drainq.delayed.watermark import LOWEST, Watermark
 
 try:
     import psycopg
@@ -134,23 +134,23 @@ class PostgresStorage:
         self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
         if connection is not None:
             context = _in_transaction_of(connection)
-        elif len(offers) == 1 and not announce:
-            context = self._cursor()
         else:
-            context = self._transaction()
+            context = self._cursor() if len(offers) == 1 else self._transaction()
         with context as cursor:
-            outcomes = (
-                [self._offer_one(cursor, kind, offers[0], now)]
-                if len(offers) == 1
-                else self._offer_all(cursor, kind, offers, now)
-            )
+            if len(offers) == 1:
+                return [self._offer_one(cursor, kind, offers[0], now, announce=announce)]
+            outcomes = self._offer_all(cursor, kind, offers, now)
             if announce:
                 self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
             return outcomes
 
-    def _offer_one(self, cursor: Any, kind: str, offer: Offer, now: int) -> OfferOutcome:
+    def _offer_one(self, cursor: Any, kind: str, offer: Offer, now: int, *, announce: bool) -> OfferOutcome:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
-        self._execute(cursor, "OFFER" if offer.can_update else "OFFER_NEW", values)
+        name = "OFFER" if offer.can_update else "OFFER_NEW"
+        if announce:
+            name += "_ANNOUNCED"
+            values["channel"] = channel(kind)
+        self._execute(cursor, name, values)
         return _outcome(cursor.fetchone())
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
@@ -192,13 +192,19 @@ class PostgresStorage:
     # --- consumers
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        mark = self._mark(kind)
-        start, started = mark.start(), time.monotonic()
+        start = self._mark(kind).start()
+        rows = self._acquire_from(start, kind, limit, now, until, lock)
+        if not rows and start != LOWEST:  # nothing due must mean nothing: look below the mark, too
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
+        return rows
+
+    def _acquire_from(self, start: int, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+        started = time.monotonic()
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
         with self._cursor() as cursor:
             cursor.execute(self._acquire_sql(limit), values, prepare=True, binary=True)
             rows = _sorted(cursor.fetchall())
-        mark.polled(start, time.monotonic() - started, rows, now)
+        self._mark(kind).polled(start, time.monotonic() - started, rows, now)
         return rows
 
     def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
@@ -211,6 +217,8 @@ class PostgresStorage:
             found = cursor.fetchall()
         rows = _sorted([columns[1:] for columns in found if columns[1] is not None])
         mark.polled(start, time.monotonic() - started, rows, now)
+        if not rows and start != LOWEST:
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
         return Fetched(found[0][0], rows)
 
     def ack(self, kind: str, done: Held) -> int:
@@ -473,8 +481,8 @@ def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
     return rounds
 
 
-def _outcome(created: tuple[bool] | None) -> OfferOutcome:
-    if created is None:
+def _outcome(created: tuple[bool | None, ...] | None) -> OfferOutcome:
+    if created is None or created[0] is None:
         return OfferOutcome.IGNORED
     return OfferOutcome.CREATED if created[0] else OfferOutcome.UPDATED
 

@@ -59,6 +59,12 @@ OFFER_MANY = _UNNEST + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
 """Tell waiting consumers that something is due soon."""
 
+OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, '')"
+"""Insert one message unless its key is there, and announce it. True: created; null: ignored."""
+
+OFFER_ANNOUNCED = "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, '')"
+"""Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
+
 # --- consumers
 
 _TAKE = """
