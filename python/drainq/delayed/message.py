@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Generic, TypeVar, Union
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 #: When: an aware datetime, or seconds since the epoch.
-When = Union[datetime, float, int]
+When = datetime | float | int
 
 MAX_KEY_LENGTH = 200
 """Characters in a key; the column is as wide."""

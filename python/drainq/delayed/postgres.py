@@ -37,7 +37,7 @@ except ImportError as missing:
         f"a delayed queue in PostgreSQL needs psycopg: pip install 'drainq[postgres]' ({missing})"
     ) from missing
 
-from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
+from drainq.delayed.listen import Listener
 
 _CHUNK = 1000
 _RECONNECT_TIMEOUT = 2.0
