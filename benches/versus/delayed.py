@@ -86,7 +86,7 @@ def _offers(report: Report, rivals: dict[str, Rival], options: argparse.Namespac
 
 def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argparse.Namespace, processes: int) -> None:
     by = f"{processes} process" + ("es" if processes > 1 else "")
-    few, many = (200, 2000) if options.quick else (1000, 20_000)
+    few, many = (100, 2000) if options.quick else (300, 10_000)
     batch_rivals = [name for name in rivals if name != Procrastinate.name]  # it fetches one job at a time
     figures = [
         (

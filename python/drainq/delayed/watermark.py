@@ -6,7 +6,8 @@ all of them: 60,000 make it twenty times slower. So when polls have become slow,
 due time that was seen alive.
 
 The price: while it is on, a message that another process offers for a time before the mark is found up to one poll
-period late. Hence it is off until polls are slow, and once every period one poll looks at everything.
+period late. Hence it is off until polls are slow, off again for a while if it does not make them quicker, and once every
+period one poll looks at everything.
 
 # Invariants
 
@@ -28,7 +29,7 @@ SLOW = 0.005
 IN_A_ROW = 3
 """Slow polls, one after the other, that turn the mark on; polls that it did not help that turn it off."""
 HELPS = 2.0
-"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way to the server, say."""
+"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way there, say."""
 REST = 20
 """Periods for which a mark that did not help stays off."""
 SLACK_MS = 1000
