@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.postgres import PostgresMissing, PostgresServer
+from tests.spark_session import sessions
 
 
 def _without_postgres(reason: str) -> None:
@@ -45,3 +47,9 @@ def own_postgres() -> Iterator[PostgresServer]:
         _without_postgres(str(missing))
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Spark session in local mode, one for the whole run."""
+    yield from sessions(tmp_path_factory.mktemp("spark"))

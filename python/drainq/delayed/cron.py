@@ -68,7 +68,7 @@ class CronService(Generic[T]):
         >>> from drainq.delayed import CronMessage, DelayedQueue
         >>> from drainq.testing import ManualClock
         >>> clock = ManualClock(datetime(2025, 1, 1, 10, 37, 42, tzinfo=timezone.utc))
-        >>> queue = DelayedQueue.open("memory:", clock=clock)
+        >>> queue = DelayedQueue.open("memory:", "reports", clock=clock)
         >>> handle = queue.cron.install_periodic_tick("report", 3600, lambda at: f"report of {at:%H:%M}")
         >>> clock.set(datetime(2025, 1, 1, 11, tzinfo=timezone.utc))
         >>> queue.try_poll().payload

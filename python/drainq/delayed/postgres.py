@@ -27,7 +27,7 @@ from drainq.delayed.sql import postgres as sql
 from drainq.delayed.sql.names import Names, quote
 from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
-from drainq.delayed.watermark import Watermark
+from drainq.delayed.watermark import LOWEST, Watermark
 
 try:
     import psycopg
@@ -191,11 +191,17 @@ class PostgresStorage:
     # --- consumers
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        mark = self._mark(kind)
-        start, started = mark.start(), time.monotonic()
+        start = self._mark(kind).start()
+        rows = self._acquire_from(start, kind, limit, now, until, lock)
+        if not rows and start != LOWEST:  # nothing due must mean nothing: look below the mark, too
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
+        return rows
+
+    def _acquire_from(self, start: int, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+        started = time.monotonic()
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
         rows = _sorted(self._run(self._acquire_sql(limit), values, binary=True).fetchall())
-        mark.polled(start, time.monotonic() - started, rows, now)
+        self._mark(kind).polled(start, time.monotonic() - started, rows, now)
         return rows
 
     def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
@@ -206,6 +212,8 @@ class PostgresStorage:
         found = self._run(self._fused_sql(limit), values, binary=True).fetchall()
         rows = _sorted([columns[1:] for columns in found if columns[1] is not None])
         mark.polled(start, time.monotonic() - started, rows, now)
+        if not rows and start != LOWEST:
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
         return Fetched(found[0][0], rows)
 
     def ack(self, kind: str, done: Held) -> int:

@@ -135,9 +135,7 @@ class SQLiteStorage:
             cursor.executemany(self._sql["INSERT"], ((key, kind, payload, at, now) for key, payload, at, _ in offers))
         return [OfferOutcome.CREATED] * len(offers)
 
-    def _offer_each(
-        self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int
-    ) -> list[OfferOutcome]:
+    def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes = []
         for offer in offers:
             values = _values(kind, offer, now)

@@ -93,8 +93,9 @@ def cron_ticks(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[dat
     Example:
         >>> from datetime import datetime, timezone
         >>> from zoneinfo import ZoneInfo
-        >>> next(cron_ticks("*/5 * * * *", ZoneInfo("UTC"), datetime(2025, 1, 1, 12, 1,
-        tzinfo=timezone.utc))).isoformat() '2025-01-01T12:05:00+00:00'
+        >>> noon = datetime(2025, 1, 1, 12, 0, tzinfo=timezone.utc)
+        >>> next(cron_ticks("*/5 * * * *", ZoneInfo("UTC"), noon)).isoformat()
+        '2025-01-01T12:05:00+00:00'
     """
     fields = expression.split()
     starred = len(fields) == 6 or fields[0].startswith("*") or fields[1].startswith("*")

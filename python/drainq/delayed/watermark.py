@@ -5,9 +5,9 @@ snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll
 all of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
 due time that was seen alive.
 
-The price: while it is on, a message that another process offers for a time before the mark is found up to one poll
-period late. Hence it is off until polls are slow, off again for a while if it does not make them quicker, and once every
-period one poll looks at everything.
+The price: while it is on, a message that another process offers for a time before the mark may come after later ones,
+for up to one poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker;
+a poll that finds nothing above the mark looks at everything, and so does one poll every period.
 
 # Invariants
 

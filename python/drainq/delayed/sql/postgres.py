@@ -171,13 +171,13 @@ WITH latest AS (
     ORDER BY "pKey", "id" DESC
 ), back AS (
     INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s FROM latest ORDER BY "pKey" COLLATE "C"
+    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s FROM latest ORDER BY "id"
     ON CONFLICT ("pKey", "pKind") DO NOTHING
     RETURNING "pKey"
 )
 DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
 """
-"""Put dead letters back; of two with one key the later, and none whose key a live message has taken."""
+"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message has taken."""
 
 DROP_DEAD = (
     'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
