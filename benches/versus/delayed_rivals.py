@@ -123,7 +123,7 @@ class _Stop:
 
 
 class SourceSql:
-    """The statements of the source document: insert, else select for update and compare-and-set; select and lock; delete by lock."""
+    """The source document's statements: insert, else select for update and compare-and-set; lock; delete by lock."""
 
     name = "source SQL"
 
@@ -193,7 +193,9 @@ class SourceSql:
                 chunk = new[start : start + 200]
                 places = ", ".join(["(%s, 'bench', %s, %s, %s, NULL, %s)"] * len(chunk))
                 times = [int(message.at * 1000) for message in chunk]
-                values = [v for m, at in zip(chunk, times) for v in (m.key, m.payload.encode(), at, at, now)]
+                values = [
+                    v for m, at in zip(chunk, times, strict=True) for v in (m.key, m.payload.encode(), at, at, now)
+                ]
                 self._connection.execute(f"INSERT INTO bench_source ({self._COLUMNS}) VALUES {places}", values)
 
     def consume(self, size: int, last: Callable[[], bool]) -> tuple[int, float]:

@@ -5,9 +5,9 @@ snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll
 all of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
 due time that was seen alive.
 
-The price: while it is on, a message that another process offers for a time before the mark may come after later ones, for
-up to one poll period. Hence it is off until polls are slow; a poll that finds nothing above the mark looks at everything,
-and so does one poll every period.
+The price: while it is on, a message that another process offers for a time before the mark may come after later ones,
+for up to one poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker;
+a poll that finds nothing above the mark looks at everything, and so does one poll every period.
 
 # Invariants
 
@@ -29,7 +29,7 @@ SLOW = 0.005
 IN_A_ROW = 3
 """Slow polls, one after the other, that turn the mark on; polls that it did not help that turn it off."""
 HELPS = 2.0
-"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way to the server, say."""
+"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way there, say."""
 REST = 20
 """Periods for which a mark that did not help stays off."""
 SLACK_MS = 1000
