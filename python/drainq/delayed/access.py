@@ -171,7 +171,7 @@ class Access:
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
     ) -> int:
-        """Give messages back for later, those delivered ``limit`` times to the dead letters; return how many were ours."""
+        """Give messages back for later, those delivered ``limit`` times to the dead letters; count what was ours."""
         worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
         again = tuple(row.id for row in rows if limit is None or row.attempts < limit)
         ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)

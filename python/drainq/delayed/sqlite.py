@@ -125,7 +125,7 @@ class SQLiteStorage:
             try:
                 return self._offer_new(kind, offers, now)
             except sqlite3.IntegrityError:
-                pass  # a key is there, or twice in the batch, and nothing was done; any other violation comes back below
+                pass  # a key is there, or twice in the batch; nothing was done. Any other violation comes back below
         with self._transaction() as cursor:
             return self._offer_each(cursor, kind, offers, now)
 

@@ -177,7 +177,7 @@ WITH latest AS (
 )
 DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
 """
-"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message has taken."""
+"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message took."""
 
 DROP_DEAD = (
     'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
@@ -196,8 +196,8 @@ WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C
     AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range, for
-LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
+"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range,
+for LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
@@ -207,10 +207,12 @@ FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(k
 
 RECORD_TICKS = """
 INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt")
-SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n
+FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 WHERE n > COALESCE((
     SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text AND "isFloor"), n - 1)
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
+        AND "isFloor"), n - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
@@ -245,7 +247,8 @@ SELECT max("nominalAt") FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %
 # --- schema
 
 CREATE_LEDGER = """
-CREATE TABLE IF NOT EXISTS {migrations} ("number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
+CREATE TABLE IF NOT EXISTS {migrations} (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
 """
 """Where the migrations that were applied are written down."""
 
