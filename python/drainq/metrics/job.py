@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 import tempfile
 import time
@@ -153,14 +154,13 @@ def run(
             outcome = Outcome([load.SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages)
             fresh = _mark_loaded(connected, outcome.sources)
             if fresh:
-                shared = None if master.startswith("local") else directory.absolute()  # executors elsewhere must see it
-                new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
                 counts = [outcome.sources[place] for place in fresh]
+                new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
                 loading = load.Load({}, [], lambda bad: bad.number, counts)
                 if spark is not None and any(source.size for source in new):
-                    session = spark
-                    with clock.stage("read and aggregate (L1)", 0, "lines", tasks=lambda: tasks_done(session)) as stage:
-                        loading = _fill(loading, outcome, _read(session, new, door, shared))
+                    shared = None if master.startswith("local") else directory.absolute()  # executors elsewhere must see it
+                    with clock.stage("read and aggregate (L1)", 0, "lines", tasks=functools.partial(tasks_done, spark)) as stage:
+                        loading = _fill(loading, outcome, _read(spark, new, door, shared))
                         stage.items = outcome.lines
                 with clock.stage("load (L2)", 0, "rows") as stage:
                     _write(connected, loading, outcome, top)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import html
 import io
+import warnings
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,7 +183,9 @@ def _plot(draw: Any, height: float) -> str:
         figure = Figure(figsize=(10, height), layout="constrained")
         draw(figure.add_subplot())
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the glyphs
+            figure.savefig(buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
