@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
-from drainq.metrics.job import Outcome, Stage, accounted  # noqa: E402
-from drainq.metrics.load import SourceCounts  # noqa: E402
-from drainq.metrics.progress import Progress  # noqa: E402
-from drainq.metrics.report import MOST_BINS, bin_width, write_report  # noqa: E402
-from drainq.metrics.summary import shortened, summary  # noqa: E402
-from drainq.metrics.tables import create_tables  # noqa: E402
-from drainq.sql import Database  # noqa: E402
+from drainq.metrics.job import Outcome, Stage, accounted
+from drainq.metrics.load import SourceCounts
+from drainq.metrics.progress import Progress
+from drainq.metrics.report import MOST_BINS, bin_width, write_report
+from drainq.metrics.summary import shortened, summary
+from drainq.metrics.tables import create_tables
+from drainq.sql import Database
 
 HOSTILE = '/<script>alert(1)</script>$x^2$&"\x07\u202e\U0001f980'
 
@@ -33,7 +33,9 @@ def fill(database):
     with database.transaction():
         for minute in range(3):
             at = f"2026-01-01T10:{minute:02d}:00Z"
-            database.execute("INSERT INTO service_minute (minute, requests, bytes, errors) VALUES (?, 10, 1000, 1)", (at,))
+            database.execute(
+                "INSERT INTO service_minute (minute, requests, bytes, errors) VALUES (?, 10, 1000, 1)", (at,)
+            )
             database.execute("INSERT INTO status_minute VALUES (200, ?, 9), (500, ?, 1)", (at, at))
             database.execute("INSERT INTO latency_minute VALUES ('/', ?, ?, 10)", (500 + minute, at))
         database.execute("INSERT INTO bad_lines VALUES (?, 7, ?, 'cut off')", (HOSTILE, HOSTILE))
@@ -50,7 +52,11 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.outside += [(tag, name, value) for name, value in attrs if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")]
+        self.outside += [
+            (tag, name, value)
+            for name, value in attrs
+            if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")
+        ]
 
 
 def page_of(database, tmp_path, outcome):
@@ -67,7 +73,14 @@ def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, t
     assert reader.tags.count("svg") == 4
     assert reader.outside == [] and "script" not in reader.tags and "url(http" not in text
     assert "default-src 'none'" in text
-    for said in ("Requests and errors over time", "Top 2 endpoints", "Status shares", "percentiles", "30</b>", "10.00%</b>"):
+    for said in (
+        "Requests and errors over time",
+        "Top 2 endpoints",
+        "Status shares",
+        "percentiles",
+        "30</b>",
+        "10.00%</b>",
+    ):
         assert said in text, said
     assert not [str(w.message) for w in recwarn]
 
@@ -89,11 +102,23 @@ def test_a_time_axis_has_a_bounded_number_of_points(span):
     assert (1_000_000_020 + span) // width - 1_000_000_020 // width < MOST_BINS
 
 
-QUEUE = {"offered": 9, "accepted": 9, "rejected_full": 0, "handled": 9, "failed": 0, "unrouted": 0, "dead_lettered": 0, "abandoned": 0, "queued": 0}
+QUEUE = {
+    "offered": 9,
+    "accepted": 9,
+    "rejected_full": 0,
+    "handled": 9,
+    "failed": 0,
+    "unrouted": 0,
+    "dead_lettered": 0,
+    "abandoned": 0,
+    "queued": 0,
+}
 
 
 def outcome(**changes):
-    made = Outcome([SourceCounts("a.log", "x", lines=10, parsed=9, bad=1)], queue=dict(QUEUE), l2=dict(QUEUE), parsed_in_tables=9)
+    made = Outcome(
+        [SourceCounts("a.log", "x", lines=10, parsed=9, bad=1)], queue=dict(QUEUE), l2=dict(QUEUE), parsed_in_tables=9
+    )
     made.stages.append(Stage("read", 10, "lines", 0.5))
     for name, value in changes.items():
         setattr(made, name, value)
@@ -103,7 +128,10 @@ def outcome(**changes):
 def test_the_summary_shows_the_identities():
     text = summary(outcome(top=[("/", 9, 100)]))
     assert "10 read = 9 parsed + 1 bad; 9 requests in the tables: ok" in text
-    assert "tasks    9 offered = 9 accepted + 0 rejected; accepted = 9 handled + 0 failed" in text and text.count(": ok") == 3
+    assert (
+        "tasks    9 offered = 9 accepted + 0 rejected; accepted = 9 handled + 0 failed" in text
+        and text.count(": ok") == 3
+    )
     assert "20 lines/s" in text and re.search(r"1  /\s+9\s+100", text)
     assert outcome().reconciled
 

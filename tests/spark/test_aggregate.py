@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from drainq._native import BatchQueueConfig, ThreadPolicy  # noqa: E402
-from drainq.spark import aggregate, partition_fn, task_info, task_queue  # noqa: E402
-from tests.spark_session import by_value  # noqa: E402
+from tests.spark_session import by_value
+
+from drainq._native import BatchQueueConfig, ThreadPolicy
+from drainq.spark import aggregate, partition_fn, task_info, task_queue
 
 by_value(__name__)
 ROWS = 20_000
@@ -91,7 +92,9 @@ def test_a_dispatch_key_tells_untyped_rows_apart(numbers):
         even.odd, odd.odd = False, True
         return {0: even, 1: odd}
 
-    rows = aggregate(numbers, make, schema="odd long, n long", dispatch_key=lambda row: row[0] % 2, merge={"n": "sum"}).collect()
+    rows = aggregate(
+        numbers, make, schema="odd long, n long", dispatch_key=lambda row: row[0] % 2, merge={"n": "sum"}
+    ).collect()
     assert sorted(map(tuple, rows)) == [(0, ROWS // 2), (1, ROWS // 2)]
 
 
@@ -134,7 +137,9 @@ def test_a_handler_error_reaches_the_driver_with_its_own_words(numbers):
 
 
 def test_taking_one_row_ends_the_task_without_waiting(numbers):
-    assert len(aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long").limit(1).collect()) == 1
+    assert (
+        len(aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long").limit(1).collect()) == 1
+    )
 
 
 def test_an_empty_partition_has_results_too(spark):
@@ -143,7 +148,12 @@ def test_an_empty_partition_has_results_too(spark):
 
 
 def test_stats_leave_the_task_as_rows(numbers):
-    rows = aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long", stats=lambda stats, handlers: [(-1, stats.handled)]).collect()
+    rows = aggregate(
+        numbers,
+        lambda info: {tuple: CountByKey()},
+        schema="key long, n long",
+        stats=lambda stats, handlers: [(-1, stats.handled)],
+    ).collect()
     assert sum(row.n for row in rows if row.key == -1) == ROWS
 
 

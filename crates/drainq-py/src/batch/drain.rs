@@ -202,7 +202,9 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
     loop {
         // The producers' lock is the GIL.
-        let settle = || drop(gil::held(|_| ()));
+        let settle = || {
+            gil::held(|_| ());
+        };
         let turn = &shared.process().turn;
         let (step, since) = gil::released(py, || {
             let step = drainer.next_step(settle);
