@@ -1,0 +1,84 @@
+//! Every setting of a batch queue, its default, and the check of all of them together.
+
+use super::policy::{PartitionPolicy, ThreadPolicy};
+use std::time::Duration;
+
+/// Items per partition.
+pub const BUFFER_SIZE: usize = 10_000;
+/// The most items that one handler call gets.
+pub const MAX_BATCH: usize = 8_192;
+/// The nap after the first empty pass.
+pub const MIN_IDLE: Duration = Duration::from_millis(1);
+/// The longest sleep of the idle back-off.
+pub const MAX_IDLE: Duration = Duration::from_millis(50);
+/// How long the end of a process waits for a queue that has no shutdown timeout.
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time between two looks of the balancer.
+pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
+/// Drain threads of one queue or scheduler at most: a thread number has 16 bits.
+pub const MAX_THREADS: usize = 4_096;
+/// Partitions of one queue at most.
+pub const MAX_PARTITIONS: usize = 1 << 20;
+
+/// What a producer does when its partition is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BufferStrategy {
+    /// Wait for room.
+    Blocking,
+    /// Give the item back at once.
+    IfPossible,
+}
+
+/// The settings of a batch queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How many drain threads.
+    pub threads: ThreadPolicy,
+    /// How many partitions.
+    pub partitions: PartitionPolicy,
+    /// Items per partition.
+    pub buffer_size: usize,
+    /// What a full partition means for a producer.
+    pub strategy: BufferStrategy,
+    /// The nap after the first empty pass.
+    pub min_idle: Duration,
+    /// The longest sleep of the idle back-off.
+    pub max_idle: Duration,
+    /// The most items that one handler call gets.
+    pub max_batch: usize,
+    /// Whether an item's key alone decides its partition, for ever.
+    pub sticky: bool,
+}
+
+impl Settings {
+    /// The defaults, for a queue of its own threads.
+    pub fn new(threads: ThreadPolicy) -> Self {
+        Self {
+            threads,
+            partitions: PartitionPolicy::fixed(1).expect("one partition is valid"),
+            buffer_size: BUFFER_SIZE,
+            strategy: BufferStrategy::Blocking,
+            min_idle: MIN_IDLE,
+            max_idle: MAX_IDLE,
+            max_batch: MAX_BATCH,
+            sticky: true,
+        }
+    }
+
+    /// Says what is wrong with the settings, if anything.
+    pub fn validate(&self) -> Result<(), String> {
+        for (name, value) in [("buffer_size", self.buffer_size), ("max_batch", self.max_batch)] {
+            if value < 1 {
+                return Err(format!("{name} must be at least 1 item, got {value}"));
+            }
+        }
+        if self.max_idle < self.min_idle {
+            return Err(format!(
+                "max_idle must be at least min_idle, got min_idle={:?} s and max_idle={:?} s",
+                self.min_idle.as_secs_f64(),
+                self.max_idle.as_secs_f64()
+            ));
+        }
+        Ok(())
+    }
+}

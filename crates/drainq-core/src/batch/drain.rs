@@ -1,0 +1,304 @@
+//! One drain thread: what it does in a pass, and how it waits for the next.
+//!
+//! A pass takes what is queued in the partitions that the thread owns, sorts it by type,
+//! hands it out batch by batch, and accounts for each batch when its handler call is over.
+//! The leases are held from the first take to the end of the pass, handler calls included:
+//! that is what keeps a type on one thread at a time while partitions change hands.
+//!
+//! # Invariants
+//! 1. Items are taken between `Lease::begin` and `Lease::end`, under the worker's lock.
+//! 2. A pass ends with every item that it took accounted for exactly once.
+//! 3. No pass takes more than [`PASS`] batches, so each pass ends.
+
+use super::group::{Batch, Groups};
+use super::handoff::ThreadId;
+use super::partition::PartitionId;
+use super::queue::BatchQueue;
+use super::route::{Key, Keyed, Outcome};
+use super::worker::Worker;
+use crate::park::{producer_fence, sleep_after};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Backoff, Parker};
+use crate::word::Word;
+use std::time::Instant;
+
+/// A pass stops taking when it holds this many times the largest batch.
+const PASS: usize = 4;
+
+/// The epoch of a drainer that knows that its queue shuts down.
+const CLOSING: u64 = u64::MAX;
+
+/// What a drain thread is to do next.
+pub enum Step<'a, T: Word + Keyed> {
+    /// Hand these items out.
+    Pass(Pass<'a, T>),
+    /// Nothing was found; tell whoever wants to hear of it.
+    Idle,
+    /// The queue is closed and empty: the thread may end.
+    Closed,
+}
+
+/// One drain thread's side of a queue.
+pub struct Drainer<T: Word + Keyed> {
+    queue: Arc<BatchQueue<T>>,
+    me: ThreadId,
+    parker: Option<Parker>,
+    /// Partitions that were mine at `epoch`.
+    mine: Vec<PartitionId>,
+    epoch: u64,
+    /// Where the next pass starts in `mine`: nobody is always last.
+    turn: usize,
+    empty_passes: u32,
+    told_idle: bool,
+    taken: Vec<T>,
+    leased: Vec<PartitionId>,
+    groups: Groups<T>,
+    started: Instant,
+}
+
+impl<T: Word + Keyed> Drainer<T> {
+    /// The drainer of worker `me`.
+    pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
+        let groups = Groups::new(queue.grouping, queue.settings.max_batch);
+        let parker = queue.workers[usize::from(me)].take_parker();
+        Self {
+            queue,
+            me,
+            parker,
+            mine: Vec::new(),
+            epoch: 0,
+            turn: 0,
+            empty_passes: 0,
+            told_idle: false,
+            taken: Vec::new(),
+            leased: Vec::new(),
+            groups,
+            started: Instant::now(),
+        }
+    }
+
+    /// The queue that is drained.
+    pub fn queue(&self) -> &Arc<BatchQueue<T>> {
+        &self.queue
+    }
+
+    /// The thread number.
+    pub fn id(&self) -> ThreadId {
+        self.me
+    }
+
+    fn worker(&self) -> &Worker {
+        &self.queue.workers[usize::from(self.me)]
+    }
+
+    /// Waits until there is something to do, and says what.
+    ///
+    /// # Panics
+    ///
+    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_pass`].
+    pub fn next_step(&mut self) -> Step<'_, T> {
+        let backoff = Backoff::new();
+        loop {
+            if self.take() {
+                return Step::Pass(Pass { drainer: self });
+            }
+            if self.is_finished() {
+                return Step::Closed;
+            }
+            if self.queue.watched.load(Ordering::Relaxed) && !self.told_idle {
+                self.told_idle = true;
+                return Step::Idle;
+            }
+            self.told_idle = false;
+            self.empty_passes = self.empty_passes.saturating_add(1);
+            let settings = &self.queue.settings;
+            let watched = self.queue.watched.load(Ordering::Relaxed);
+            let (depth, time) = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
+            let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
+            self.worker().sleeper.sleep(parker, depth, time, || {
+                let busy = self.has_work();
+                if busy {
+                    backoff.snooze();
+                }
+                busy
+            });
+        }
+    }
+
+    /// One pass without waiting, for a thread that serves several queues.
+    pub fn try_pass(&mut self) -> Option<Pass<'_, T>> {
+        self.take().then_some(Pass { drainer: self })
+    }
+
+    /// Whether the queue is closed and nothing is left that this thread could take.
+    pub fn is_finished(&self) -> bool {
+        !self.queue.is_running()
+            && (self.worker().counts.lock().cut
+                || self.queue.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty()))
+    }
+
+    /// Whether the partition of this key is mine, and the last pass had nothing for it.
+    pub fn found_nothing_for(&self, key: Key) -> bool {
+        self.queue.partition(self.queue.partition_of(key)).lease.owner() == self.me && !self.groups.holds(key)
+    }
+
+    /// Whether a pass would find something, or the list of partitions is out of date.
+    pub fn has_work(&self) -> bool {
+        if !self.queue.is_running() {
+            let mut partitions = self.queue.partitions.iter();
+            return self.epoch != CLOSING
+                || self.is_finished()
+                || partitions.any(|at| !at.ring.is_empty() && !at.lease.is_busy());
+        }
+        self.queue.epoch.load(Ordering::Acquire) != self.epoch
+            || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
+    }
+
+    /// Looks up which partitions are mine, if that may have changed. A queue that shuts
+    /// down belongs to every thread.
+    fn refresh(&mut self) {
+        let closing = !self.queue.is_running();
+        let epoch = if closing { CLOSING } else { self.queue.epoch.load(Ordering::Acquire) };
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            let me = self.me;
+            let ids = (0..).zip(self.queue.partitions.iter());
+            self.mine = ids.filter(|(_, at)| closing || at.lease.owner() == me).map(|(id, _)| id).collect();
+        }
+    }
+
+    /// Takes what is there; true if that is anything.
+    fn take(&mut self) -> bool {
+        self.refresh();
+        self.queue.enter(self.me);
+        let queue = self.queue.clone();
+        let closing = self.epoch == CLOSING;
+        let enough = PASS * queue.settings.max_batch;
+        let mut counts = queue.workers[usize::from(self.me)].counts.lock();
+        if counts.cut {
+            return false;
+        }
+        let mut total = 0;
+        for step in 0..self.mine.len() {
+            let id = self.mine[(self.turn + step) % self.mine.len()];
+            let at = queue.partition(id);
+            if at.ring.is_empty() || !(if closing { at.lease.begin_any() } else { at.lease.begin(self.me) }) {
+                continue;
+            }
+            // SAFETY: this thread is between `begin` and `end` of the partition's lease,
+            // where at most one thread is, and the lease orders one pass after the other;
+            // the cut of a shutdown takes under the counts locks of all workers.
+            let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
+            self.leased.push(id);
+            at.space.call(taken);
+            self.groups.add(&mut self.taken);
+            total += taken;
+            if total >= enough {
+                self.turn = self.turn.wrapping_add(step);
+                break;
+            }
+        }
+        self.turn = self.turn.wrapping_add(1) % self.mine.len().max(1);
+        counts.in_flight = total as u64;
+        if total == 0 {
+            drop(counts);
+            self.end_leases();
+            return false;
+        }
+        counts.cycles += 1;
+        self.empty_passes = 0;
+        self.told_idle = false;
+        self.started = Instant::now();
+        true
+    }
+
+    fn end_leases(&mut self) {
+        for id in self.leased.drain(..) {
+            let at = self.queue.partition(id);
+            at.completed.store(at.ring.taken(), Ordering::Release);
+            if let Some(new) = at.lease.end() {
+                self.queue.tell_new_owner(new);
+            }
+        }
+    }
+}
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// Makes sure that a thread learns of a partition that it was given, even if it sleeps.
+    pub(super) fn tell_new_owner(&self, new: ThreadId) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        producer_fence();
+        self.workers[usize::from(new)].sleeper.wake(|| true);
+    }
+}
+
+/// What one pass took, to be handed out. Dropped, it ends the pass.
+pub struct Pass<'a, T: Word + Keyed> {
+    drainer: &'a mut Drainer<T>,
+}
+
+impl<T: Word + Keyed> Pass<'_, T> {
+    /// The drainer, to ask about other types.
+    pub fn drainer(&self) -> &Drainer<T> {
+        self.drainer
+    }
+
+    /// The next batch, until there is none.
+    pub fn next_batch(&mut self) -> Option<Batch<T>> {
+        self.drainer.groups.next()
+    }
+
+    /// Accounts for a batch whose handler call is over.
+    ///
+    /// False if the queue gave up waiting for this call and counted the batch as abandoned
+    /// before it was over: then the rest of the pass must not be handed out either.
+    pub fn account(&mut self, batch: Batch<T>, outcome: Outcome) -> bool {
+        let count = batch.size as u64;
+        let worker = self.drainer.worker();
+        let mut counts = worker.counts.lock();
+        if counts.cut {
+            return false;
+        }
+        counts.in_flight -= count;
+        match outcome {
+            Outcome::Handled => counts.handled += count,
+            Outcome::Failed => counts.failed += count,
+            Outcome::DeadLettered => counts.dead_lettered += count,
+            Outcome::Unrouted => counts.unrouted += count,
+        }
+        for (key, count) in &batch.tally {
+            self.drainer.queue.route(*key).count(outcome, *count);
+        }
+        drop(counts);
+        self.drainer.groups.reuse(batch);
+        true
+    }
+}
+
+impl<T: Word + Keyed> Drop for Pass<'_, T> {
+    fn drop(&mut self) {
+        let left = self.drainer.groups.end();
+        {
+            let mut counts = self.drainer.worker().counts.lock();
+            if !counts.cut {
+                // Nobody asked for these, or a batch was taken out and never accounted for.
+                self.drainer.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
+                counts.in_flight = 0;
+            }
+            counts.busy_nanos += self.drainer.started.elapsed().as_nanos() as u64;
+        }
+        drop(left);
+        self.drainer.end_leases();
+        self.drainer.queue.watchers.call_all();
+        if !self.drainer.queue.is_running() {
+            // What this pass left behind, any thread may take now; or all may end.
+            self.drainer.queue.wake_all();
+        }
+    }
+}
+
+impl<T: Word + Keyed> Drop for Drainer<T> {
+    fn drop(&mut self) {
+        self.queue.watchers.call_all();
+    }
+}

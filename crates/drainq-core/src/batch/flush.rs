@@ -1,0 +1,56 @@
+//! Waiting until everything accepted so far was handled.
+
+use super::queue::BatchQueue;
+use super::route::{Key, Keyed};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::word::Word;
+use std::time::Duration;
+
+/// What had been accepted when the flush began.
+pub struct Flush<T: Word + Keyed> {
+    queue: Arc<BatchQueue<T>>,
+    /// Partition and the index up to which its items are waited for.
+    goals: Vec<(u32, u64)>,
+}
+
+impl<T: Word + Keyed> Flush<T> {
+    /// Everything accepted by now, in all partitions.
+    pub fn of_queue(queue: &Arc<BatchQueue<T>>) -> Self {
+        let goals = (0..).zip(queue.partitions.iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
+        Self { queue: queue.clone(), goals }
+    }
+
+    /// Everything accepted by now in the partition of one type.
+    pub fn of_type(queue: &Arc<BatchQueue<T>>, key: Key) -> Self {
+        let id = queue.partition_of(key);
+        Self { queue: queue.clone(), goals: vec![(id, queue.partition(id).ring.accepted())] }
+    }
+
+    fn is_done(&mut self) -> bool {
+        let queue = &self.queue;
+        self.goals.retain(|(id, goal)| queue.partition(*id).completed.load(Ordering::Acquire) < *goal);
+        self.goals.is_empty()
+    }
+
+    /// Waits up to `patience`: true once everything went through a handler call or was
+    /// counted as failed or unrouted, false once the queue has given up on it, `None` if it
+    /// is not known yet.
+    pub fn wait(&mut self, patience: Duration) -> Option<bool> {
+        if self.is_done() {
+            return Some(true);
+        }
+        let queue = self.queue.clone();
+        let line = queue.watchers.enlist();
+        for worker in &queue.workers {
+            worker.sleeper.wake(|| true);
+        }
+        if !self.is_done() && !queue.is_cut() {
+            line.wait(patience);
+        }
+        if self.is_done() {
+            return Some(true);
+        }
+        queue.is_cut().then_some(false)
+    }
+}

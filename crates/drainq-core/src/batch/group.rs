@@ -1,0 +1,168 @@
+//! What one pass took, sorted into one batch per type; the order within a type is kept.
+
+use super::route::{Key, Keyed};
+
+/// How a pass is cut into handler calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// One call per key.
+    ByKey,
+    /// One call for everything, whatever the keys.
+    Whole,
+}
+
+/// Items for one handler call.
+pub struct Batch<T> {
+    /// Whose items; 0 where the pass is not grouped.
+    pub key: Key,
+    /// The items, oldest first.
+    pub items: Vec<T>,
+    /// How many there were when the batch was made: the handler may empty `items`.
+    pub(super) size: usize,
+    /// How many of each key there were.
+    pub(super) tally: Vec<(Key, u64)>,
+}
+
+/// Sorts items into batches, keeping its memory from pass to pass.
+pub(super) struct Groups<T> {
+    grouping: Grouping,
+    max_batch: usize,
+    full: Vec<(Key, Vec<T>)>,
+    empty: Vec<Vec<T>>,
+    /// Place in `full` of a key, plus one; 0 for a key that this pass has not met.
+    place: Vec<u32>,
+    /// The same for the keys within one batch.
+    tallied: Vec<u32>,
+}
+
+/// Memory above this many items per vector is not kept for the next pass.
+const KEEP: usize = 16_384;
+
+impl<T: Keyed> Groups<T> {
+    pub fn new(grouping: Grouping, max_batch: usize) -> Self {
+        Self { grouping, max_batch, full: Vec::new(), empty: Vec::new(), place: Vec::new(), tallied: Vec::new() }
+    }
+
+    /// Sorts `items` in, leaving it empty.
+    pub fn add(&mut self, items: &mut Vec<T>) {
+        let mut last: Option<(Key, usize)> = None;
+        for item in items.drain(..) {
+            let key = if self.grouping == Grouping::Whole { 0 } else { item.key() };
+            let place = match last {
+                Some((same, place)) if same == key => place,
+                _ => self.place_of(key),
+            };
+            last = Some((key, place));
+            self.full[place].1.push(item);
+        }
+    }
+
+    fn place_of(&mut self, key: Key) -> usize {
+        let index = key as usize;
+        if index >= self.place.len() {
+            self.place.resize(index + 1, 0);
+        }
+        if self.place[index] == 0 {
+            self.full.push((key, self.empty.pop().unwrap_or_default()));
+            self.place[index] = self.full.len() as u32;
+        }
+        self.place[index] as usize - 1
+    }
+
+    /// Whether the pass has items of this key.
+    pub fn holds(&self, key: Key) -> bool {
+        self.place.get(key as usize).is_some_and(|place| *place != 0)
+    }
+
+    /// The next batch, in the order in which the pass met the keys from the last on.
+    pub fn next(&mut self) -> Option<Batch<T>> {
+        let (key, items) = self.full.last_mut()?;
+        let key = *key;
+        let items = if items.len() > self.max_batch {
+            let later = items.split_off(self.max_batch);
+            std::mem::replace(items, later)
+        } else {
+            let items = std::mem::take(items);
+            self.full.pop();
+            items
+        };
+        let tally = match self.grouping {
+            Grouping::ByKey => vec![(key, items.len() as u64)],
+            Grouping::Whole => self.count_keys(&items),
+        };
+        Some(Batch { key, size: items.len(), tally, items })
+    }
+
+    fn count_keys(&mut self, items: &[T]) -> Vec<(Key, u64)> {
+        let mut tally: Vec<(Key, u64)> = Vec::new();
+        for key in items.iter().map(Keyed::key) {
+            let index = key as usize;
+            if index >= self.tallied.len() {
+                self.tallied.resize(index + 1, 0);
+            }
+            if self.tallied[index] == 0 {
+                tally.push((key, 0));
+                self.tallied[index] = tally.len() as u32;
+            }
+            tally[self.tallied[index] as usize - 1].1 += 1;
+        }
+        for (key, _) in &tally {
+            self.tallied[*key as usize] = 0;
+        }
+        tally
+    }
+
+    /// Takes back the memory of a batch whose items are gone.
+    pub fn reuse(&mut self, batch: Batch<T>) {
+        let Batch { mut items, .. } = batch;
+        items.clear();
+        if items.capacity() <= KEEP {
+            self.empty.push(items);
+        }
+    }
+
+    /// Ends the pass: everything that nobody asked for is returned.
+    pub fn end(&mut self) -> Vec<T> {
+        self.place.fill(0);
+        self.full.drain(..).flat_map(|(_, items)| items).collect()
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    impl Keyed for (Key, usize) {
+        fn key(&self) -> Key {
+            self.0
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn batches_hold_everything_in_order_and_are_never_too_large(
+            keys in prop::collection::vec(0_u32..5, 0..200), max_batch in 1_usize..50, whole in any::<bool>(),
+        ) {
+            let grouping = if whole { Grouping::Whole } else { Grouping::ByKey };
+            let mut groups = Groups::new(grouping, max_batch);
+            let mut items: Vec<_> = keys.iter().copied().zip(0_usize..).collect();
+            let expected = items.clone();
+            groups.add(&mut items);
+            let mut seen: Vec<(Key, usize)> = Vec::new();
+            while let Some(batch) = groups.next() {
+                prop_assert!(!batch.items.is_empty() && batch.items.len() <= max_batch);
+                for item in &batch.items {
+                    prop_assert!(whole || item.0 == batch.key);
+                    prop_assert!(!seen.iter().any(|old| (whole || old.0 == item.0) && old.1 > item.1));
+                    seen.push(*item);
+                }
+                prop_assert_eq!(batch.tally.iter().map(|count| count.1).sum::<u64>() as usize, batch.size);
+                groups.reuse(batch);
+            }
+            seen.sort_by_key(|item| item.1);
+            prop_assert_eq!(seen, expected);
+            prop_assert!(groups.end().is_empty());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! New types and new partitions while the queue runs.
+//!
+//! Both only ever add: a partition keeps its number and a type its partition, so nothing
+//! that is under way has to stop. One control lock keeps registration, moves and the close
+//! apart; producers and drain threads never take it.
+
+use super::handoff::ThreadId;
+use super::partition::{Partition, PartitionId};
+use super::queue::BatchQueue;
+use super::route::{Key, Keyed, Promised, Route};
+use crate::sync::atomic::Ordering;
+use crate::word::Word;
+
+/// What registration, moves and the close change, under one lock.
+#[derive(Default)]
+pub(super) struct Control {
+    promised: Promised,
+    /// Weight of each key's handler; 0 for a type without one.
+    weights: Vec<f64>,
+    closed: bool,
+}
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// Gives a type its key and its partition.
+    ///
+    /// `weight` is the handler's: how much of a partition of its own it deserves, 0 for a
+    /// type that has no handler (yet).
+    pub fn add_type(&self, weight: f64) -> Key {
+        let control = &mut *self.control.lock();
+        control.weights.push(weight);
+        self.grow_to(control, self.wanted_partitions(control));
+        let partition = control.promised.choose(weight);
+        self.routes.push_with(|_| Route::new(partition)) as Key
+    }
+
+    /// Changes the weight of a type's handler. Partitions may grow; no route changes.
+    pub fn set_weight(&self, key: Key, weight: f64) {
+        let control = &mut *self.control.lock();
+        let old = std::mem::replace(&mut control.weights[key as usize], weight);
+        control.promised.add_weight(self.route(key).partition, weight - old);
+        self.grow_to(control, self.wanted_partitions(control));
+    }
+
+    fn wanted_partitions(&self, control: &Control) -> usize {
+        self.settings.partitions.resolve(self.workers.len(), control.weights.iter().sum())
+    }
+
+    /// Adds partitions, round robin over the workers, until there are `count`.
+    pub(super) fn grow_to(&self, control: &mut Control, count: usize) {
+        let before = self.partitions.len();
+        for _ in before..count {
+            self.partitions.push_with(|index| {
+                let owner = (index % self.workers.len()) as ThreadId;
+                let partition = Partition::new(self.settings.buffer_size, owner);
+                if control.closed {
+                    partition.ring.close();
+                }
+                partition
+            });
+        }
+        if count > before {
+            control.promised.grow(count);
+            self.epoch.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Refuses every item from now on; says whether this call was the first to do so.
+    ///
+    /// Each produce call is either before the close, and its item will be accounted for, or
+    /// is refused.
+    pub fn close(&self) -> bool {
+        let mut control = self.control.lock();
+        let first = !std::mem::replace(&mut control.closed, true);
+        for partition in self.partitions.iter() {
+            partition.ring.close();
+        }
+        self.closing.store(true, Ordering::Release);
+        drop(control);
+        for partition in self.partitions.iter() {
+            partition.space.call_all();
+        }
+        self.wake_all();
+        first
+    }
+
+    /// Runs `change` on the assignment while nothing else changes it; not once the queue is
+    /// closing, when any thread drains any partition.
+    pub(super) fn while_open(&self, change: impl FnOnce()) {
+        let control = self.control.lock();
+        if !control.closed {
+            change();
+        }
+    }
+
+    /// The partition that a new type would be routed to is not known before it is made; the
+    /// one of a known type is.
+    pub fn partition_of(&self, key: Key) -> PartitionId {
+        self.route(key).partition
+    }
+}

@@ -1,0 +1,247 @@
+//! Who drains which partition, and how a partition changes hands.
+//!
+//! Each partition has one lease word: its owner, the owner it is to get, and whether a pass
+//! is going on. The word is the only truth; what a drain thread remembers of it is a hint.
+//!
+//! A move from thread 0 to thread 1, step by step (`owner -> target, busy`):
+//!
+//! ```text
+//! thread 0 in a pass      0 -> 0  busy
+//! revoke                  0 -> 1  busy    thread 0 may end its pass, not start another
+//! cycle fence             (the handler call of that pass ends)
+//! assign                  1 -> 1  idle    thread 1 may start; thread 0 wakes it
+//! ```
+//!
+//! If no pass is going on, [`Lease::revoke`] assigns at once. Nobody waits: the rebalancer
+//! leaves its wish in the word, and the thread that ends the pass carries it out. A
+//! partition has an owner at every moment.
+//!
+//! # Invariants
+//! 1. `busy` is set by the owner alone, by a compare-and-swap from "idle and mine", and
+//!    cleared by the same thread: at most one thread is between [`Lease::begin`] and
+//!    [`Lease::end`].
+//! 2. `begin` fails while a move is pending, so an old owner does not start another pass.
+//! 3. `end` publishes with `Release`, `begin` reads with `Acquire`: the new owner sees
+//!    everything that the old one did in its pass, handler call included.
+//! 4. `owner` is a thread number at all times.
+//!
+//! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
+//! between the steps and the rebalancer waits; the lease word needs neither.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of a drain thread within its queue.
+pub type ThreadId = u16;
+
+const BUSY: u64 = 1 << 32;
+
+/// The order in which a pass hands over what it did.
+const HAND_OVER: Ordering = if cfg!(mutant = "lease_end") { Ordering::Relaxed } else { Ordering::Release };
+/// The order in which a pass takes over what the one before did.
+const TAKE_OVER: Ordering = if cfg!(mutant = "lease_begin") { Ordering::Relaxed } else { Ordering::Acquire };
+
+#[inline]
+fn word(owner: ThreadId, target: ThreadId, busy: u64) -> u64 {
+    u64::from(owner) | u64::from(target) << 16 | busy
+}
+
+#[inline]
+fn owner_of(word: u64) -> ThreadId {
+    word as ThreadId
+}
+
+#[inline]
+fn target_of(word: u64) -> ThreadId {
+    (word >> 16) as ThreadId
+}
+
+/// What became of a wish to move a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The partition has this owner already.
+    Unneeded,
+    /// The new owner has it: wake that thread.
+    Done,
+    /// A pass is going on; the thread that ends it hands the partition over.
+    Pending,
+}
+
+/// The right to drain one partition.
+pub struct Lease(AtomicU64);
+
+impl Lease {
+    /// A lease that `owner` holds.
+    pub fn new(owner: ThreadId) -> Self {
+        Self(AtomicU64::new(word(owner, owner, 0)))
+    }
+
+    /// The thread that may drain the partition, or is doing so.
+    #[inline]
+    pub fn owner(&self) -> ThreadId {
+        owner_of(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Whether a pass is going on.
+    pub fn is_busy(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & BUSY != 0
+    }
+
+    /// The thread that will have the partition once a pending move is done.
+    pub fn target(&self) -> ThreadId {
+        target_of(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Starts a pass as thread `me`; false if another thread owns the partition or is about
+    /// to (invariants 1 and 2).
+    #[inline]
+    pub fn begin(&self, me: ThreadId) -> bool {
+        let idle = word(me, me, 0);
+        self.0.compare_exchange(idle, idle | BUSY, TAKE_OVER, Ordering::Relaxed).is_ok()
+    }
+
+    /// Starts a pass whoever the owner is, if no pass is going on: for a queue that shuts
+    /// down, when any thread may empty any partition.
+    pub fn begin_any(&self) -> bool {
+        let current = self.0.load(Ordering::Relaxed);
+        current & BUSY == 0
+            && self.0.compare_exchange(current, current | BUSY, TAKE_OVER, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends the pass: the cycle fence. If a move was pending it is done now, and the new
+    /// owner, whom the caller must wake, is returned.
+    #[inline]
+    pub fn end(&self) -> Option<ThreadId> {
+        let mut current = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(current & BUSY != 0, "a pass ends that was not begun");
+            let target = target_of(current);
+            match self.0.compare_exchange_weak(current, word(target, target, 0), HAND_OVER, Ordering::Relaxed) {
+                Ok(_) => return (target != owner_of(current)).then_some(target),
+                Err(now) => current = now,
+            }
+        }
+    }
+
+    /// Asks that `new` become the owner: assigned at once if no pass is going on, else as
+    /// soon as the pass ends. A second call before that replaces the first.
+    pub fn revoke(&self, new: ThreadId) -> Move {
+        let mut current = self.0.load(Ordering::Relaxed);
+        loop {
+            if target_of(current) == new {
+                return Move::Unneeded;
+            }
+            let (wanted, outcome) = if current & BUSY != 0 {
+                (word(owner_of(current), new, BUSY), Move::Pending)
+            } else {
+                (word(new, new, 0), Move::Done)
+            };
+            // AcqRel: what the last pass released must reach the new owner through this
+            // store, for the new owner reads the word from here.
+            match self.0.compare_exchange_weak(current, wanted, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return outcome,
+                Err(now) => current = now,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, model, thread};
+
+    #[cfg(loom)]
+    use loom::cell::UnsafeCell;
+
+    /// A plain cell that only the holder of the lease may touch.
+    #[cfg(loom)]
+    struct Guarded(UnsafeCell<u32>);
+    #[cfg(not(loom))]
+    struct Guarded(std::cell::UnsafeCell<u32>);
+
+    // SAFETY: the tests below reach the cell between `begin` and `end` only (invariant 1).
+    unsafe impl Sync for Guarded {}
+
+    impl Guarded {
+        fn new() -> Self {
+            #[cfg(loom)]
+            return Self(UnsafeCell::new(0));
+            #[cfg(not(loom))]
+            Self(std::cell::UnsafeCell::new(0))
+        }
+
+        fn add(&self, amount: u32) -> u32 {
+            #[cfg(loom)]
+            return self.0.with_mut(|at| {
+                // SAFETY: the caller holds the lease (invariant 1).
+                unsafe {
+                    *at += amount;
+                    *at
+                }
+            });
+            #[cfg(not(loom))]
+            // SAFETY: the caller holds the lease (invariant 1).
+            unsafe {
+                *self.0.get() += amount;
+                *self.0.get()
+            }
+        }
+    }
+
+    fn drain(lease: &Lease, cell: &Guarded, me: ThreadId) -> u32 {
+        if lease.begin(me) {
+            cell.add(1);
+            lease.end();
+            return 1;
+        }
+        0
+    }
+
+    #[test]
+    fn the_next_owner_sees_the_whole_pass_of_the_last() {
+        model(|| {
+            let shared = Arc::new((Lease::new(0), Guarded::new()));
+            let old = {
+                let shared = shared.clone();
+                thread::spawn(move || drain(&shared.0, &shared.1, 0) + drain(&shared.0, &shared.1, 0))
+            };
+            let new = {
+                let shared = shared.clone();
+                thread::spawn(move || drain(&shared.0, &shared.1, 1))
+            };
+            shared.0.revoke(1);
+            let passes = old.join().unwrap() + new.join().unwrap();
+            assert_eq!(shared.0.owner(), 1);
+            assert!(shared.0.begin(1), "after both ended the new owner may start");
+            assert_eq!(shared.1.add(0), passes);
+        });
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    #[test]
+    fn a_move_waits_for_the_pass_and_the_old_owner_starts_no_other() {
+        let lease = Lease::new(0);
+        assert!(lease.begin(0));
+        assert_eq!(lease.revoke(1), Move::Pending);
+        assert!(!lease.begin(1), "the pass of the old owner is not over");
+        assert_eq!(lease.owner(), 0, "never without an owner");
+        assert_eq!(lease.end(), Some(1));
+        assert!(!lease.begin(0));
+        assert!(lease.begin(1));
+        assert_eq!(lease.end(), None);
+        assert_eq!(lease.revoke(1), Move::Unneeded);
+        assert_eq!(lease.revoke(2), Move::Done);
+        assert_eq!(lease.owner(), 2);
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    #[test]
+    fn the_last_wish_before_the_fence_wins() {
+        let lease = Lease::new(0);
+        assert!(lease.begin(0));
+        lease.revoke(1);
+        assert_eq!(lease.revoke(0), Move::Pending, "taken back");
+        assert_eq!(lease.end(), None);
+        assert!(lease.begin(0));
+    }
+}

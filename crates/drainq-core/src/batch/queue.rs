@@ -1,0 +1,292 @@
+//! The batch queue: joins routes, partitions and workers.
+
+use super::config::Settings;
+use super::group::Grouping;
+use super::grow::Control;
+use super::handoff::ThreadId;
+use super::partition::{Partition, PartitionId};
+use super::route::{Key, Keyed, Route};
+use super::worker::{self, Worker};
+use crate::park::{Sleeper, producer_fence};
+use crate::ring::Refusal;
+use crate::space::{InLine, Space};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{CachePadded, Mutex};
+use crate::table::Table;
+use crate::word::Word;
+use std::time::Duration;
+
+/// Why an item was not accepted, as counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// No room, or none in time.
+    Full,
+    /// The queue is shutting down or shut down.
+    Closed,
+    /// A handler waited for room in its own queue.
+    WouldDeadlock,
+}
+
+impl Rejection {
+    /// All reasons, in the order of the counters.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Closed, Self::WouldDeadlock];
+
+    /// The name under which it is counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Closed => "closed",
+            Self::WouldDeadlock => "would_deadlock",
+        }
+    }
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => Self::Full,
+            Refusal::Closed => Self::Closed,
+        }
+    }
+}
+
+/// A queue of typed items that drain threads hand to handlers in batches.
+///
+/// It owns no thread: whoever made it runs one [`super::Drainer`] per worker.
+pub struct BatchQueue<T: Word + Keyed> {
+    id: u64,
+    name: String,
+    pub(super) settings: Settings,
+    pub(super) grouping: Grouping,
+    pub(super) partitions: Table<Partition<T>>,
+    pub(super) routes: Table<Route>,
+    pub(super) workers: Box<[Worker]>,
+    pub(super) control: Mutex<Control>,
+    /// Grows whenever a thread should look again which partitions are its own.
+    pub(super) epoch: CachePadded<AtomicU64>,
+    pub(super) closing: AtomicBool,
+    pub(super) abandoned: AtomicU64,
+    rejected: [CachePadded<AtomicU64>; Rejection::ALL.len()],
+    pub(super) rebalances: AtomicU64,
+    /// Whether somebody wants to hear of passes that found nothing.
+    pub(super) watched: AtomicBool,
+    /// Those who wait for passes to end: flush and shutdown.
+    pub(super) watchers: Space,
+}
+
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// A queue whose workers are threads of its own.
+    ///
+    /// Fewer partitions than threads cut the threads to match, unless partitions grow with
+    /// the handlers.
+    pub fn new(name: impl Into<String>, settings: Settings, grouping: Grouping) -> Self {
+        let wanted = settings.threads.resolve();
+        let partitions = settings.partitions.resolve(wanted, 0.0);
+        let workers = (0..wanted.min(partitions)).map(|_| Worker::new()).collect();
+        Self::with_workers(name, settings, grouping, workers, partitions)
+    }
+
+    /// A queue whose workers are slots of a pool, each woken by its own sleeper.
+    pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, slots: Vec<Sleeper>) -> Self {
+        let partitions = settings.partitions.resolve(slots.len(), 0.0);
+        let workers = slots.into_iter().take(partitions).map(Worker::of_pool).collect();
+        Self::with_workers(name, settings, grouping, workers, partitions)
+    }
+
+    fn with_workers(
+        name: impl Into<String>,
+        settings: Settings,
+        grouping: Grouping,
+        workers: Box<[Worker]>,
+        partitions: usize,
+    ) -> Self {
+        let queue = Self {
+            id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            name: name.into(),
+            settings,
+            grouping,
+            partitions: Table::new(),
+            routes: Table::new(),
+            workers,
+            control: Mutex::new(Control::default()),
+            epoch: CachePadded::new(AtomicU64::new(1)),
+            closing: AtomicBool::new(false),
+            abandoned: AtomicU64::new(0),
+            rejected: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
+            rebalances: AtomicU64::new(0),
+            watched: AtomicBool::new(false),
+            watchers: Space::new(),
+        };
+        queue.grow_to(&mut queue.control.lock(), partitions);
+        queue
+    }
+
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Partitions there are now.
+    pub fn partition_count(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// Workers there are.
+    pub fn thread_count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The partition of this number.
+    pub fn partition(&self, partition: PartitionId) -> &Partition<T> {
+        self.partitions.get(partition as usize).expect("a partition number comes from the queue")
+    }
+
+    /// The route of this key.
+    #[inline]
+    pub fn route(&self, key: Key) -> &Route {
+        self.routes.get(key as usize).expect("a key comes from the queue")
+    }
+
+    /// For each worker, the partitions that it owns.
+    pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
+        let mut owned = vec![Vec::new(); self.workers.len()];
+        for (partition, at) in self.partitions.iter().enumerate() {
+            owned[usize::from(at.lease.owner())].push(partition as PartitionId);
+        }
+        owned
+    }
+
+    /// Queues an item where its key belongs, without waiting, and wakes its drain thread.
+    ///
+    /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
+    #[inline]
+    pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
+        let route = self.route(item.key());
+        self.try_produce_to(route.partition, item)
+    }
+
+    /// As [`Self::try_produce`], into the partition that the caller names.
+    #[inline]
+    pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
+        let route = self.route(item.key());
+        let at = self.partition(partition);
+        at.ring.push(item)?;
+        route.count_accepted(1);
+        self.wake_owner(at);
+        Ok(())
+    }
+
+    /// As [`Self::try_produce_to`], without a compare-and-swap.
+    ///
+    /// # Safety
+    ///
+    /// One lock, held around each call, keeps all produce calls of this queue and
+    /// [`Self::close`] apart.
+    #[inline]
+    pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
+        let route = self.route(item.key());
+        let at = self.partition(partition);
+        // SAFETY: the caller keeps pushes and closes apart.
+        unsafe { at.ring.push_serialised(item)? };
+        route.count_accepted_serialised();
+        self.wake_owner(at);
+        Ok(())
+    }
+
+    /// Queues items of one key in order, as far as there is room; returns how many, and why
+    /// it stopped if it did.
+    pub fn try_produce_many(
+        &self,
+        partition: PartitionId,
+        key: Key,
+        items: &mut std::vec::IntoIter<T>,
+    ) -> (usize, Option<Refusal>) {
+        let at = self.partition(partition);
+        let (pushed, refusal) = at.ring.push_many(items);
+        if pushed > 0 {
+            self.route(key).count_accepted(pushed as u64);
+            self.wake_owner(at);
+        }
+        (pushed, refusal)
+    }
+
+    #[inline]
+    fn wake_owner(&self, partition: &Partition<T>) {
+        producer_fence();
+        self.workers[usize::from(partition.lease.owner())]
+            .sleeper
+            .wake(|| 2 * partition.ring.len() >= partition.ring.capacity());
+    }
+
+    /// Gets in line for room in a partition, and makes sure that it is being drained.
+    pub fn wait_for_room(&self, partition: PartitionId) -> InLine<'_> {
+        let at = self.partition(partition);
+        let line = at.space.enlist();
+        self.wake_owner(at);
+        line
+    }
+
+    /// Tries to queue `item`, and waits up to `patience` for room if there is none. The
+    /// item comes back if it was not accepted in that time.
+    pub fn produce_within(
+        &self,
+        partition: PartitionId,
+        item: T,
+        line: &InLine<'_>,
+        patience: Duration,
+    ) -> Result<(), (T, Refusal)> {
+        match self.try_produce_to(partition, item) {
+            Err((item, Refusal::Full)) => {
+                line.wait(patience);
+                self.try_produce_to(partition, item)
+            }
+            done => done,
+        }
+    }
+
+    /// Counts items that their producer gave up on.
+    pub fn count_rejected(&self, reason: Rejection, count: u64) {
+        self.rejected[reason as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Items rejected for this reason.
+    pub fn rejected(&self, reason: Rejection) -> u64 {
+        self.rejected[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether the current thread is one of this queue's drain threads, inside a pass.
+    pub fn is_draining_here(&self) -> bool {
+        worker::draining(self.id).is_some()
+    }
+
+    pub(super) fn enter(&self, worker: ThreadId) {
+        worker::enter(self.id, worker);
+    }
+
+    /// Says whether somebody wants to hear of passes that found nothing, and so whether idle
+    /// threads have to look up now and then.
+    pub fn set_watched(&self, watched: bool) {
+        if self.watched.swap(watched, Ordering::Relaxed) != watched {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes every worker.
+    pub fn wake_all(&self) {
+        for worker in &self.workers {
+            worker.sleeper.wake_always();
+        }
+    }
+
+    /// Whether items are still accepted.
+    pub fn is_running(&self) -> bool {
+        !self.closing.load(Ordering::Acquire)
+    }
+}

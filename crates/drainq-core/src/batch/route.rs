@@ -1,0 +1,135 @@
+//! Which partition a type's items go to, and what happened to them.
+//!
+//! # Invariants
+//! 1. A key's partition is chosen when the key is made and never changes: growth and moves
+//!    change who drains a partition, not where a type's items go. So the items of a type
+//!    keep their order, and one thread at a time has them.
+//! 2. A partition's weight is the sum of the weights of the types routed to it.
+//!
+//! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type
+//! when the number of partitions grows and leaves a third of them empty.
+
+use super::partition::PartitionId;
+use crate::sync::CachePadded;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of a type, or of another dispatch key, within its queue.
+pub type Key = u32;
+
+/// An item that knows its type.
+pub trait Keyed {
+    /// The key that [`super::BatchQueue::add_type`] gave for the type.
+    fn key(&self) -> Key;
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its handler returned.
+    Handled,
+    /// Its handler raised.
+    Failed,
+    /// Its handler raised, and the batch was put into a durable queue.
+    DeadLettered,
+    /// There is no handler for its type.
+    Unrouted,
+}
+
+/// The route of one type and its counters, all in items.
+pub struct Route {
+    /// Where its items go (invariant 1).
+    pub partition: PartitionId,
+    /// Counted by producers, on a line of their own.
+    accepted: CachePadded<AtomicU64>,
+    handled: AtomicU64,
+    failed: AtomicU64,
+    unrouted: AtomicU64,
+}
+
+/// What happened to the items of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TypeCounts {
+    /// Items queued.
+    pub accepted: u64,
+    /// Items whose handler call returned.
+    pub handled: u64,
+    /// Items whose handler call raised, dead-lettered ones included.
+    pub failed: u64,
+    /// Items for which there was no handler.
+    pub unrouted: u64,
+}
+
+impl Route {
+    pub(super) fn new(partition: PartitionId) -> Self {
+        Self {
+            partition,
+            accepted: CachePadded::new(AtomicU64::new(0)),
+            handled: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            unrouted: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts accepted items, whoever else does at the same time.
+    #[inline]
+    pub fn count_accepted(&self, count: u64) {
+        self.accepted.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts an accepted item for cheaper, where a lock keeps the producers apart; without
+    /// one the count would be wrong, and nothing worse.
+    #[inline]
+    pub fn count_accepted_serialised(&self) {
+        self.accepted.store(self.accepted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self, outcome: Outcome, count: u64) {
+        let counter = match outcome {
+            Outcome::Handled => &self.handled,
+            Outcome::Failed | Outcome::DeadLettered => &self.failed,
+            Outcome::Unrouted => &self.unrouted,
+        };
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The counters as they are.
+    pub fn counts(&self) -> TypeCounts {
+        TypeCounts {
+            accepted: self.accepted.load(Ordering::Relaxed),
+            handled: self.handled.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            unrouted: self.unrouted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The load that each partition was promised: how many types, of what weight.
+#[derive(Default)]
+pub(super) struct Promised {
+    by_partition: Vec<(f64, u32)>,
+}
+
+impl Promised {
+    /// Makes room for so many partitions.
+    pub fn grow(&mut self, partitions: usize) {
+        self.by_partition.resize(partitions.max(self.by_partition.len()), (0.0, 0));
+    }
+
+    /// Picks the partition with the least weight, then the fewest types, for a new type.
+    pub fn choose(&mut self, weight: f64) -> PartitionId {
+        let (partition, promised) = self
+            .by_partition
+            .iter_mut()
+            .enumerate()
+            .min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)))
+            .expect("a queue has a partition");
+        promised.0 += weight;
+        promised.1 += 1;
+        partition as PartitionId
+    }
+
+    /// Changes the weight of a type that is routed to `partition`.
+    pub fn add_weight(&mut self, partition: PartitionId, change: f64) {
+        self.by_partition[partition as usize].0 += change;
+    }
+}

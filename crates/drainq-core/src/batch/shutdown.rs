@@ -1,0 +1,68 @@
+//! The end of a queue: waiting for its threads, and giving up on them.
+//!
+//! The order of a shutdown: close (no item is accepted any more, waiting producers are
+//! released), drain (threads empty all partitions, each handler on one thread at a time),
+//! end. If a deadline passes first, the cut: what is still in a ring or in flight is counted
+//! as abandoned, whatever the handler that hangs does later.
+
+use super::queue::BatchQueue;
+use super::route::Keyed;
+use crate::sync::atomic::Ordering;
+use crate::word::Word;
+use std::time::Duration;
+
+/// What a cut found undone.
+pub struct Cut<T> {
+    /// Items taken out of the rings, for the caller to drop.
+    pub items: Vec<T>,
+    /// Items abandoned in all: those, and what was in flight.
+    pub abandoned: u64,
+}
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// Whether everything that was accepted is accounted for and nothing more can come.
+    pub fn is_drained(&self) -> bool {
+        !self.is_running()
+            && self.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
+            && self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0)
+    }
+
+    /// Waits up to `patience` for that.
+    pub fn wait_drained(&self, patience: Duration) -> bool {
+        if self.is_drained() {
+            return true;
+        }
+        let line = self.watchers.enlist();
+        if !self.is_drained() {
+            line.wait(patience);
+        }
+        self.is_drained()
+    }
+
+    /// Whether the queue gave up on what was left.
+    pub fn is_cut(&self) -> bool {
+        self.workers.iter().any(|worker| worker.counts.lock().cut)
+    }
+
+    /// Gives up: everything not handled yet is abandoned, now.
+    pub fn cut(&self) -> Cut<T> {
+        self.close();
+        let mut workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
+        let mut items = Vec::new();
+        for at in self.partitions.iter() {
+            // SAFETY: takes happen under a worker's counts lock, unless that worker is cut;
+            // this thread holds all of these locks.
+            unsafe { at.ring.take(usize::MAX >> 2, &mut items) };
+        }
+        let mut abandoned = items.len() as u64;
+        for counts in &mut workers {
+            abandoned += std::mem::take(&mut counts.in_flight);
+            counts.cut = true;
+        }
+        self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
+        drop(workers);
+        self.wake_all();
+        self.watchers.call_all();
+        Cut { items, abandoned }
+    }
+}

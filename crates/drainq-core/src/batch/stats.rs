@@ -1,0 +1,77 @@
+//! Snapshots in which every item is in exactly one place.
+
+use super::handoff::ThreadId;
+use super::queue::{BatchQueue, Rejection};
+use super::route::{Keyed, TypeCounts};
+use super::worker::WorkerCounts;
+use crate::sync::atomic::Ordering;
+use crate::word::Word;
+
+/// The counters of a queue at one moment, in items.
+///
+/// `accepted = handled + failed + dead_lettered + unrouted + abandoned + queued` in every
+/// snapshot, also of a busy queue.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Items per partition that fit.
+    pub buffer_size: usize,
+    /// Items in each partition's ring.
+    pub used: Vec<usize>,
+    /// Owner of each partition.
+    pub owners: Vec<ThreadId>,
+    /// Items accepted.
+    pub accepted: u64,
+    /// Items rejected, in the order of [`Rejection::ALL`].
+    pub rejected: [u64; Rejection::ALL.len()],
+    /// Items accepted whose handler call has not returned.
+    pub queued: u64,
+    /// Items that the queue gave up on.
+    pub abandoned: u64,
+    /// What each drain thread did.
+    pub workers: Vec<WorkerCounts>,
+    /// What happened to each type's items, by key.
+    pub types: Vec<TypeCounts>,
+    /// Plans of the balancer that were carried out.
+    pub rebalances: u64,
+    /// Bytes that the rings hold.
+    pub allocated_bytes: usize,
+}
+
+impl Snapshot {
+    /// The sum of one counter over the workers.
+    pub fn total(&self, counter: impl Fn(&WorkerCounts) -> u64) -> u64 {
+        self.workers.iter().map(counter).sum()
+    }
+}
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// The counters now.
+    pub fn snapshot(&self) -> Snapshot {
+        // With all counts locks held nothing is taken and no outcome is counted.
+        let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
+        let (mut accepted, mut queued) = (0, 0);
+        let (mut used, mut owners, mut allocated_bytes) = (Vec::new(), Vec::new(), 0);
+        for at in self.partitions.iter() {
+            let (tail, head) = (at.ring.accepted(), at.ring.taken());
+            accepted += tail;
+            queued += tail - head;
+            used.push((tail - head) as usize);
+            owners.push(at.lease.owner());
+            allocated_bytes += at.ring.allocated_bytes();
+        }
+        let workers: Vec<WorkerCounts> = workers.iter().map(|counts| **counts).collect();
+        Snapshot {
+            buffer_size: self.settings.buffer_size,
+            used,
+            owners,
+            accepted,
+            rejected: Rejection::ALL.map(|reason| self.rejected(reason)),
+            queued: queued + workers.iter().map(|counts| counts.in_flight).sum::<u64>(),
+            abandoned: self.abandoned.load(Ordering::Relaxed),
+            workers,
+            types: self.routes.iter().map(|route| route.counts()).collect(),
+            rebalances: self.rebalances.load(Ordering::Relaxed),
+            allocated_bytes,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Drain threads for a program in Rust: handlers by key, one thread per worker.
+
+use super::drain::{Drainer, Pass, Step};
+use super::group::Batch;
+use super::handoff::ThreadId;
+use super::queue::BatchQueue;
+use super::route::{Key, Keyed, Outcome};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Mutex};
+use crate::word::Word;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Is called with batches.
+pub trait Handler<T>: Send + Sync {
+    /// Handles a batch. A panic counts the batch as failed; later batches go on.
+    fn consume(&self, batch: &mut Vec<T>);
+
+    /// Called when a pass found nothing for this handler.
+    fn on_idle(&self) {}
+}
+
+impl<T, F: Fn(&mut Vec<T>) + Send + Sync> Handler<T> for F {
+    fn consume(&self, batch: &mut Vec<T>) {
+        self(batch);
+    }
+}
+
+type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<dyn Handler<T>>>>>;
+
+/// A queue with threads of its own and a handler per key.
+///
+/// ```
+/// use drainq_core::batch::threads::Running;
+/// use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::sync::Arc;
+///
+/// struct Hit { key: Key, bytes: u64 }
+/// impl Keyed for Box<Hit> { fn key(&self) -> Key { self.key } }
+///
+/// let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+/// let running = Running::start(BatchQueue::new("hits", settings, Grouping::ByKey));
+/// let total = Arc::new(AtomicU64::new(0));
+/// let sum = total.clone();
+/// let key = running.add_handler(1.0, move |batch: &mut Vec<Box<Hit>>| {
+///     sum.fetch_add(batch.iter().map(|hit| hit.bytes).sum(), Ordering::Relaxed);
+/// });
+/// for bytes in 1..=10 {
+///     assert!(running.queue().try_produce(Box::new(Hit { key, bytes })).is_ok());
+/// }
+/// running.shutdown();
+/// assert_eq!(total.load(Ordering::Relaxed), 55);
+/// ```
+pub struct Running<T: Word + Keyed> {
+    queue: Arc<BatchQueue<T>>,
+    handlers: Handlers<T>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl<T: Word + Keyed> Running<T> {
+    /// Starts the queue's drain threads.
+    pub fn start(queue: BatchQueue<T>) -> Self {
+        let queue = Arc::new(queue);
+        let handlers = Handlers::default();
+        let start = |me: usize| {
+            let (queue, handlers) = (queue.clone(), handlers.clone());
+            thread::spawn(move || run(Drainer::new(queue, me as ThreadId), &handlers))
+        };
+        let threads = (0..queue.thread_count()).map(start).collect();
+        Self { queue, handlers, threads: Mutex::new(threads) }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Arc<BatchQueue<T>> {
+        &self.queue
+    }
+
+    /// Registers a handler for a new key.
+    pub fn add_handler(&self, weight: f64, handler: impl Handler<T> + 'static) -> Key {
+        let key = self.queue.add_type(weight);
+        self.handlers.lock().insert(key, Arc::new(handler));
+        key
+    }
+
+    /// Closes the queue and returns when everything accepted was handed out.
+    pub fn shutdown(&self) {
+        self.queue.close();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            thread.join().expect("a drain thread survives its handlers");
+        }
+    }
+}
+
+fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
+    loop {
+        match drainer.next_step() {
+            Step::Pass(pass) => hand_out(pass, handlers),
+            Step::Idle => {}
+            Step::Closed => return,
+        }
+    }
+}
+
+fn hand_out<T: Word + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
+    while let Some(mut batch) = pass.next_batch() {
+        let handler = handlers.lock().get(&batch.key).cloned();
+        let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&*handler, &mut batch));
+        if !pass.account(batch, outcome) {
+            break;
+        }
+    }
+}
+
+fn call<T>(handler: &dyn Handler<T>, batch: &mut Batch<T>) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| handler.consume(&mut batch.items))) {
+        Ok(()) => Outcome::Handled,
+        Err(_) => Outcome::Failed,
+    }
+}

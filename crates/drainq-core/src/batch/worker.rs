@@ -1,0 +1,85 @@
+//! What a queue knows of one of its drain threads.
+//!
+//! # Invariants
+//! 1. Items are taken from rings, and outcomes counted, under the `counts` lock of the
+//!    thread that does it. Whoever holds the locks of all workers sees every accepted item
+//!    in exactly one place: in a ring, in flight, or counted.
+//! 2. Once `cut` is set under the lock, the thread takes and counts nothing more.
+
+use super::handoff::ThreadId;
+use crate::park::Sleeper;
+use crate::sync::{CachePadded, Mutex, Parker};
+use std::cell::Cell;
+
+/// What a drain thread did, in items unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WorkerCounts {
+    /// Taken, and their handler call has not returned.
+    pub in_flight: u64,
+    /// Through a handler call that returned.
+    pub handled: u64,
+    /// Through a handler call that raised.
+    pub failed: u64,
+    /// Of the failed ones, those that a durable queue took.
+    pub dead_lettered: u64,
+    /// Without a handler.
+    pub unrouted: u64,
+    /// Passes that found something.
+    pub cycles: u64,
+    /// Time between taking and the end of the pass.
+    pub busy_nanos: u64,
+    /// The queue gave up waiting for this thread (invariant 2).
+    pub cut: bool,
+}
+
+/// One drain thread, seen from the queue.
+pub struct Worker {
+    /// Its sleep.
+    pub sleeper: CachePadded<Sleeper>,
+    pub(super) counts: Mutex<WorkerCounts>,
+    /// The end on which the thread parks, until a thread comes for it.
+    parker: Mutex<Option<Parker>>,
+}
+
+impl Worker {
+    pub(super) fn new() -> Self {
+        let (sleeper, parker) = Sleeper::of_thread();
+        Self {
+            sleeper: CachePadded::new(sleeper),
+            counts: Mutex::new(WorkerCounts::default()),
+            parker: Mutex::new(Some(parker)),
+        }
+    }
+
+    pub(super) fn of_pool(sleeper: Sleeper) -> Self {
+        Self {
+            sleeper: CachePadded::new(sleeper),
+            counts: Mutex::new(WorkerCounts::default()),
+            parker: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn take_parker(&self) -> Option<Parker> {
+        self.parker.lock().take()
+    }
+}
+
+thread_local! {
+    static DRAINING: Cell<(u64, ThreadId)> = const { Cell::new((0, 0)) };
+}
+
+/// Says that the current thread drains the queue with this id.
+pub(super) fn enter(queue: u64, worker: ThreadId) {
+    DRAINING.set((queue, worker));
+}
+
+/// Says that the current thread drains nothing now.
+pub fn leave() {
+    DRAINING.set((0, 0));
+}
+
+/// The thread number of the current thread, if it drains the queue with this id.
+pub(super) fn draining(queue: u64) -> Option<ThreadId> {
+    let (current, worker) = DRAINING.get();
+    (current == queue).then_some(worker)
+}

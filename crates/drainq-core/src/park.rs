@@ -1,0 +1,199 @@
+//! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
+//!
+//! A thread that found nothing first naps for a short fixed time, from which only a full or
+//! half-full partition wakes it: so batches form, and a steady trickle costs no more than
+//! one wake-up per nap. If there is still nothing it falls idle, and the next item wakes it
+//! at once.
+//!
+//! # Invariants
+//! 1. A sleeper sets its state, then runs a SeqCst fence, then looks at its partitions once
+//!    more. A producer publishes, then runs a SeqCst fence, then reads the state. So either
+//!    the sleeper sees the item or the producer sees the sleeper: no wake-up is lost.
+//! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap; its winner alone unparks, so
+//!    a thousand producers make one wake-up.
+//! 3. The unparker leaves a token: a wake-up between the second look and the park ends the
+//!    park at once.
+//!
+//! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; the nap
+//! is the first step of SkyWalking's idle back-off.
+
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Parker, fence};
+use std::time::Duration;
+
+const AWAKE: u32 = 0;
+const NAP: u32 = 1;
+const IDLE: u32 = 2;
+
+/// The fence of a producer, between publishing and looking for sleepers.
+#[inline]
+pub fn producer_fence() {
+    if !cfg!(mutant = "wake_producer_fence") {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The fence of a sleeper, between saying so and its second look.
+#[inline]
+fn sleeper_fence() {
+    if !cfg!(mutant = "wake_sleeper_fence") {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// What a sleeper may be woken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// A partition that is half full or full, or a call from the queue itself.
+    Nap,
+    /// Any item.
+    Idle,
+}
+
+/// What a wake-up does: unparks a thread, or tells a pool that there is work.
+pub type Alarm = Box<dyn Fn() + Send + Sync>;
+
+/// The state of one thread, or of one slot of a pool, that sleeps when it has nothing to do.
+pub struct Sleeper {
+    state: AtomicU32,
+    alarm: Alarm,
+}
+
+impl Sleeper {
+    /// A sleeper that is awake and is woken by `alarm`.
+    pub fn new(alarm: Alarm) -> Self {
+        Self { state: AtomicU32::new(AWAKE), alarm }
+    }
+
+    /// A sleeper for a thread of its own, and the end on which that thread parks.
+    pub fn of_thread() -> (Self, Parker) {
+        let parker = Parker::new();
+        let unparker = parker.unparker().clone();
+        (Self::new(Box::new(move || unparker.unpark())), parker)
+    }
+
+    /// Says that the thread is about to sleep, then takes the second look: if `work` finds
+    /// something the thread is awake again, and this is false.
+    pub fn fall_asleep(&self, depth: Depth, work: impl FnOnce() -> bool) -> bool {
+        self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
+        sleeper_fence();
+        let asleep = !work();
+        if !asleep {
+            self.wake_up();
+        }
+        asleep
+    }
+
+    /// Says that the thread is awake.
+    pub fn wake_up(&self) {
+        self.state.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Whether the thread said that any item wakes it, and none has.
+    pub fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
+    /// Sleeps on `parker` until woken or until `timeout` is over, unless `work` finds
+    /// something on the second look.
+    pub fn sleep(&self, parker: &Parker, depth: Depth, timeout: Option<Duration>, work: impl FnOnce() -> bool) {
+        if self.fall_asleep(depth, work) {
+            match timeout {
+                Some(timeout) => parker.park_timeout(timeout),
+                None => parker.park(),
+            }
+            self.wake_up();
+        }
+    }
+
+    /// Wakes the thread if it is idle, or if it naps and `urgent` says so. To be called
+    /// after [`producer_fence`].
+    #[inline]
+    pub fn wake(&self, urgent: impl FnOnce() -> bool) {
+        let state = self.state.load(Ordering::Relaxed);
+        if state == IDLE || (state == NAP && urgent()) {
+            self.wake_from(state);
+        }
+    }
+
+    #[cold]
+    fn wake_from(&self, state: u32) {
+        if self.state.compare_exchange(state, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            (self.alarm)();
+        } else if state == NAP {
+            // It napped when we looked and may be idle now.
+            self.wake(|| false);
+        }
+    }
+
+    /// Wakes the thread whatever it does: its next sleep ends at once.
+    pub fn wake_always(&self) {
+        self.wake_up();
+        (self.alarm)();
+    }
+}
+
+/// The idle back-off: how deep and how long to sleep after so many passes without an item.
+///
+/// The first sleep is the nap of `min_idle`. Later ones double up to `max_idle`, and end
+/// with the first item. With `watched` false nobody needs to be called while nothing
+/// happens, and the thread sleeps until it is woken.
+pub fn sleep_after(
+    empty_passes: u32,
+    min_idle: Duration,
+    max_idle: Duration,
+    watched: bool,
+) -> (Depth, Option<Duration>) {
+    if empty_passes <= 1 && !min_idle.is_zero() {
+        return (Depth::Nap, Some(min_idle));
+    }
+    let doubled = min_idle.saturating_mul(1_u32.checked_shl(empty_passes.saturating_sub(1)).unwrap_or(u32::MAX));
+    (Depth::Idle, watched.then_some(doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::AtomicBool;
+    use crate::sync::{Arc, model, thread};
+
+    #[test]
+    fn an_item_published_to_an_idle_thread_is_never_missed() {
+        model(|| {
+            let (sleeper, parker) = Sleeper::of_thread();
+            let shared = Arc::new((sleeper, AtomicBool::new(false)));
+            let drain = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    while !shared.1.load(Ordering::Relaxed) {
+                        shared.0.sleep(&parker, Depth::Idle, None, || shared.1.load(Ordering::Relaxed));
+                    }
+                })
+            };
+            shared.1.store(true, Ordering::Relaxed);
+            producer_fence();
+            shared.0.wake(|| false);
+            drain.join().unwrap();
+        });
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    #[test]
+    fn the_back_off_doubles_from_the_shortest_to_the_longest_sleep() {
+        let ms = Duration::from_millis;
+        let sleeps: Vec<_> = (1..9).map(|n| sleep_after(n, ms(1), ms(50), true)).collect();
+        let expected = [1, 2, 4, 8, 16, 32, 50, 50].map(|n| Some(ms(n)));
+        assert!(sleeps.iter().map(|(_, time)| *time).eq(expected));
+        assert!(sleeps[1..].iter().all(|(depth, _)| *depth == Depth::Idle));
+        assert_eq!(sleeps[0].0, Depth::Nap);
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    #[test]
+    fn unwatched_the_thread_sleeps_until_it_is_woken() {
+        let ms = Duration::from_millis;
+        assert_eq!(sleep_after(1, ms(1), ms(50), false), (Depth::Nap, Some(ms(1))));
+        assert_eq!(sleep_after(40, ms(1), ms(50), false), (Depth::Idle, None));
+        assert_eq!(sleep_after(1, ms(0), ms(50), false), (Depth::Idle, None));
+    }
+}

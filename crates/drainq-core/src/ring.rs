@@ -1,0 +1,522 @@
+//! The buffer of a partition: many producers, one consumer, bounded, lock-free.
+//!
+//! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken).
+//! An item is pushed in two steps: a compare-and-swap on `tail` claims a place, a store
+//! publishes the item in it. The consumer takes published items in order and frees all of
+//! them by one store to `head`. The indices are at the same time the counters of what was
+//! accepted and taken, so counting costs nothing.
+//!
+//! The places live in segments of [`SEGMENT`] words. A segment is made when the first of its
+//! places is claimed, and given back when the last was taken; so memory follows what is
+//! queued, not what could be. A directory maps an index to its segment.
+//!
+//! # Invariants
+//! 1. `head <= tail <= head + capacity`: nobody claims `index` without having read a head
+//!    above `index - capacity`, so the capacity is exact.
+//! 2. A place is written by the one producer that claimed it, from null to a word, and by
+//!    the consumer, from a word to null. Null means: claimed but not published, or free.
+//! 3. The consumer clears a place, and takes a used-up segment out of the directory, before
+//!    it moves `head` beyond it with `Release`. A producer reads `head` with `Acquire`
+//!    before it claims, so it never meets the place or the segment of the last round: the
+//!    directory has room for one segment more than the capacity.
+//! 4. A segment in the directory lives at least until all its places were taken, so a
+//!    producer whose place is not published yet may use it.
+//! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim
+//!    compares, so each push is either before the close or refused.
+//! 6. `take` is called by one thread at a time, each call after the end of the last one
+//!    (its caller holds the partition's lease, or all pass locks).
+//!
+//! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty place), JCTools'
+//! chunked MPSC queues (segments), crossbeam's channels (the mark bit in the tail).
+
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{Backoff, CachePadded};
+use crate::word::Word;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// Places in a segment.
+#[cfg(not(loom))]
+pub const SEGMENT: usize = 256;
+/// Places in a segment; tiny, so that a model meets their borders.
+#[cfg(loom)]
+pub const SEGMENT: usize = 2;
+
+/// The most places that one claim takes: a producer that stalls between claim and
+/// publication holds the consumer up for no more than this.
+pub const CLAIM: usize = 1024;
+
+const CLOSED: u64 = 1;
+const ONE: u64 = 2;
+
+/// The order in which a producer publishes an item.
+const PUBLISH: Ordering = if cfg!(mutant = "ring_publish") { Ordering::Relaxed } else { Ordering::Release };
+/// The order in which the consumer frees what it took.
+const FREE: Ordering = if cfg!(mutant = "ring_free") { Ordering::Relaxed } else { Ordering::Release };
+
+/// Why an item was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no room.
+    Full,
+    /// The ring was closed.
+    Closed,
+}
+
+struct Segment {
+    places: [AtomicPtr<()>; SEGMENT],
+}
+
+impl Segment {
+    fn new() -> Box<Self> {
+        Box::new(Self { places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
+    }
+}
+
+/// A bounded queue of words for many producers and one consumer.
+pub struct Ring<T: Word> {
+    /// Index of the next place to claim, times two, plus the CLOSED bit.
+    tail: CachePadded<AtomicU64>,
+    /// Index of the next place to take; written by the consumer alone.
+    head: CachePadded<AtomicU64>,
+    /// A used segment kept for the next producer that needs one, or null.
+    spare: AtomicPtr<Segment>,
+    /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
+    directory: Box<[AtomicPtr<Segment>]>,
+    capacity: u64,
+    items: PhantomData<T>,
+}
+
+// SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
+// (invariants 2 and 6); all else in it is atomic.
+unsafe impl<T: Word> Send for Ring<T> {}
+// SAFETY: as above; `take` is unsafe and states its own condition.
+unsafe impl<T: Word> Sync for Ring<T> {}
+
+impl<T: Word> Ring<T> {
+    /// An empty ring for exactly `capacity` items (at least one).
+    pub fn new(capacity: usize) -> Self {
+        assert!(capacity >= 1, "a ring needs room for at least one item");
+        let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
+        Self {
+            tail: CachePadded::new(AtomicU64::new(0)),
+            head: CachePadded::new(AtomicU64::new(0)),
+            spare: AtomicPtr::new(ptr::null_mut()),
+            directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            capacity: capacity as u64,
+            items: PhantomData,
+        }
+    }
+
+    /// The number of items that fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// Items accepted since the ring was made.
+    #[inline]
+    pub fn accepted(&self) -> u64 {
+        self.tail.load(Ordering::Acquire) / ONE
+    }
+
+    /// Items taken since the ring was made.
+    #[inline]
+    pub fn taken(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// Items accepted and not taken. Exact while nobody pushes or takes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        let taken = self.taken();
+        (self.accepted() - taken).min(self.capacity) as usize
+    }
+
+    /// Whether everything accepted was taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether [`Ring::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.tail.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Refuses every push from now on.
+    pub fn close(&self) {
+        self.tail.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Queues `item`, or gives it back with the reason.
+    #[inline]
+    pub fn push(&self, item: T) -> Result<(), (T, Refusal)> {
+        match self.claim(1) {
+            Ok((index, _)) => {
+                self.publish(index, item);
+                Ok(())
+            }
+            Err(refusal) => Err((item, refusal)),
+        }
+    }
+
+    /// Queues as many of `items` as there is room for, in order; says how many and, if any
+    /// are left, why.
+    pub fn push_many(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
+        let mut pushed = 0;
+        while items.len() > 0 {
+            match self.claim(items.len().min(CLAIM)) {
+                Ok((first, count)) => {
+                    for (index, item) in (first..first + count).zip(items.by_ref()) {
+                        self.publish(index, item);
+                    }
+                    pushed += count as usize;
+                }
+                Err(refusal) => return (pushed, Some(refusal)),
+            }
+        }
+        (pushed, None)
+    }
+
+    /// Claims up to `wanted` places by one compare-and-swap: the first index and how many.
+    #[inline]
+    fn claim(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
+        let backoff = Backoff::new();
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        loop {
+            if tail & CLOSED != 0 {
+                return Err(Refusal::Closed);
+            }
+            let index = tail / ONE;
+            let room = (self.head.load(Ordering::Acquire) + self.capacity).saturating_sub(index);
+            if room == 0 {
+                return Err(Refusal::Full);
+            }
+            let count = room.min(wanted as u64);
+            match self.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok((index, count)),
+                Err(current) => {
+                    tail = current;
+                    backoff.spin();
+                }
+            }
+        }
+    }
+
+    /// As [`Ring::push`], without a compare-and-swap: half the price.
+    ///
+    /// # Safety
+    ///
+    /// One lock, held around each call, keeps all calls that change the tail (every push and
+    /// [`Ring::close`]) apart.
+    #[inline]
+    pub unsafe fn push_serialised(&self, item: T) -> Result<(), (T, Refusal)> {
+        let tail = self.tail.load(Ordering::Relaxed);
+        let index = tail / ONE;
+        if tail & CLOSED != 0 {
+            return Err((item, Refusal::Closed));
+        }
+        if index >= self.head.load(Ordering::Acquire) + self.capacity {
+            return Err((item, Refusal::Full));
+        }
+        self.tail.store(tail + ONE, Ordering::Relaxed);
+        self.publish(index, item);
+        Ok(())
+    }
+
+    /// Puts `item` into the place that this thread claimed.
+    #[inline]
+    fn publish(&self, index: u64, item: T) {
+        let segment = self.segment(index);
+        // SAFETY: the place `index` is claimed and not published, so its segment is in the
+        // directory and lives (invariant 4).
+        let place = unsafe { &(*segment.as_ptr()).places[index as usize % SEGMENT] };
+        place.store(item.into_word().as_ptr(), PUBLISH);
+    }
+
+    #[inline]
+    fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
+        &self.directory[(index as usize / SEGMENT) & (self.directory.len() - 1)]
+    }
+
+    #[inline]
+    fn segment(&self, index: u64) -> NonNull<Segment> {
+        match NonNull::new(self.entry(index).load(Ordering::Acquire)) {
+            Some(segment) => segment,
+            None => self.install_segment(self.entry(index)),
+        }
+    }
+
+    /// Puts a segment into an empty entry, unless another producer is quicker.
+    #[cold]
+    fn install_segment(&self, entry: &AtomicPtr<Segment>) -> NonNull<Segment> {
+        let spare = self.spare.swap(ptr::null_mut(), Ordering::Acquire);
+        let fresh = NonNull::new(spare).unwrap_or_else(|| NonNull::from(Box::leak(Segment::new())));
+        match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh,
+            Err(theirs) => {
+                self.recycle(fresh);
+                NonNull::new(theirs).expect("the exchange failed, so the entry is not null")
+            }
+        }
+    }
+
+    /// Keeps a segment of null places for later, freeing the one that was kept before.
+    fn recycle(&self, segment: NonNull<Segment>) {
+        let old = self.spare.swap(segment.as_ptr(), Ordering::AcqRel);
+        if !old.is_null() {
+            // SAFETY: a segment in `spare` came from Box::leak, is in no directory entry, and
+            // the swap made this thread its only holder.
+            drop(unsafe { Box::from_raw(old) });
+        }
+    }
+
+    /// Moves up to `max` items to the end of `out`, oldest first; returns how many.
+    ///
+    /// # Safety
+    ///
+    /// Calls do not overlap: each starts after the end of the last one (invariant 6).
+    pub unsafe fn take(&self, max: usize, out: &mut Vec<T>) -> usize {
+        let head = self.head.load(Ordering::Relaxed);
+        // No more than was claimed: beyond it may lie a segment that is not ours to look at.
+        let end = (self.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
+        out.reserve((end - head) as usize);
+        let mut index = head;
+        'segments: while index < end {
+            let Some(segment) = NonNull::new(self.entry(index).load(Ordering::Acquire)) else { break };
+            let first = index as usize % SEGMENT;
+            let last = SEGMENT.min(first + (end - index) as usize);
+            // SAFETY: only this thread takes segments out of the directory (invariant 6).
+            for place in unsafe { &(&(*segment.as_ptr()).places)[first..last] } {
+                let Some(word) = NonNull::new(place.load(Ordering::Acquire)) else { break 'segments };
+                place.store(ptr::null_mut(), Ordering::Relaxed);
+                // SAFETY: the word was published once and its place is cleared (invariant 2).
+                out.push(unsafe { T::from_word(word) });
+                index += 1;
+            }
+            if index as usize % SEGMENT == 0 {
+                self.entry(index - 1).store(ptr::null_mut(), Ordering::Relaxed);
+                self.recycle(segment);
+            }
+        }
+        if index != head {
+            self.head.store(index, FREE);
+        }
+        (index - head) as usize
+    }
+
+    /// Bytes that the ring holds now, its own structure included.
+    pub fn allocated_bytes(&self) -> usize {
+        let made = self.directory.iter().chain([&self.spare]).filter(|at| !at.load(Ordering::Acquire).is_null());
+        size_of::<Self>() + self.directory.len() * size_of::<usize>() + made.count() * size_of::<Segment>()
+    }
+}
+
+impl<T: Word> Drop for Ring<T> {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        // SAFETY: `&mut self`: nobody else is here (invariant 6).
+        unsafe { self.take(usize::MAX >> 2, &mut left) };
+        for at in self.directory.iter().chain([&self.spare]) {
+            let segment = at.load(Ordering::Relaxed);
+            if !segment.is_null() {
+                // SAFETY: segments come from Box::leak and are held by one entry each.
+                drop(unsafe { Box::from_raw(segment) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, model, thread};
+    use std::num::NonZeroUsize;
+
+    fn item(n: usize) -> NonZeroUsize {
+        NonZeroUsize::new(n).expect("test items start at 1")
+    }
+
+    fn take(ring: &Ring<NonZeroUsize>, max: usize) -> Vec<usize> {
+        let mut out = Vec::new();
+        // SAFETY: each test takes from one thread only (invariant 6).
+        unsafe { ring.take(max, &mut out) };
+        out.into_iter().map(usize::from).collect()
+    }
+
+    /// Two producers, one of them in bulk, over a segment border, and a consumer.
+    #[test]
+    fn every_item_arrives_once_and_each_producers_in_order() {
+        model(|| {
+            let ring = Arc::new(Ring::new(3));
+            let single = {
+                let ring = ring.clone();
+                thread::spawn(move || ring.push(item(1)).is_ok())
+            };
+            let bulk = {
+                let ring = ring.clone();
+                thread::spawn(move || ring.push_many(&mut vec![item(2), item(3)].into_iter()).0)
+            };
+            let mut got = take(&ring, 2);
+            assert!(single.join().unwrap());
+            assert_eq!(bulk.join().unwrap(), 2);
+            got.extend(take(&ring, 3));
+            assert!(ring.is_empty());
+            let (two, three) = (got.iter().position(|n| *n == 2), got.iter().position(|n| *n == 3));
+            assert!(two < three);
+            got.sort_unstable();
+            assert_eq!(got, [1, 2, 3]);
+        });
+    }
+
+    /// Around the ring: a place and a segment are used again while the consumer moves on.
+    #[test]
+    fn a_place_is_free_again_once_its_item_was_taken() {
+        model(|| {
+            let ring = Arc::new(Ring::new(2));
+            assert!(ring.push(item(1)).is_ok() && ring.push(item(2)).is_ok());
+            let producer = {
+                let ring = ring.clone();
+                thread::spawn(move || {
+                    (3..=5).take_while(|n| ring.push(item(*n)).is_ok()).count()
+                })
+            };
+            let mut got = take(&ring, 1);
+            got.extend(take(&ring, 2));
+            let pushed = producer.join().unwrap();
+            got.extend(take(&ring, 4));
+            assert!(got.into_iter().eq(1..=2 + pushed));
+        });
+    }
+
+    #[test]
+    fn an_item_is_accepted_before_the_close_or_refused() {
+        model(|| {
+            let ring = Arc::new(Ring::new(2));
+            let producer = {
+                let ring = ring.clone();
+                thread::spawn(move || ring.push(item(1)).map_err(|(_, why)| why))
+            };
+            ring.close();
+            let at_close = ring.accepted();
+            let pushed = producer.join().unwrap();
+            assert_eq!(ring.accepted(), at_close, "nothing is accepted after the close");
+            match pushed {
+                Ok(()) => assert_eq!(take(&ring, 9), [1]),
+                Err(why) => assert_eq!((why, take(&ring, 9)), (Refusal::Closed, vec![])),
+            }
+        });
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    mod plain {
+        use super::*;
+        use proptest::prelude::*;
+        use std::collections::VecDeque;
+
+        #[derive(Clone, Debug)]
+        enum Op {
+            Push,
+            PushSerialised,
+            PushMany(usize),
+            Take(usize),
+            Close,
+        }
+
+        fn op() -> impl Strategy<Value = Op> {
+            prop_oneof![
+                8 => Just(Op::Push),
+                8 => Just(Op::PushSerialised),
+                4 => (0_usize..700).prop_map(Op::PushMany),
+                6 => (0_usize..600).prop_map(Op::Take),
+                1 => Just(Op::Close),
+            ]
+        }
+
+        proptest! {
+            #[test]
+            fn agrees_with_a_bounded_deque(capacity in 1_usize..900, ops in prop::collection::vec(op(), 0..60)) {
+                let ring = Ring::new(capacity);
+                let (mut model, mut closed, mut next) = (VecDeque::new(), false, 1);
+                for op in ops {
+                    let room = if closed { 0 } else { capacity - model.len() };
+                    let pushed = match op {
+                        Op::Push => usize::from(ring.push(item(next)).is_ok()),
+                        // SAFETY: one thread (the lock is not needed).
+                        Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
+                        Op::PushMany(n) => {
+                            let items: Vec<_> = (next..next + n).map(item).collect();
+                            ring.push_many(&mut items.into_iter()).0
+                        }
+                        Op::Take(n) => {
+                            let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();
+                            prop_assert_eq!(take(&ring, n), expected);
+                            continue;
+                        }
+                        Op::Close => {
+                            ring.close();
+                            closed = true;
+                            continue;
+                        }
+                    };
+                    let wanted = if let Op::PushMany(n) = op { n } else { 1 };
+                    prop_assert_eq!(pushed, wanted.min(room));
+                    model.extend(next..next + pushed);
+                    next += wanted;
+                    prop_assert_eq!(ring.len(), model.len());
+                }
+            }
+        }
+
+        #[test]
+        fn memory_follows_what_is_queued() {
+            let ring = Ring::new(20_000);
+            let empty = ring.allocated_bytes();
+            assert!(empty < 4_096, "{empty} bytes for an empty ring");
+            for n in 1..=20_000 {
+                assert!(ring.push(item(n)).is_ok());
+            }
+            assert!(ring.push(item(1)).is_err(), "the capacity is exact");
+            assert!(ring.allocated_bytes() > 160_000);
+            assert_eq!(take(&ring, 20_000).len(), 20_000);
+            assert!(ring.allocated_bytes() < 8_192, "{} bytes when empty again", ring.allocated_bytes());
+        }
+
+        #[test]
+        fn items_left_in_a_ring_are_dropped_with_it() {
+            let shared = std::sync::Arc::new(7_u64);
+            let ring = Ring::new(1_000);
+            for _ in 0..600 {
+                assert!(ring.push(shared.clone()).is_ok());
+            }
+            assert_eq!(std::sync::Arc::strong_count(&shared), 601);
+            drop(ring);
+            assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+        }
+
+        #[test]
+        fn real_threads_lose_nothing() {
+            let ring = Arc::new(Ring::new(300));
+            let producers: Vec<_> = (0..3_usize)
+                .map(|p| {
+                    let ring = ring.clone();
+                    thread::spawn(move || {
+                        for n in 0..20_000 {
+                            while ring.push(item(n * 3 + p + 1)).is_err() {
+                                thread::yield_now();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let mut next = [0_usize; 3];
+            while next.iter().sum::<usize>() < 60_000 {
+                for n in take(&ring, 64) {
+                    assert_eq!((n - 1) / 3, next[(n - 1) % 3], "in the producer's order");
+                    next[(n - 1) % 3] += 1;
+                }
+            }
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Producers that wait for room in a full partition, woken in the order in which they came.
+//!
+//! # Invariants
+//! 1. A producer enlists, runs a SeqCst fence, then tries once more. A drain thread frees
+//!    places, runs a SeqCst fence, then reads the number of waiters. So either the producer
+//!    finds the room or the drain thread finds the producer.
+//! 2. A waiter leaves the list when it is called or when it gives up. One that was called
+//!    and gives up calls the next: a call is never lost.
+//!
+//! Source: the event counts of folly; the pass-on rule is that of Java's AQS on cancellation.
+
+use crate::park::producer_fence;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex, Parker, Unparker, fence};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+struct Waiter {
+    called: AtomicBool,
+    unparker: Unparker,
+}
+
+/// The producers that wait for room in one partition.
+pub struct Space {
+    count: AtomicUsize,
+    line: Mutex<VecDeque<Arc<Waiter>>>,
+}
+
+impl Space {
+    /// Nobody waits.
+    pub fn new() -> Self {
+        Self { count: AtomicUsize::new(0), line: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Calls up to `freed` waiters, the longest waiting first. To be called after places
+    /// were freed.
+    #[inline]
+    pub fn call(&self, freed: usize) {
+        if !cfg!(mutant = "space_fence") {
+            fence(Ordering::SeqCst);
+        }
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.call_waiting(freed);
+        }
+    }
+
+    #[cold]
+    fn call_waiting(&self, freed: usize) {
+        let mut line = self.line.lock();
+        let called = freed.min(line.len());
+        for waiter in line.drain(..called) {
+            waiter.called.store(true, Ordering::Relaxed);
+            waiter.unparker.unpark();
+        }
+        self.count.store(line.len(), Ordering::Relaxed);
+    }
+
+    /// Calls everybody.
+    pub fn call_all(&self) {
+        self.call(usize::MAX);
+    }
+
+    /// Producers that wait now.
+    pub fn waiting(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Gets in line.
+    pub fn enlist(&self) -> InLine<'_> {
+        let parker = Parker::new();
+        let waiter =
+            Arc::new(Waiter { called: AtomicBool::new(false), unparker: parker.unparker().clone() });
+        let place = InLine { space: self, parker, waiter, served: false };
+        place.join(|line, waiter| line.push_back(waiter));
+        place
+    }
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A producer's place in the line; dropped, it leaves the line.
+pub struct InLine<'a> {
+    space: &'a Space,
+    parker: Parker,
+    waiter: Arc<Waiter>,
+    /// Whether the producer got what it waited for, so that no call is to be passed on.
+    served: bool,
+}
+
+impl InLine<'_> {
+    fn join(&self, enter: impl FnOnce(&mut VecDeque<Arc<Waiter>>, Arc<Waiter>)) {
+        let mut line = self.space.line.lock();
+        self.waiter.called.store(false, Ordering::Relaxed);
+        enter(&mut line, self.waiter.clone());
+        self.space.count.store(line.len(), Ordering::Relaxed);
+        drop(line);
+        producer_fence();
+    }
+
+    /// Waits for a call, `timeout` at most. A waiter that was called and found the room
+    /// taken stands in front of the line again.
+    pub fn wait(&self, timeout: Duration) {
+        if self.waiter.called.load(Ordering::Relaxed) {
+            self.join(|line, waiter| line.push_front(waiter));
+        } else {
+            self.parker.park_timeout(timeout);
+        }
+    }
+
+    /// The producer got its room.
+    pub fn served(mut self) {
+        self.served = true;
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        let mut line = self.space.line.lock();
+        line.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        self.space.count.store(line.len(), Ordering::Relaxed);
+        drop(line);
+        if !self.served && self.waiter.called.load(Ordering::Relaxed) {
+            self.space.call(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{model, thread};
+
+    /// One place that is taken at first; a producer waits for it, a drain thread frees it.
+    #[test]
+    fn a_waiting_producer_is_called_when_a_place_is_freed() {
+        model(|| {
+            let shared = Arc::new((Space::new(), AtomicBool::new(false)));
+            let producer = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let line = shared.0.enlist();
+                    while !shared.1.load(Ordering::Relaxed) {
+                        line.wait(Duration::from_secs(3600));
+                    }
+                    line.served();
+                })
+            };
+            shared.1.store(true, Ordering::Relaxed);
+            shared.0.call(1);
+            producer.join().unwrap();
+            assert_eq!(shared.0.waiting(), 0);
+        });
+    }
+
+    #[test]
+    fn a_called_producer_that_gives_up_calls_the_next() {
+        model(|| {
+            let shared = Arc::new((Space::new(), AtomicBool::new(false)));
+            let first = shared.0.enlist();
+            let next = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let line = shared.0.enlist();
+                    while !shared.1.load(Ordering::Relaxed) {
+                        line.wait(Duration::from_secs(3600));
+                    }
+                    line.served();
+                })
+            };
+            shared.1.store(true, Ordering::Relaxed);
+            shared.0.call(1);
+            drop(first);
+            next.join().unwrap();
+        });
+    }
+}

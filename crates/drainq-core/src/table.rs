@@ -1,0 +1,181 @@
+//! A list that only grows, read without a lock, whose elements never move.
+//!
+//! Elements live in chunks, each twice as large as the one before; a chunk is never
+//! replaced, so a reference to an element lives as long as the table.
+//!
+//! # Invariants
+//! 1. `chunks[k]` is null or points to the chunk for the indices `FIRST * (2^k - 1) ..`, for
+//!    ever; it is stored before `len` grows over its first index.
+//! 2. An element is written before `len` grows over it with `Release`, and never again. A
+//!    reader that loads a larger `len` with `Acquire` sees it whole.
+//! 3. Appending is done under `grow`, so one thread at a time.
+//!
+//! Source: the doubling chunks of the `thread_local` and `boxcar` crates.
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Elements of the first chunk.
+#[cfg(not(loom))]
+const FIRST: usize = 16;
+#[cfg(loom)]
+const FIRST: usize = 1;
+
+/// Chunks at most: room for `FIRST * (2^CHUNKS - 1)` elements.
+#[cfg(not(loom))]
+const CHUNKS: usize = 24;
+#[cfg(loom)]
+const CHUNKS: usize = 3;
+
+/// The order in which a new length is published.
+const PUBLISH: Ordering = if cfg!(mutant = "table_len") { Ordering::Relaxed } else { Ordering::Release };
+
+/// An append-only list.
+pub struct Table<T> {
+    chunks: [AtomicPtr<MaybeUninit<T>>; CHUNKS],
+    len: AtomicUsize,
+    grow: Mutex<()>,
+}
+
+// SAFETY: the table owns its elements and gives out shared references only (invariant 2).
+unsafe impl<T: Send + Sync> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+/// The chunk of an index, and the place in it.
+#[inline]
+fn locate(index: usize) -> (usize, usize) {
+    let shifted = index / FIRST + 1;
+    let chunk = shifted.ilog2() as usize;
+    (chunk, index - FIRST * ((1 << chunk) - 1))
+}
+
+impl<T> Table<T> {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self {
+            chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            len: AtomicUsize::new(0),
+            grow: Mutex::new(()),
+        }
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at `index`, if there is one.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        if index >= self.len() {
+            return None;
+        }
+        let (chunk, place) = locate(index);
+        let elements = self.chunks[chunk].load(Ordering::Relaxed);
+        debug_assert!(!elements.is_null(), "the chunk of an element below len is there");
+        // SAFETY: `index < len`, so the chunk and the element are there for good
+        // (invariants 1 and 2), and `locate` stays within the chunk.
+        Some(unsafe { (*elements.add(place)).assume_init_ref() })
+    }
+
+    /// The elements, as many as there are now.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len()).map_while(|index| self.get(index))
+    }
+
+    /// Appends what `make` says of the new index; returns that index.
+    pub fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
+        let _one_at_a_time = self.grow.lock();
+        let index = self.len.load(Ordering::Relaxed);
+        let (chunk, place) = locate(index);
+        assert!(chunk < CHUNKS, "a table holds at most {} elements", FIRST * ((1 << CHUNKS) - 1));
+        let mut elements = self.chunks[chunk].load(Ordering::Relaxed);
+        if elements.is_null() {
+            let fresh: Box<[MaybeUninit<T>]> = Box::new_uninit_slice(FIRST << chunk);
+            elements = Box::leak(fresh).as_mut_ptr();
+            self.chunks[chunk].store(elements, Ordering::Relaxed);
+        }
+        let element = make(index);
+        // SAFETY: the place is within its chunk, beyond `len`, so nobody reads it, and the
+        // lock keeps other writers out (invariants 2 and 3).
+        unsafe { elements.add(place).write(MaybeUninit::new(element)) };
+        self.len.store(index + 1, PUBLISH);
+        index
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        let len = self.len();
+        for index in 0..len {
+            let (chunk, place) = locate(index);
+            let elements = self.chunks[chunk].load(Ordering::Relaxed);
+            // SAFETY: the element was written (invariant 2), and `&mut self` says that
+            // nobody refers to it.
+            unsafe { (*elements.add(place)).assume_init_drop() };
+        }
+        for (chunk, at) in self.chunks.iter().enumerate() {
+            let elements = at.load(Ordering::Relaxed);
+            if !elements.is_null() {
+                let whole = ptr::slice_from_raw_parts_mut(elements, FIRST << chunk);
+                // SAFETY: the chunk was leaked from a box of this length (invariant 1).
+                drop(unsafe { Box::from_raw(whole) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, model, thread};
+
+    #[test]
+    fn a_reader_of_the_length_sees_the_element() {
+        model(|| {
+            let table = Arc::new(Table::new());
+            let writer = {
+                let table = table.clone();
+                thread::spawn(move || {
+                    for value in [7_usize, 8] {
+                        table.push_with(|index| Box::new(value + index));
+                    }
+                })
+            };
+            for index in 0..table.len() {
+                assert_eq!(**table.get(index).expect("below len"), 7 + 2 * index);
+            }
+            writer.join().unwrap();
+            assert_eq!(table.iter().map(|value| **value).collect::<Vec<_>>(), [7, 9]);
+        });
+    }
+
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    #[test]
+    fn elements_never_move() {
+        let table = Table::new();
+        table.push_with(|_| 0_usize);
+        let first: *const usize = table.get(0).unwrap();
+        for value in 1..1_000 {
+            table.push_with(|_| value);
+        }
+        assert_eq!(first, table.get(0).unwrap() as *const usize);
+        assert!(table.iter().copied().eq(0..1_000));
+        assert!(table.get(1_000).is_none());
+    }
+}

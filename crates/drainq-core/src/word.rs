@@ -1,0 +1,54 @@
+//! Items as one machine word each, so that a queued item costs eight bytes and one store.
+//!
+//! Source: pointer-like slots as in the JCTools queues, where null means empty.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A value that fits into one non-null word and comes back out of it.
+pub trait Word: Send + Sized + 'static {
+    /// Gives the value up for its word. Must not panic: a queue has claimed its place.
+    fn into_word(self) -> NonNull<()>;
+
+    /// Takes the value back.
+    ///
+    /// # Safety
+    ///
+    /// `word` came from [`Word::into_word`] of the same type and is not used again.
+    unsafe fn from_word(word: NonNull<()>) -> Self;
+}
+
+impl Word for NonZeroUsize {
+    #[inline]
+    fn into_word(self) -> NonNull<()> {
+        NonNull::new(std::ptr::without_provenance_mut(self.get())).expect("not zero")
+    }
+
+    #[inline]
+    unsafe fn from_word(word: NonNull<()>) -> Self {
+        word.addr()
+    }
+}
+
+impl<T: Send + 'static> Word for Box<T> {
+    fn into_word(self) -> NonNull<()> {
+        NonNull::from(Box::leak(self)).cast()
+    }
+
+    unsafe fn from_word(word: NonNull<()>) -> Self {
+        // SAFETY: the caller promises that the word is a leaked box of this type, unused since.
+        unsafe { Box::from_raw(word.cast().as_ptr()) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Word for Arc<T> {
+    fn into_word(self) -> NonNull<()> {
+        NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null").cast()
+    }
+
+    unsafe fn from_word(word: NonNull<()>) -> Self {
+        // SAFETY: the caller promises that the word is an Arc given up, unused since.
+        unsafe { Arc::from_raw(word.cast().as_ptr()) }
+    }
+}
