@@ -12,12 +12,17 @@ const SIGNAL_SLICE: Duration = Duration::from_millis(25);
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
+    /// Never comes.
+    pub const NEVER: Self = Self(None);
+
     /// `timeout` seconds from now; ``None`` never.
     ///
     /// Raises ValueError if it is negative or not a number. A timeout beyond what the
     /// machine's clock can hold never comes.
     pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
-        let Some(seconds) = timeout else { return Ok(Self(None)) };
+        let Some(seconds) = timeout else {
+            return Ok(Self(None));
+        };
         if seconds.is_nan() || seconds < 0.0 {
             return Err(errors::bad_value(format!(
                 "{name} must be None (wait for ever) or a number of seconds >= 0, got {seconds}"

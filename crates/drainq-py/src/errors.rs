@@ -5,21 +5,27 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// A class of `drainq.errors`, looked up once.
+/// An exception class written in Python, looked up once.
 pub struct ErrorClass {
+    module: &'static str,
     name: &'static str,
     class: PyOnceLock<Py<PyType>>,
 }
 
 impl ErrorClass {
-    /// The class of this name.
+    /// The class of this name in `drainq.errors`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, class: PyOnceLock::new() }
+        Self::of("drainq.errors", name)
+    }
+
+    /// The class of this name in `module`.
+    pub const fn of(module: &'static str, name: &'static str) -> Self {
+        Self { module, name, class: PyOnceLock::new() }
     }
 
     /// The class itself.
     pub fn class<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyType>> {
-        self.class.import(py, "drainq.errors", self.name)
+        self.class.import(py, self.module, self.name)
     }
 
     /// An exception of this class with `message`.
@@ -45,6 +51,11 @@ pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
 pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 /// `drainq.DrainqWarning`.
 pub static DRAINQ_WARNING: ErrorClass = ErrorClass::new("DrainqWarning");
+
+/// `queue.Empty`.
+pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
+/// `queue.Full`.
+pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
 
 /// A ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {

@@ -3,12 +3,16 @@
 mod deadline;
 mod errors;
 mod gil;
+mod multi;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
     use super::*;
+
+    #[pymodule_export]
+    use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -4,7 +4,7 @@
 //! the lock, and then wakes whom that step has something for.
 
 use super::owner::Owner;
-use super::selector::Order;
+use super::selector::{Order, Slot};
 use super::state::{Leftovers, Nothing, Refusal, Settings, State};
 use super::sub_queue::{Bond, Entry, Stats};
 use super::wait::Wait;
@@ -60,8 +60,16 @@ pub struct Taken<T> {
     /// The item.
     pub item: T,
     at: Duration,
-    slot: usize,
+    slot: Slot,
     id: u64,
+}
+
+impl<T> Taken<T> {
+    fn pop<L>(state: &mut State<T, L>, slot: Slot, wakes: &mut Wakes) -> Self {
+        let id = state.sub(slot).id;
+        let Entry { item, at } = state.pop(slot, wakes);
+        Self { item, at, slot, id }
+    }
 }
 
 /// The blocking head of many sub-queues.
@@ -105,10 +113,10 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, wakes| {
             let mut taken = Vec::with_capacity(count.min(state.servable));
             while taken.len() < count {
-                let Some(slot) = state.selector.next() else { break };
-                let id = state.sub(slot).id;
-                let Entry { item, at } = state.pop(slot, wakes);
-                taken.push(Taken { item, at, slot, id });
+                let Some(slot) = state.selector.next() else {
+                    break;
+                };
+                taken.push(Taken::pop(state, slot, wakes));
             }
             if taken.is_empty() { Err(state.nothing()) } else { Ok(taken) }
         })
@@ -142,7 +150,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
             if groups.is_empty() {
                 return Err(state.nothing());
             }
-            let label = |slot: usize| state.sub(slot).label.clone();
+            let label = |slot: Slot| state.sub(slot).label.clone();
             Ok(groups.into_iter().map(|group| group.into_iter().map(label).collect()).collect())
         })
     }
@@ -215,9 +223,9 @@ impl<T, L> SubQueue<T, L> {
     }
 
     /// Takes the head, if this sub-queue can be served.
-    pub fn try_get(&self) -> Option<T> {
+    pub fn try_get(&self) -> Option<Taken<T>> {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, wakes| state.sub(*slot).is_servable().then(|| state.pop(*slot, wakes).item))
+        shared.with(|state, wakes| state.sub(*slot).is_servable().then(|| Taken::pop(state, *slot, wakes)))
     }
 
     /// A place in the line of putters; nobody stands there before [`Wait::enter`].

@@ -98,7 +98,9 @@ impl Selector {
 
     /// Takes the seat of `slot` away; nobody loses a turn by it.
     pub fn remove(&mut self, slot: Slot) {
-        let Some(Seat { group: id, place, .. }) = self.seats.get(slot).copied().flatten() else { return };
+        let Some(Seat { group: id, place, .. }) = self.seats.get(slot).copied().flatten() else {
+            return;
+        };
         self.set_ready(slot, false);
         self.seats[slot] = None;
         let group = &mut self.groups[id];
@@ -124,7 +126,9 @@ impl Selector {
     /// Says whether `slot` can be served.
     #[inline]
     pub fn set_ready(&mut self, slot: Slot, ready: bool) {
-        let Some(Some(seat)) = self.seats.get(slot) else { return };
+        let Some(Some(seat)) = self.seats.get(slot) else {
+            return;
+        };
         let group = &mut self.groups[seat.group];
         if ready {
             if group.ready.insert(seat.place) {
@@ -173,7 +177,9 @@ impl Selector {
     /// Moves the turn: `slot` has been served once.
     #[inline]
     pub fn served(&mut self, slot: Slot) {
-        let Some(Some(seat)) = self.seats.get(slot) else { return };
+        let Some(Some(seat)) = self.seats.get(slot) else {
+            return;
+        };
         let turn = &mut self.groups[seat.group].turn;
         let never_left = self.mode == Order::Priority || self.ring == Some(seat.group);
         let goes_on = never_left && turn.place == seat.place && turn.served < seat.weight;

@@ -44,7 +44,9 @@ impl<T, L> Wait<T, L> {
 
     /// Whether it is worth trying again.
     pub fn is_notified(&self) -> bool {
-        let Some(ticket) = self.ticket else { return true };
+        let Some(ticket) = self.ticket else {
+            return true;
+        };
         self.shared.with(|state, _| state.line(self.line).is_notified(ticket))
     }
 }

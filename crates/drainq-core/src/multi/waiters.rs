@@ -83,7 +83,9 @@ impl WaitList {
     #[inline]
     pub fn wake(&mut self, available: usize, line: Line, wakes: &mut Wakes) {
         while self.notified.len() < available {
-            let Some((ticket, waker)) = self.waiting.pop_first() else { return };
+            let Some((ticket, waker)) = self.waiting.pop_first() else {
+                return;
+            };
             self.notified.insert(ticket);
             wakes.push((line, ticket, waker));
         }
