@@ -20,9 +20,7 @@ impl Deadline {
     /// Raises ValueError if it is negative or not a number. A timeout beyond what the
     /// machine's clock can hold never comes.
     pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
-        let Some(seconds) = timeout else {
-            return Ok(Self(None));
-        };
+        let Some(seconds) = timeout else { return Ok(Self::NEVER) };
         if seconds.is_nan() || seconds < 0.0 {
             return Err(errors::bad_value(format!(
                 "{name} must be None (wait for ever) or a number of seconds >= 0, got {seconds}"

@@ -152,13 +152,15 @@ impl MultiQueue {
         let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
         let settings = Settings { priority, capacity, weight };
         let (core, subs) = (self.core(py)?, self.sub_queues.bind(py));
+        let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
+        if core.is_shut_down() {
+            return Err(refused());
+        }
         let mut found = subs.get_item(&key)?;
         if found.is_none() {
             let label = Arc::new(Label::new(key.clone().unbind()));
             let disabled_by = (!enabled).then(String::new);
-            let attached = core
-                .attach(label.clone(), settings, disabled_by)
-                .map_err(|_| errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added"))?;
+            let attached = core.attach(label.clone(), settings, disabled_by).map_err(|_| refused())?;
             let made = Bound::new(py, SubQueue::new(attached, label))?;
             made.get().label.set_object(&made)?;
             // Hashing or comparing the key may run Python code, in which another thread may add it.
@@ -305,7 +307,7 @@ impl MultiQueue {
         let waited = until(py, core.getter(), patience, || {
             let missing = most - taken.len();
             let more = self.selection.take_many(py, core, missing, &mut taken)?;
-            let is_enough = taken.len() >= least || (!taken.is_empty() && core.is_shut_down());
+            let is_enough = most == 0 || taken.len() >= least.max(1) || (!taken.is_empty() && core.is_shut_down());
             if is_enough { Ok(Some(())) } else { self.or_wait(py, more).map(|_| None) }
         });
         if let Err(error) = waited {
