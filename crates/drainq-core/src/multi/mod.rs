@@ -19,6 +19,8 @@
 
 pub mod bitmap;
 mod blocking;
+#[cfg(test)]
+mod models;
 mod owner;
 pub mod queue;
 pub mod selector;

@@ -352,7 +352,7 @@ impl<T, L> State<T, L> {
 
     /// Wakes putters for the room there is; all of them when there will be none any more.
     pub fn wake_putters(&mut self, slot: Slot, wakes: &mut Wakes) {
-        let is_final = self.refusal(slot).is_some();
+        let is_final = self.refusal(slot).is_some() && !cfg!(mutant = "multi_final");
         let sub = self.sub_mut(slot);
         let room = if is_final { usize::MAX } else { sub.room() };
         sub.putters.wake(room, Line::Putters(slot), wakes);

@@ -36,7 +36,9 @@ impl<T, L> Wait<T, L> {
         let (ticket, _former) = self.shared.with(|state, wakes| {
             let ticket = held.unwrap_or_else(|| state.next_id());
             let former = state.line(line).enter(ticket, wake);
-            state.wake(line, wakes);
+            if !cfg!(mutant = "multi_enter") {
+                state.wake(line, wakes);
+            }
             (ticket, former)
         });
         self.ticket = Some(ticket);
