@@ -1,19 +1,45 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
-from drainq._native import MultiQueue, MultiQueueStats, SubQueue, SubQueueStats, __version__
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    BatchQueueStats,
+    BufferStrategy,
+    DrainBalancer,
+    MultiQueue,
+    MultiQueueStats,
+    PartitionPolicy,
+    PartitionSelector,
+    PartitionUsage,
+    SubQueue,
+    SubQueueStats,
+    ThreadPolicy,
+    __version__,
+)
 from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
 
 __all__ = [
+    "BatchQueue",
+    "BatchQueueConfig",
+    "BatchQueueManager",
+    "BatchQueueStats",
+    "BufferStrategy",
+    "DrainBalancer",
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
     "ModeConflict",
     "MultiQueue",
     "MultiQueueStats",
+    "PartitionPolicy",
+    "PartitionSelector",
+    "PartitionUsage",
     "ShutDown",
     "SubQueue",
     "SubQueueRemoved",
     "SubQueueStats",
+    "ThreadPolicy",
     "WouldDeadlock",
     "__version__",
 ]

@@ -103,7 +103,7 @@ impl InLine<'_> {
 
     /// Waits for a call, `timeout` at most. A waiter that was called and found the room
     /// taken stands in front of the line again.
-    pub fn wait(&self, timeout: Duration) {
+    pub fn wait(&mut self, timeout: Duration) {
         if self.waiter.called.load(Ordering::Relaxed) {
             self.join(|line, waiter| line.push_front(waiter));
         } else {
@@ -142,7 +142,7 @@ mod tests {
             let producer = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    let line = shared.0.enlist();
+                    let mut line = shared.0.enlist();
                     while !shared.1.load(Ordering::Relaxed) {
                         line.wait(Duration::from_secs(3600));
                     }
@@ -164,7 +164,7 @@ mod tests {
             let next = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    let line = shared.0.enlist();
+                    let mut line = shared.0.enlist();
                     while !shared.1.load(Ordering::Relaxed) {
                         line.wait(Duration::from_secs(3600));
                     }

@@ -12,15 +12,12 @@ const SIGNAL_SLICE: Duration = Duration::from_millis(25);
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Never comes.
-    pub const NEVER: Self = Self(None);
-
     /// `timeout` seconds from now; ``None`` never.
     ///
     /// Raises ValueError if it is negative or not a number. A timeout beyond what the
     /// machine's clock can hold never comes.
     pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
-        let Some(seconds) = timeout else { return Ok(Self::NEVER) };
+        let Some(seconds) = timeout else { return Ok(Self(None)) };
         if seconds.is_nan() || seconds < 0.0 {
             return Err(errors::bad_value(format!(
                 "{name} must be None (wait for ever) or a number of seconds >= 0, got {seconds}"
@@ -30,13 +27,13 @@ impl Deadline {
         Ok(Self(end))
     }
 
-    /// The moment itself.
-    pub fn instant(self) -> Option<Instant> {
-        self.0
+    /// A moment that never comes.
+    pub fn never() -> Self {
+        Self(None)
     }
 
     /// Time left, at most one signal slice; zero when it has passed.
-    fn slice(self) -> Duration {
+    pub fn slice(self) -> Duration {
         match self.0 {
             None => SIGNAL_SLICE,
             Some(end) => end.saturating_duration_since(Instant::now()).min(SIGNAL_SLICE),

@@ -66,3 +66,9 @@ pub fn bad_value(message: impl Into<String>) -> PyErr {
 pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
 }
+
+/// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
+pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
+    py.import("warnings")?.call_method1("warn", (message, DRAINQ_WARNING.class(py)?, 2))?;
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! `drainq._native`: registers the names, no more.
 
+mod batch;
 mod deadline;
 mod errors;
 mod gil;
@@ -7,9 +8,18 @@ mod multi;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     use super::*;
+
+    #[pymodule_export]
+    use crate::batch::{
+        config::BatchQueueConfig,
+        manager::BatchQueueManager,
+        policy::{BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy},
+        queue::BatchQueue,
+        stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
+    };
 
     #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};

@@ -33,7 +33,7 @@ pub enum Step<'a, T: Word + Keyed> {
     /// Hand these items out.
     Pass(Pass<'a, T>),
     /// Nothing was found; tell whoever wants to hear of it.
-    Idle,
+    Idle(&'a mut Drainer<T>),
     /// The queue is closed and empty: the thread may end.
     Closed,
 }
@@ -107,7 +107,7 @@ impl<T: Word + Keyed> Drainer<T> {
             }
             if self.queue.watched.load(Ordering::Relaxed) && !self.told_idle {
                 self.told_idle = true;
-                return Step::Idle;
+                return Step::Idle(self);
             }
             self.told_idle = false;
             self.empty_passes = self.empty_passes.saturating_add(1);
@@ -248,26 +248,29 @@ impl<T: Word + Keyed> Pass<'_, T> {
         self.drainer.groups.next()
     }
 
-    /// Accounts for a batch whose handler call is over.
+    /// Accounts for a batch whose handler call is over: what became of how many of its
+    /// items, which must be all of them.
     ///
     /// False if the queue gave up waiting for this call and counted the batch as abandoned
     /// before it was over: then the rest of the pass must not be handed out either.
-    pub fn account(&mut self, batch: Batch<T>, outcome: Outcome) -> bool {
-        let count = batch.size as u64;
+    pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
+        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size as u64);
         let worker = self.drainer.worker();
         let mut counts = worker.counts.lock();
         if counts.cut {
             return false;
         }
-        counts.in_flight -= count;
-        match outcome {
-            Outcome::Handled => counts.handled += count,
-            Outcome::Failed => counts.failed += count,
-            Outcome::DeadLettered => counts.dead_lettered += count,
-            Outcome::Unrouted => counts.unrouted += count,
+        counts.in_flight -= batch.size as u64;
+        for (outcome, count) in outcomes {
+            match outcome {
+                Outcome::Handled => counts.handled += count,
+                Outcome::Failed => counts.failed += count,
+                Outcome::DeadLettered => counts.dead_lettered += count,
+                Outcome::Unrouted => counts.unrouted += count,
+            }
         }
         for (key, count) in &batch.tally {
-            self.drainer.queue.route(*key).count(outcome, *count);
+            self.drainer.queue.route(*key).count(outcomes[0].0, *count);
         }
         drop(counts);
         self.drainer.groups.reuse(batch);

@@ -41,7 +41,7 @@ impl<T: Word + Keyed> Flush<T> {
             return Some(true);
         }
         let queue = self.queue.clone();
-        let line = queue.watchers.enlist();
+        let mut line = queue.watchers.enlist();
         for worker in &queue.workers {
             worker.sleeper.wake(|| true);
         }

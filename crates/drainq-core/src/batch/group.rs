@@ -23,6 +23,13 @@ pub struct Batch<T> {
     pub(super) tally: Vec<(Key, u64)>,
 }
 
+impl<T> Batch<T> {
+    /// How many items there were when the batch was made.
+    pub fn size(&self) -> u64 {
+        self.size as u64
+    }
+}
+
 /// Sorts items into batches, keeping its memory from pass to pass.
 pub(super) struct Groups<T> {
     grouping: Grouping,

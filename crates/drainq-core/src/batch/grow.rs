@@ -79,6 +79,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         for partition in self.partitions.iter() {
             partition.space.call_all();
         }
+        self.closers.call_all();
         self.wake_all();
         first
     }

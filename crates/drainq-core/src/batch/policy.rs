@@ -48,7 +48,7 @@ impl ThreadPolicy {
             return Err(format!("multiplier must be at least 0 threads per core, got {multiplier}"));
         }
         if base == 0 && multiplier == 0.0 {
-            return Err("base and multiplier must not both be 0: that would be no thread, got base=0".into());
+            return Err("base and multiplier must not both be 0: that would be no thread, got 0 and 0.0".into());
         }
         if base > MAX_THREADS {
             return Err(format!("base must be at most {MAX_THREADS} threads, got {base}"));

@@ -72,6 +72,8 @@ pub struct BatchQueue<T: Word + Keyed> {
     pub(super) watched: AtomicBool,
     /// Those who wait for passes to end: flush and shutdown.
     pub(super) watchers: Space,
+    /// Those who wait for the close.
+    pub(super) closers: Space,
 }
 
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
@@ -118,6 +120,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             rebalances: AtomicU64::new(0),
             watched: AtomicBool::new(false),
             watchers: Space::new(),
+            closers: Space::new(),
         };
         queue.grow_to(&mut queue.control.lock(), partitions);
         queue
@@ -239,7 +242,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         &self,
         partition: PartitionId,
         item: T,
-        line: &InLine<'_>,
+        line: &mut InLine<'_>,
         patience: Duration,
     ) -> Result<(), (T, Refusal)> {
         match self.try_produce_to(partition, item) {
@@ -283,6 +286,15 @@ impl<T: Word + Keyed> BatchQueue<T> {
         for worker in &self.workers {
             worker.sleeper.wake_always();
         }
+    }
+
+    /// Waits up to `patience`, less if the queue closes; says whether it is still open.
+    pub fn wait_open(&self, patience: Duration) -> bool {
+        let mut line = self.closers.enlist();
+        if self.is_running() {
+            line.wait(patience);
+        }
+        self.is_running()
     }
 
     /// Whether items are still accepted.

@@ -32,7 +32,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         if self.is_drained() {
             return true;
         }
-        let line = self.watchers.enlist();
+        let mut line = self.watchers.enlist();
         if !self.is_drained() {
             line.wait(patience);
         }

@@ -45,6 +45,12 @@ impl Snapshot {
 }
 
 impl<T: Word + Keyed> BatchQueue<T> {
+    /// Whether everything accepted was accounted for.
+    pub fn is_quiet(&self) -> bool {
+        let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
+        workers.iter().all(|counts| counts.in_flight == 0) && self.partitions.iter().all(|at| at.ring.is_empty())
+    }
+
     /// The counters now.
     pub fn snapshot(&self) -> Snapshot {
         // With all counts locks held nothing is taken and no outcome is counted.

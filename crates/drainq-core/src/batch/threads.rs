@@ -16,7 +16,8 @@ pub trait Handler<T>: Send + Sync {
     /// Handles a batch. A panic counts the batch as failed; later batches go on.
     fn consume(&self, batch: &mut Vec<T>);
 
-    /// Called when a pass found nothing for this handler.
+    /// Called when a pass found nothing for this handler, once the queue is told that
+    /// somebody wants to hear of it: [`BatchQueue::set_watched`].
     fn on_idle(&self) {}
 }
 
@@ -26,7 +27,7 @@ impl<T, F: Fn(&mut Vec<T>) + Send + Sync> Handler<T> for F {
     }
 }
 
-type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<dyn Handler<T>>>>>;
+type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn Handler<T>>>>>>;
 
 /// A queue with threads of its own and a handler per key.
 ///
@@ -79,7 +80,7 @@ impl<T: Word + Keyed> Running<T> {
     /// Registers a handler for a new key.
     pub fn add_handler(&self, weight: f64, handler: impl Handler<T> + 'static) -> Key {
         let key = self.queue.add_type(weight);
-        self.handlers.lock().insert(key, Arc::new(handler));
+        self.handlers.lock().insert(key, Arc::new(Box::new(handler)));
         key
     }
 
@@ -96,7 +97,10 @@ fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     loop {
         match drainer.next_step() {
             Step::Pass(pass) => hand_out(pass, handlers),
-            Step::Idle => {}
+            Step::Idle(drainer) => {
+                let all: Vec<_> = handlers.lock().iter().map(|(key, at)| (*key, at.clone())).collect();
+                all.iter().filter(|(key, _)| drainer.found_nothing_for(*key)).for_each(|(_, at)| at.on_idle());
+            }
             Step::Closed => return,
         }
     }
@@ -105,8 +109,9 @@ fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
 fn hand_out<T: Word + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
     while let Some(mut batch) = pass.next_batch() {
         let handler = handlers.lock().get(&batch.key).cloned();
-        let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&*handler, &mut batch));
-        if !pass.account(batch, outcome) {
+        let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&**handler, &mut batch));
+        let size = batch.size();
+        if !pass.account(batch, &[(outcome, size)]) {
             break;
         }
     }

@@ -23,7 +23,7 @@ impl Patience {
 
     /// No limit.
     pub fn for_ever() -> Self {
-        Self::Until(Deadline::NEVER)
+        Self::Until(Deadline::never())
     }
 }
 

@@ -1,0 +1,251 @@
+//! `BatchQueueConfig`: everything that can be said of a queue before it is made.
+
+use super::handler::Handler;
+use super::policy::{BufferStrategy, PartitionPolicy, PartitionSelector, Selection, ThreadPolicy, count};
+use crate::errors;
+use drainq_core::batch::config::{
+    BUFFER_SIZE, BufferStrategy as CoreStrategy, MAX_BATCH, MAX_IDLE, MIN_IDLE, REBALANCE_INTERVAL, Settings,
+};
+use drainq_core::batch::{self as core, Grouping};
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
+///
+/// Args:
+///     threads: a :class:`ThreadPolicy`: the queue gets drain threads of its own.
+///     shared_scheduler: ``(name, ThreadPolicy)``: the queue shares the threads of a named
+///         scheduler. Give exactly one of ``threads`` and ``shared_scheduler``.
+///     partitions: a :class:`PartitionPolicy`; default one partition.
+///     partition_selector: a :class:`PartitionSelector` or a callable
+///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
+///     dispatch_key: a callable ``item -> hashable`` that tells items apart; default the
+///         item's exact type.
+///     buffer_size: items that fit into one partition; default 10,000.
+///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
+///     consumer: a callable for every batch, whatever the types. Without one, batches go to
+///         the handlers that ``add_handler`` registers. With several drain threads it may be
+///         called by several at once.
+///     error_handler: a callable ``(batch, error)`` for batches whose handler raised; default
+///         is to log them.
+///     on_drop: a callable ``(reason, count)`` told of items that are not handled (``full``,
+///         ``closed``, ``unrouted``, ``abandoned``), at most once a second and reason.
+///     min_idle, max_idle: seconds; a drain thread that finds nothing sleeps first
+///         ``min_idle``, then twice as long each time up to ``max_idle``, or until it is woken.
+///     max_batch: items that a handler gets at most in one call; default 8,192.
+///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
+///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
+///         shape; None: partitions stay with their threads.
+///     rebalance_interval: seconds between two looks of the balancer; default 10.
+/// Raises:
+///     ValueError, TypeError: with the value that is wrong.
+///
+/// Example:
+///     >>> from drainq import BatchQueueConfig, ThreadPolicy
+///     >>> BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=500).buffer_size
+///     500
+///
+/// Source: ``BatchQueueConfig`` in SkyWalking's ``library-batch-queue``.
+#[pyclass(module = "drainq", frozen, get_all)]
+pub struct BatchQueueConfig {
+    pub(super) threads: Option<ThreadPolicy>,
+    pub(super) shared_scheduler: Option<(String, ThreadPolicy)>,
+    pub(super) partitions: PartitionPolicy,
+    pub(super) partition_selector: Py<PyAny>,
+    pub(super) dispatch_key: Option<Py<PyAny>>,
+    pub(super) buffer_size: usize,
+    pub(super) strategy: BufferStrategy,
+    pub(super) consumer: Option<Py<PyAny>>,
+    pub(super) error_handler: Option<Py<PyAny>>,
+    pub(super) on_drop: Option<Py<PyAny>>,
+    pub(super) min_idle: f64,
+    pub(super) max_idle: f64,
+    pub(super) max_batch: usize,
+    pub(super) shutdown_timeout: Option<f64>,
+    pub(super) balancer: Option<Py<PyAny>>,
+    pub(super) rebalance_interval: f64,
+}
+
+/// Checks a number of seconds.
+fn seconds(name: &str, value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| errors::bad_value(format!("{name} must be a number of seconds >= 0, got {value}")))
+}
+
+fn check_callable(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    match value {
+        Some(value) if !value.is_callable() => {
+            Err(errors::bad_type(format!("{name} must be a callable or None, got {}", value.repr()?)))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[pymethods]
+impl BatchQueueConfig {
+    #[new]
+    #[pyo3(signature = (
+        *, threads=None, shared_scheduler=None, partitions=None, partition_selector=None, dispatch_key=None,
+        buffer_size=BUFFER_SIZE as i64, strategy=BufferStrategy::BLOCKING, consumer=None, error_handler=None,
+        on_drop=None, min_idle=MIN_IDLE.as_secs_f64(), max_idle=MAX_IDLE.as_secs_f64(),
+        max_batch=MAX_BATCH as i64, shutdown_timeout=None, balancer=None,
+        rebalance_interval=REBALANCE_INTERVAL.as_secs_f64()
+    ))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        threads: Option<ThreadPolicy>,
+        shared_scheduler: Option<(String, ThreadPolicy)>,
+        partitions: Option<PartitionPolicy>,
+        partition_selector: Option<Bound<'_, PyAny>>,
+        dispatch_key: Option<Bound<'_, PyAny>>,
+        buffer_size: i64,
+        strategy: BufferStrategy,
+        consumer: Option<Bound<'_, PyAny>>,
+        error_handler: Option<Bound<'_, PyAny>>,
+        on_drop: Option<Bound<'_, PyAny>>,
+        min_idle: f64,
+        max_idle: f64,
+        max_batch: i64,
+        shutdown_timeout: Option<f64>,
+        balancer: Option<Bound<'_, PyAny>>,
+        rebalance_interval: f64,
+    ) -> PyResult<Self> {
+        if threads.is_some() == shared_scheduler.is_some() {
+            return Err(errors::bad_value(format!(
+                "give exactly one of threads=ThreadPolicy... and shared_scheduler=(name, ThreadPolicy...), got {}",
+                if threads.is_some() { "both" } else { "neither" }
+            )));
+        }
+        if let Some((name, _)) = &shared_scheduler
+            && name.is_empty()
+        {
+            return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
+        }
+        for (name, value) in [("dispatch_key", &dispatch_key), ("error_handler", &error_handler), ("on_drop", &on_drop)]
+        {
+            check_callable(name, value.as_ref())?;
+        }
+        check_callable("partition_selector", partition_selector.as_ref())?;
+        consumer.as_ref().map(|consumer| Handler::new("consumer", consumer)).transpose()?;
+        if let Some(balancer) = &balancer
+            && !balancer.is_callable()
+            && !balancer.hasattr("assign")?
+        {
+            return Err(errors::bad_type(format!(
+                "balancer must have a method assign(throughput, owners, threads), or be a callable of that \
+                 shape, got {}",
+                balancer.repr()?
+            )));
+        }
+        if seconds("rebalance_interval", rebalance_interval)?.is_zero() {
+            return Err(errors::bad_value(format!("rebalance_interval must be > 0 seconds, got {rebalance_interval}")));
+        }
+        if let Some(timeout) = shutdown_timeout {
+            seconds("shutdown_timeout", timeout)?;
+        }
+        let partition_selector = match partition_selector {
+            Some(selector) => selector.unbind(),
+            None => Py::new(py, PartitionSelector(Selection::TypeHash))?.into_any(),
+        };
+        let one = PartitionPolicy(core::PartitionPolicy::fixed(1).map_err(errors::bad_value)?);
+        let config = Self {
+            threads,
+            shared_scheduler,
+            partitions: partitions.unwrap_or(one),
+            partition_selector,
+            dispatch_key: dispatch_key.map(Bound::unbind),
+            buffer_size: count("buffer_size", buffer_size)?,
+            strategy,
+            consumer: consumer.map(Bound::unbind),
+            error_handler: error_handler.map(Bound::unbind),
+            on_drop: on_drop.map(Bound::unbind),
+            min_idle,
+            max_idle,
+            max_batch: count("max_batch", max_batch)?,
+            shutdown_timeout,
+            balancer: balancer.map(Bound::unbind),
+            rebalance_interval,
+        };
+        config.settings(py)?.validate().map_err(errors::bad_value)?;
+        Ok(config)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let whose = match (&self.threads, &self.shared_scheduler) {
+            (Some(threads), _) => format!("threads={}", Bound::new(py, *threads)?.repr()?),
+            (None, Some((name, threads))) => {
+                format!("shared_scheduler=({name:?}, {})", Bound::new(py, *threads)?.repr()?)
+            }
+            (None, None) => String::new(),
+        };
+        Ok(format!(
+            "BatchQueueConfig({whose}, partitions={}, buffer_size={}, strategy={:?}, max_batch={})",
+            Bound::new(py, self.partitions)?.repr()?,
+            self.buffer_size,
+            CoreStrategy::from(self.strategy),
+            self.max_batch,
+        ))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.partition_selector)?;
+        [&self.dispatch_key, &self.consumer, &self.error_handler, &self.on_drop, &self.balancer]
+            .into_iter()
+            .try_for_each(|held| visit.call(held))
+    }
+}
+
+impl BatchQueueConfig {
+    /// The policy of the threads that will drain the queue.
+    pub fn thread_policy(&self) -> core::ThreadPolicy {
+        let shared = self.shared_scheduler.as_ref().map(|(_, policy)| policy);
+        self.threads.as_ref().or(shared).expect("checked when it was made").0
+    }
+
+    /// What the core needs to know.
+    pub fn settings(&self, py: Python<'_>) -> PyResult<Settings> {
+        let sticky = self
+            .partition_selector
+            .bind(py)
+            .cast::<PartitionSelector>()
+            .is_ok_and(|selector| matches!(selector.get().0, Selection::TypeHash));
+        Ok(Settings {
+            threads: self.thread_policy(),
+            partitions: self.partitions.0,
+            buffer_size: self.buffer_size,
+            strategy: self.strategy.into(),
+            min_idle: seconds("min_idle", self.min_idle)?,
+            max_idle: seconds("max_idle", self.max_idle)?,
+            max_batch: self.max_batch,
+            sticky,
+        })
+    }
+
+    /// Whether a queue made from `other` would be like one made from this, callables aside.
+    pub fn same_infrastructure(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        let shared = |config: &Self| config.shared_scheduler.as_ref().map(|(name, _)| name.clone());
+        Ok(self.settings(py)? == other.settings(py)?
+            && shared(self) == shared(other)
+            && self.balancer.is_some() == other.balancer.is_some()
+            && self.rebalance_interval == other.rebalance_interval
+            && self.shutdown_timeout == other.shutdown_timeout)
+    }
+
+    /// One call for everything, or one per type.
+    pub fn grouping(&self) -> Grouping {
+        if self.consumer.is_some() { Grouping::Whole } else { Grouping::ByKey }
+    }
+
+    /// Seconds that a shutdown waits by default.
+    pub fn default_shutdown_timeout(&self) -> Option<f64> {
+        self.shutdown_timeout
+    }
+
+    /// Time between two looks of the balancer.
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs_f64(self.rebalance_interval)
+    }
+}

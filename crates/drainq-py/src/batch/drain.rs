@@ -1,0 +1,182 @@
+//! The drain threads: `threading.Thread`s in a native loop, and the calls that they make.
+//!
+//! Waiting, taking and sorting happen without the GIL; then it is taken once for all calls
+//! of a pass. The threads are daemons, so that they never hold up the interpreter's end by
+//! themselves: `lifecycle.rs` sees to it that they have nothing left then.
+
+use super::drops::Reason;
+use super::handler::{Handler, log, log_error};
+use super::item::Item;
+use super::shared::Shared;
+use crate::gil;
+use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Starts a daemon thread of this name that runs `body` once.
+fn start_thread(
+    py: Python<'_>,
+    name: &str,
+    body: impl FnOnce(Python<'_>) + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    let body = Mutex::new(Some(body));
+    let target = PyCFunction::new_closure(
+        py,
+        None,
+        None,
+        move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+            let body = body.lock().take();
+            if let Some(body) = body {
+                body(args.py());
+            }
+        },
+    )?;
+    let options = PyDict::new(py);
+    options.set_item("target", target)?;
+    options.set_item("name", name)?;
+    options.set_item("daemon", true)?;
+    let thread = py.import("threading")?.call_method("Thread", (), Some(&options))?;
+    thread.call_method0("start")?;
+    Ok(thread.unbind())
+}
+
+impl Shared {
+    /// Starts the drain threads, and the balancer's, unless that was done.
+    #[cold]
+    pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let process = self.process();
+        if process.started.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
+            let (shared, drainer) = (self.clone(), Drainer::new(process.queue.clone(), id));
+            let name = format!("drainq-{}-{id}", self.name());
+            let thread = start_thread(py, &name, move |py| run(py, &shared, drainer))?;
+            process.threads.lock().push(thread);
+            Ok(())
+        });
+        if started.is_err() {
+            // The threads that did start have nothing to do and end.
+            process.queue.close();
+        }
+        started?;
+        self.start_balancer(py)
+    }
+
+    fn hand_out(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
+        while let Some(mut batch) = pass.next_batch() {
+            let outcomes = self.hand_over(py, &mut batch);
+            if !pass.account(batch, &outcomes) {
+                return;
+            }
+        }
+        for (key, handler) in self.watching(py) {
+            if pass.drainer().found_nothing_for(key) {
+                handler.idle(py);
+            }
+        }
+    }
+
+    fn hand_over(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+        if let Some(consumer) = self.consumer() {
+            return self.call(py, consumer, batch);
+        }
+        let Some((handler, serial)) = self.handler(py, batch.key) else {
+            self.tell_unrouted(py, batch);
+            return vec![(Outcome::Unrouted, batch.size())];
+        };
+        if !self.spreads_types() {
+            return self.call(py, &handler, batch);
+        }
+        loop {
+            if let Some(_one_call_at_a_time) = serial.try_lock() {
+                return self.call(py, &handler, batch);
+            }
+            gil::released(py, || drop(serial.lock()));
+        }
+    }
+
+    fn call(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+        handler.call(py, &mut batch.items, self.error_handler(), self.name())
+    }
+
+    fn tell_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
+        batch.items.clear();
+        if self.first_unrouted(batch.key) {
+            let name = self.keys.name(py, batch.key);
+            let name = name.bind(py).repr().map_or_else(|_| "?".into(), |name| name.to_string());
+            log(
+                py,
+                "warning",
+                &format!("queue {:?} has no handler for {name}: its items are counted as unrouted", self.name()),
+            );
+        }
+        self.drops.add(py, self.name(), Reason::Unrouted, batch.size());
+    }
+
+    fn tell_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
+        if let Some(consumer) = self.consumer() {
+            consumer.idle(py);
+        }
+        for (key, handler) in self.watching(py) {
+            if drainer.found_nothing_for(key) {
+                handler.idle(py);
+            }
+        }
+    }
+
+    fn start_balancer(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let process = self.process();
+        if self.balancer().is_none() || process.queue.thread_count() < 2 {
+            return Ok(());
+        }
+        let (queue, weak) = (process.queue.clone(), Arc::downgrade(self));
+        let interval = self.rebalance_interval();
+        let name = format!("drainq-{}-balancer", self.name());
+        let thread = start_thread(py, &name, move |py| {
+            while gil::released(py, || queue.wait_open(interval)) {
+                let Some(shared) = weak.upgrade() else { return };
+                if let Err(error) = shared.rebalance(py) {
+                    log_error(py, &format!("the balancer of queue {:?} failed", shared.name()), &error);
+                }
+            }
+        })?;
+        process.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// One look of the balancer; returns how many partitions got another owner.
+    pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
+        let Some(balancer) = self.balancer() else { return Ok(0) };
+        let load = self.process().rebalancer.lock().look();
+        let balancer = balancer.bind(py);
+        let assign = balancer.getattr_opt("assign")?.unwrap_or_else(|| balancer.clone());
+        let plan = assign.call1((load.throughput, load.owners.clone(), load.threads))?;
+        let Some(plan) = plan.extract::<Option<Vec<i64>>>()? else { return Ok(0) };
+        let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
+        if plan.len() != load.owners.len() || !plan.iter().all(valid) {
+            return Err(crate::errors::bad_value(format!(
+                "a balancer must return one thread number below {} for each of the {} partitions, got {plan:?}",
+                load.threads,
+                load.owners.len()
+            )));
+        }
+        let plan: Vec<u16> = plan.into_iter().map(|owner| owner as u16).collect();
+        Ok(self.process().rebalancer.lock().carry_out(&plan))
+    }
+}
+
+/// A drain thread's life.
+fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
+    loop {
+        let step = gil::released(py, || drainer.next_step());
+        match step {
+            Step::Pass(pass) => shared.hand_out(py, pass),
+            Step::Idle(drainer) => shared.tell_idle(py, drainer),
+            Step::Closed => return,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `BatchQueueManager`: the queues of a process by name.
+
+use super::config::BatchQueueConfig;
+use super::lifecycle;
+use super::queue::BatchQueue;
+use crate::errors;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+/// Queues by name, in the order in which they were made. Never locked while Python runs.
+static QUEUES: Mutex<Vec<(String, Py<BatchQueue>)>> = Mutex::new(Vec::new());
+
+/// The queues of this process by name. All functions are called on the class.
+///
+/// Example:
+///     >>> from drainq import BatchQueueConfig, BatchQueueManager, ThreadPolicy
+///     >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
+///     >>> queue = BatchQueueManager.get_or_create("example", config)
+///     >>> BatchQueueManager.get("example") is queue
+///     True
+///     >>> BatchQueueManager.shutdown("example")
+///     True
+///
+/// Source: ``BatchQueueManager`` in SkyWalking's ``library-batch-queue``.
+#[pyclass(module = "drainq", frozen)]
+pub struct BatchQueueManager;
+
+fn find(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
+    let mut queues = QUEUES.lock();
+    let gone: Vec<_> = queues.extract_if(.., |(_, queue)| !queue.get().shared().queue().is_running()).collect();
+    let found = queues.iter().find(|(other, _)| other == name).map(|(_, queue)| queue.clone_ref(py));
+    drop(queues);
+    drop(gone);
+    found
+}
+
+fn take(name: Option<&str>) -> Vec<(String, Py<BatchQueue>)> {
+    QUEUES.lock().extract_if(.., |(other, _)| name.is_none_or(|name| name == other)).collect()
+}
+
+fn make(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
+    let queue = Py::new(py, BatchQueue::new(py, name.to_owned(), config)?)?;
+    let mut queues = QUEUES.lock();
+    // Making a queue runs Python code: another thread may have been quicker.
+    let winner = queues.iter().find(|(other, at)| other == name && at.get().shared().queue().is_running());
+    match winner.map(|(_, winner)| winner.clone_ref(py)) {
+        Some(_) => {
+            drop(queues);
+            queue.get().shutdown(py, None)?;
+            Err(duplicate(py, name))
+        }
+        None => {
+            queues.push((name.to_owned(), queue.clone_ref(py)));
+            Ok(queue)
+        }
+    }
+}
+
+fn duplicate(py: Python<'_>, name: &str) -> PyErr {
+    errors::DUPLICATE_NAME
+        .error(py, format!("there is a queue {name:?} already; take it with get({name:?}), or another name"))
+}
+
+#[pymethods]
+impl BatchQueueManager {
+    /// Make a queue of this name.
+    ///
+    /// Raises:
+    ///     DuplicateName: there is one that is running.
+    #[staticmethod]
+    fn create(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
+        if find(py, name).is_some() {
+            return Err(duplicate(py, name));
+        }
+        make(py, name, config)
+    }
+
+    /// The queue of this name, made if there is none.
+    ///
+    /// Of two configurations the first one wins; a later one that differs in threads,
+    /// partitions, buffer size, strategy or times is warned of.
+    ///
+    /// Raises:
+    ///     ModeConflict: one configuration has a ``consumer`` and the other has none.
+    #[staticmethod]
+    fn get_or_create(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
+        let queue = match find(py, name) {
+            Some(queue) => queue,
+            None => match make(py, name, config.clone_ref(py)) {
+                Ok(queue) => return Ok(queue),
+                Err(error) => match find(py, name) {
+                    Some(queue) => queue,
+                    None => return Err(error),
+                },
+            },
+        };
+        let (first, second) = (queue.get().config().get(), config.get());
+        if first.grouping() != second.grouping() {
+            let (is, asked) = if first.consumer.is_some() {
+                ("one consumer for everything", "handlers by type")
+            } else {
+                ("handlers by type", "one consumer for everything")
+            };
+            return Err(errors::MODE_CONFLICT
+                .error(py, format!("queue {name:?} has {is}, but was asked for with {asked}; take another name")));
+        }
+        if !first.same_infrastructure(py, second)? {
+            errors::warn(
+                py,
+                &format!(
+                    "queue {name:?} exists with other settings, which stay: {} (asked for: {})",
+                    queue.get().config().bind(py).repr()?,
+                    config.bind(py).repr()?
+                ),
+            )?;
+        }
+        Ok(queue)
+    }
+
+    /// The running queue of this name, or None.
+    #[staticmethod]
+    fn get(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
+        find(py, name)
+    }
+
+    /// The names of the running queues, in the order in which they were made.
+    #[staticmethod]
+    fn names() -> Vec<String> {
+        let queues = QUEUES.lock();
+        let running = queues.iter().filter(|(_, queue)| queue.get().shared().queue().is_running());
+        running.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Shut the queue of this name down and forget it.
+    ///
+    /// Returns:
+    ///     What its ``shutdown`` returns; True if there is no such queue.
+    #[staticmethod]
+    #[pyo3(signature = (name, timeout=None))]
+    fn shutdown(py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<bool> {
+        let Some(queue) = find(py, name) else { return Ok(true) };
+        let clean = queue.get().shutdown(py, timeout)?;
+        drop(take(Some(name)));
+        Ok(clean)
+    }
+
+    /// Shut all queues down, the first made first, and forget them.
+    ///
+    /// Args:
+    ///     timeout: seconds for all of them together; None: each queue's own setting.
+    /// Returns:
+    ///     True if nothing was abandoned.
+    #[staticmethod]
+    #[pyo3(signature = (timeout=None))]
+    fn shutdown_all(py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let queues = take(None);
+        let shared = queues.iter().map(|(_, queue)| queue.get().shared().clone()).collect();
+        lifecycle::end_all(py, shared, timeout)
+    }
+}

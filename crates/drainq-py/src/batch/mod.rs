@@ -1,0 +1,27 @@
+//! The batch queue's classes. The algorithm is in `drainq-core`; here are the objects.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `queue.rs` | `BatchQueue`, the class |
+//! | `shared.rs` | what a queue's object and its drain threads share |
+//! | `produce.rs` | the way of an item into its partition |
+//! | `drain.rs` | the drain threads, and the calls of handlers |
+//! | `item.rs`, `keys.rs` | objects as words; types as numbers |
+//! | `handler.rs`, `drops.rs` | the user's callables |
+//! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
+//! | `manager.rs`, `lifecycle.rs`, `fork.rs` | names; interpreter exit; fork |
+
+pub mod config;
+pub mod drain;
+pub mod drops;
+pub mod fork;
+pub mod handler;
+pub mod item;
+pub mod keys;
+pub mod lifecycle;
+pub mod manager;
+pub mod policy;
+pub mod produce;
+pub mod queue;
+pub mod shared;
+pub mod stats;

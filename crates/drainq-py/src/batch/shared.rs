@@ -1,0 +1,319 @@
+//! What a queue's object and its drain threads share.
+//!
+//! The threads keep this alive, not the object: a queue that nobody holds any more is closed
+//! by the object's end, delivers what it has, and then goes too.
+
+use super::config::BatchQueueConfig;
+use super::drops::Drops;
+use super::fork::ForkCell;
+use super::handler::Handler;
+use super::item::Item;
+use super::keys::Keys;
+use super::policy::{PartitionSelector, Selection};
+use drainq_core::batch::flush::Flush;
+use drainq_core::batch::handoff::ThreadId;
+use drainq_core::batch::rebalance::Rebalancer;
+use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
+use parking_lot::Mutex;
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The part of a queue that a forked child starts anew.
+pub struct Process {
+    /// The queue itself.
+    pub queue: Arc<BatchQueue<Item>>,
+    /// Whether the drain threads were started.
+    pub(super) started: AtomicBool,
+    /// The `threading.Thread`s.
+    pub threads: Mutex<Vec<Py<PyAny>>>,
+    /// The balancer's memory.
+    pub rebalancer: Mutex<Rebalancer<Item>>,
+    /// The process that this is of.
+    pub pid: u32,
+}
+
+/// A registered handler.
+struct Registered {
+    handler: Handler,
+    weight: f64,
+    /// Held during a call where items of a type may come from several threads.
+    serial: Arc<Mutex<()>>,
+}
+
+/// How an item's partition is found.
+pub enum Select {
+    /// By its type, for ever.
+    Sticky,
+    /// By one of our selectors.
+    Ours(Py<PartitionSelector>),
+    /// By the user's callable.
+    Theirs(Py<PyAny>),
+}
+
+/// A queue, as its threads see it.
+pub struct Shared {
+    process: ForkCell<Process>,
+    settings: Settings,
+    grouping: Grouping,
+    /// Types and their numbers.
+    pub keys: Keys,
+    /// How partitions are chosen.
+    pub select: Select,
+    handlers: Mutex<Vec<Option<Registered>>>,
+    consumer: Option<Handler>,
+    error_handler: Option<Py<PyAny>>,
+    balancer: Option<Py<PyAny>>,
+    rebalance_interval: Duration,
+    shutdown_timeout: Option<f64>,
+    /// What is told to `on_drop`.
+    pub drops: Drops,
+    /// Types for which the lack of a handler was logged.
+    unrouted_logged: Mutex<Vec<bool>>,
+    /// Handlers with `on_idle`.
+    watching: AtomicUsize,
+}
+
+impl Shared {
+    /// A queue by this configuration. Its threads are not started.
+    pub fn new(py: Python<'_>, name: &str, config: &BatchQueueConfig) -> PyResult<Arc<Self>> {
+        let settings = config.settings(py)?;
+        let consumer =
+            config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?;
+        let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
+        let selector = config.partition_selector.bind(py);
+        let select = match selector.cast::<PartitionSelector>() {
+            Ok(ours) if matches!(ours.get().0, Selection::TypeHash) => Select::Sticky,
+            Ok(ours) => Select::Ours(ours.clone().unbind()),
+            Err(_) => Select::Theirs(selector.clone().unbind()),
+        };
+        let watching = AtomicUsize::new(usize::from(consumer.as_ref().is_some_and(Handler::watches)));
+        let shared = Self {
+            process: ForkCell::new(Process::new(name, settings.clone(), config.grouping())),
+            settings,
+            grouping: config.grouping(),
+            keys: Keys::new(py, clone(&config.dispatch_key)),
+            select,
+            handlers: Mutex::default(),
+            consumer,
+            error_handler: clone(&config.error_handler),
+            balancer: clone(&config.balancer),
+            rebalance_interval: config.interval(),
+            shutdown_timeout: config.default_shutdown_timeout(),
+            drops: Drops::new(clone(&config.on_drop)),
+            unrouted_logged: Mutex::default(),
+            watching,
+        };
+        shared.update_watched();
+        Ok(Arc::new(shared))
+    }
+
+    /// The queue of this process.
+    #[inline]
+    pub fn process(&self) -> &Process {
+        self.process.get()
+    }
+
+    /// The core's queue.
+    #[inline]
+    pub fn queue(&self) -> &Arc<BatchQueue<Item>> {
+        &self.process().queue
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.queue().name()
+    }
+
+    /// Whether producers wait when there is no room.
+    #[inline]
+    pub fn blocks(&self) -> bool {
+        self.settings.strategy == BufferStrategy::Blocking
+    }
+
+    /// The callable for every batch, where there is one.
+    pub fn consumer(&self) -> Option<&Handler> {
+        self.consumer.as_ref()
+    }
+
+    /// The callable for batches that failed.
+    pub fn error_handler(&self) -> Option<&Py<PyAny>> {
+        self.error_handler.as_ref()
+    }
+
+    /// The user's balancer.
+    pub fn balancer(&self) -> Option<&Py<PyAny>> {
+        self.balancer.as_ref()
+    }
+
+    /// Time between two looks of the balancer.
+    pub fn rebalance_interval(&self) -> Duration {
+        self.rebalance_interval
+    }
+
+    /// Seconds that a shutdown waits by default.
+    pub fn shutdown_timeout(&self) -> Option<f64> {
+        self.shutdown_timeout
+    }
+
+    /// What is to be waited for until the items of a type are handled.
+    pub fn flush_of_type(&self, key: Key) -> Flush<Item> {
+        Flush::of_type(self.queue(), key)
+    }
+
+    /// Whether a handler's items may come from several threads at once.
+    pub fn spreads_types(&self) -> bool {
+        !self.settings.sticky
+    }
+
+    fn update_watched(&self) {
+        self.queue().set_watched(self.watching.load(Ordering::Relaxed) > 0);
+    }
+
+    /// The key of a dispatch key, made if it is new.
+    pub fn key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
+        match self.keys.find(name)? {
+            Some(key) => Ok(key),
+            None => self.keys.add(name, || self.queue().add_type(0.0)),
+        }
+    }
+
+    /// Registers a handler, or puts it in the place of the one that is there.
+    pub fn set_handler(&self, key: Key, handler: Handler, weight: f64) {
+        let watches = handler.watches();
+        let registered = Registered { handler, weight, serial: Arc::default() };
+        let old = {
+            let mut handlers = self.handlers.lock();
+            if handlers.len() <= key as usize {
+                handlers.resize_with(key as usize + 1, || None);
+            }
+            handlers[key as usize].replace(registered)
+        };
+        self.queue().set_weight(key, weight);
+        self.count_watching(watches, old);
+    }
+
+    /// Takes a handler out; false if there was none.
+    pub fn remove_handler(&self, key: Key) -> bool {
+        let old = self.handlers.lock().get_mut(key as usize).and_then(Option::take);
+        let removed = old.is_some();
+        if removed {
+            self.queue().set_weight(key, 0.0);
+            if let Some(logged) = self.unrouted_logged.lock().get_mut(key as usize) {
+                *logged = false;
+            }
+        }
+        self.count_watching(false, old);
+        removed
+    }
+
+    fn count_watching(&self, more: bool, less: Option<Registered>) {
+        if more {
+            self.watching.fetch_add(1, Ordering::Relaxed);
+        }
+        if less.is_some_and(|old| old.handler.watches()) {
+            self.watching.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.update_watched();
+    }
+
+    /// Whether there is a handler for this key.
+    pub fn has_handler(&self, key: Key) -> bool {
+        self.handlers.lock().get(key as usize).is_some_and(Option::is_some)
+    }
+
+    /// The handler for this key, and the lock that keeps its calls apart.
+    pub fn handler(&self, py: Python<'_>, key: Key) -> Option<(Handler, Arc<Mutex<()>>)> {
+        let handlers = self.handlers.lock();
+        let registered = handlers.get(key as usize)?.as_ref()?;
+        Some((registered.handler.clone_ref(py), registered.serial.clone()))
+    }
+
+    /// The handlers with `on_idle`, by key.
+    pub fn watching(&self, py: Python<'_>) -> Vec<(Key, Handler)> {
+        if self.watching.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let handlers = self.handlers.lock();
+        let present = (0..).zip(handlers.iter()).filter_map(|(key, at)| at.as_ref().map(|at| (key, at)));
+        present.filter(|(_, at)| at.handler.watches()).map(|(key, at)| (key, at.handler.clone_ref(py))).collect()
+    }
+
+    /// Whether this is the first time that the type is found to have no handler.
+    pub fn first_unrouted(&self, key: Key) -> bool {
+        let mut logged = self.unrouted_logged.lock();
+        if logged.len() <= key as usize {
+            logged.resize(key as usize + 1, false);
+        }
+        !std::mem::replace(&mut logged[key as usize], true)
+    }
+
+    /// In the child of a fork: an empty queue with the same types, whose threads start with
+    /// its first item. What was queued belongs to the parent.
+    pub fn renew_in_child(&self, py: Python<'_>) {
+        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping);
+        let handlers = self.handlers.lock();
+        for key in 0..self.keys.names(py).len() {
+            let weight = handlers.get(key).and_then(|at| at.as_ref()).map_or(0.0, |at| at.weight);
+            fresh.queue.add_type(weight);
+        }
+        if !self.queue().is_running() {
+            fresh.queue.close();
+        }
+        drop(handlers);
+        self.process.replace_in_child(fresh);
+        self.update_watched();
+    }
+
+    /// Shows the garbage collector the user's objects, unless something is queued: then they
+    /// count as held from outside, for the drain threads are about to call them, and a
+    /// collection would empty them before that.
+    ///
+    /// The collector asks several times and must get one answer. It holds the GIL, which
+    /// both producing and accounting need, so the queue stays quiet or not quiet meanwhile.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.queue().is_quiet() {
+            return Ok(());
+        }
+        self.keys.traverse(visit)?;
+        match &self.select {
+            Select::Sticky => {}
+            Select::Ours(ours) => visit.call(ours)?,
+            Select::Theirs(theirs) => visit.call(theirs)?,
+        }
+        if let Some(handlers) = self.handlers.try_lock() {
+            let registered = handlers.iter().flatten();
+            registered.flat_map(|at| at.handler.held()).try_for_each(|held| visit.call(held))?;
+        }
+        let consumer = self.consumer.iter().flat_map(Handler::held);
+        let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.drops.held()];
+        consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
+    }
+}
+
+impl Process {
+    fn new(name: &str, settings: Settings, grouping: Grouping) -> Self {
+        let queue = Arc::new(BatchQueue::new(name, settings, grouping));
+        Self {
+            rebalancer: Mutex::new(Rebalancer::new(queue.clone())),
+            queue,
+            started: AtomicBool::new(false),
+            threads: Mutex::default(),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Whether the drain threads were started.
+    #[inline]
+    pub fn is_started(&self) -> bool {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// The number of drain threads.
+    pub fn worker_ids(&self) -> impl Iterator<Item = ThreadId> + use<> {
+        0..self.queue.thread_count() as ThreadId
+    }
+}

@@ -1,0 +1,274 @@
+//! `BatchQueueStats`: what a queue's counters said at one moment.
+
+use super::shared::Shared;
+use crate::errors;
+use drainq_core::batch::Rejection;
+use drainq_core::batch::stats::Snapshot;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// How full one partition is.
+#[pyclass(module = "drainq", frozen, get_all)]
+#[derive(Clone)]
+pub struct PartitionUsage {
+    /// The partition's number.
+    partition_index: usize,
+    /// Items in it.
+    used: usize,
+    /// The same as a share of its capacity, 0 to 100.
+    used_percentage: f64,
+}
+
+#[pymethods]
+impl PartitionUsage {
+    fn __repr__(&self) -> String {
+        let Self { partition_index, used, used_percentage } = self;
+        format!(
+            "PartitionUsage(partition_index={partition_index}, used={used}, used_percentage={used_percentage:.1})"
+        )
+    }
+}
+
+/// What happened to the items of one type.
+#[pyclass(module = "drainq", frozen, get_all)]
+pub struct TypeStats {
+    /// Items accepted.
+    accepted: u64,
+    /// Items whose handler call returned.
+    handled: u64,
+    /// Items whose handler call raised, dead-lettered ones included.
+    failed: u64,
+    /// Items for which there was no handler.
+    unrouted: u64,
+}
+
+#[pymethods]
+impl TypeStats {
+    fn __repr__(&self) -> String {
+        let Self { accepted, handled, failed, unrouted } = self;
+        format!("TypeStats(accepted={accepted}, handled={handled}, failed={failed}, unrouted={unrouted})")
+    }
+}
+
+/// What one drain thread did.
+#[pyclass(module = "drainq", frozen, get_all)]
+pub struct ThreadStats {
+    /// The thread's name.
+    name: String,
+    /// Items whose handler call returned.
+    handled: u64,
+    /// Passes that found something.
+    cycles: u64,
+    /// The partitions that it owns.
+    partitions: Vec<usize>,
+    /// Seconds spent in passes, handler calls included.
+    busy_seconds: f64,
+}
+
+#[pymethods]
+impl ThreadStats {
+    fn __repr__(&self) -> String {
+        let Self { name, handled, cycles, partitions, busy_seconds } = self;
+        format!(
+            "ThreadStats(name={name:?}, handled={handled}, cycles={cycles}, partitions={partitions:?}, \
+             busy_seconds={busy_seconds:.6})"
+        )
+    }
+}
+
+/// The counters of a queue at one moment; counts are items.
+///
+/// In every snapshot ``offered == accepted + sum(rejected.values())`` and ``accepted ==
+/// handled + failed + unrouted + dead_lettered + abandoned + queued``.
+///
+/// Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is ours.
+#[pyclass(module = "drainq", frozen)]
+pub struct BatchQueueStats {
+    snapshot: Snapshot,
+    names: Vec<Py<PyAny>>,
+    queue: String,
+}
+
+impl BatchQueueStats {
+    /// The counters of `shared` now.
+    pub fn take(py: Python<'_>, shared: &Shared) -> Self {
+        // First the counters: every type in them has a name by then.
+        let snapshot = shared.queue().snapshot();
+        Self { snapshot, names: shared.keys.names(py), queue: shared.name().to_owned() }
+    }
+
+    fn percentage(&self, used: usize, capacity: usize) -> f64 {
+        100.0 * used as f64 / capacity as f64
+    }
+}
+
+#[pymethods]
+impl BatchQueueStats {
+    /// Partitions.
+    #[getter]
+    fn partition_count(&self) -> usize {
+        self.snapshot.used.len()
+    }
+
+    /// Items that fit into one partition.
+    #[getter]
+    fn buffer_size(&self) -> usize {
+        self.snapshot.buffer_size
+    }
+
+    /// Items in all partitions; those in a handler call are not among them.
+    fn total_used(&self) -> usize {
+        self.snapshot.used.iter().sum()
+    }
+
+    /// Items that fit into all partitions.
+    fn total_capacity(&self) -> usize {
+        self.snapshot.used.len() * self.snapshot.buffer_size
+    }
+
+    /// How full the queue is, 0.0 to 100.0.
+    fn total_used_percentage(&self) -> f64 {
+        self.percentage(self.total_used(), self.total_capacity())
+    }
+
+    /// Items in one partition.
+    fn partition_used(&self, index: i64) -> PyResult<usize> {
+        usize::try_from(index).ok().and_then(|index| self.snapshot.used.get(index).copied()).ok_or_else(|| {
+            errors::bad_value(format!("partitions are numbered 0 to {}, got {index}", self.snapshot.used.len() - 1))
+        })
+    }
+
+    /// How full one partition is, 0.0 to 100.0.
+    fn partition_used_percentage(&self, index: i64) -> PyResult<f64> {
+        Ok(self.percentage(self.partition_used(index)?, self.snapshot.buffer_size))
+    }
+
+    /// The ``n`` fullest partitions, the fullest first: a list of :class:`PartitionUsage`.
+    fn top_n(&self, n: usize) -> Vec<PartitionUsage> {
+        let mut usages: Vec<_> = (0..)
+            .zip(&self.snapshot.used)
+            .map(|(partition_index, used)| PartitionUsage {
+                partition_index,
+                used: *used,
+                used_percentage: self.percentage(*used, self.snapshot.buffer_size),
+            })
+            .collect();
+        usages.sort_by_key(|usage| std::cmp::Reverse(usage.used));
+        usages.truncate(n);
+        usages
+    }
+
+    /// Items given to ``produce``, ``offer`` or ``produce_many``.
+    #[getter]
+    fn offered(&self) -> u64 {
+        self.snapshot.accepted + self.snapshot.rejected.iter().sum::<u64>()
+    }
+
+    /// Items accepted.
+    #[getter]
+    fn accepted(&self) -> u64 {
+        self.snapshot.accepted
+    }
+
+    /// Items rejected, by reason: ``full``, ``closed``, ``would_deadlock``.
+    #[getter]
+    fn rejected<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rejected = PyDict::new(py);
+        for (reason, count) in Rejection::ALL.iter().zip(self.snapshot.rejected) {
+            rejected.set_item(reason.name(), count)?;
+        }
+        Ok(rejected)
+    }
+
+    /// Items whose handler call returned.
+    #[getter]
+    fn handled(&self) -> u64 {
+        self.snapshot.total(|worker| worker.handled)
+    }
+
+    /// Items whose handler call raised and that no durable queue took.
+    #[getter]
+    fn failed(&self) -> u64 {
+        self.snapshot.total(|worker| worker.failed)
+    }
+
+    /// Items whose handler call raised and that the error handler put into a durable queue.
+    #[getter]
+    fn dead_lettered(&self) -> u64 {
+        self.snapshot.total(|worker| worker.dead_lettered)
+    }
+
+    /// Items for which there was no handler.
+    #[getter]
+    fn unrouted(&self) -> u64 {
+        self.snapshot.total(|worker| worker.unrouted)
+    }
+
+    /// Items that a shutdown gave up on when its time was over.
+    #[getter]
+    fn abandoned(&self) -> u64 {
+        self.snapshot.abandoned
+    }
+
+    /// Items accepted whose handler call has not returned yet.
+    #[getter]
+    fn queued(&self) -> u64 {
+        self.snapshot.queued
+    }
+
+    /// A :class:`TypeStats` by type, or by dispatch key.
+    #[getter]
+    fn per_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let per_type = PyDict::new(py);
+        for (name, counts) in self.names.iter().zip(&self.snapshot.types) {
+            let (accepted, handled) = (counts.accepted, counts.handled);
+            let (failed, unrouted) = (counts.failed, counts.unrouted);
+            per_type.set_item(name, Bound::new(py, TypeStats { accepted, handled, failed, unrouted })?)?;
+        }
+        Ok(per_type)
+    }
+
+    /// A :class:`ThreadStats` for each drain thread.
+    #[getter]
+    fn threads(&self) -> Vec<ThreadStats> {
+        let stats = |(id, worker): (usize, &drainq_core::batch::worker::WorkerCounts)| {
+            let owned = (0..).zip(&self.snapshot.owners).filter(|(_, owner)| usize::from(**owner) == id);
+            ThreadStats {
+                name: format!("drainq-{}-{id}", self.queue),
+                handled: worker.handled,
+                cycles: worker.cycles,
+                partitions: owned.map(|(partition, _)| partition).collect(),
+                busy_seconds: worker.busy_nanos as f64 / 1e9,
+            }
+        };
+        self.snapshot.workers.iter().enumerate().map(stats).collect()
+    }
+
+    /// How many of the balancer's plans were carried out.
+    #[getter]
+    fn rebalances(&self) -> u64 {
+        self.snapshot.rebalances
+    }
+
+    /// Bytes that the partitions' buffers hold now.
+    #[getter]
+    fn allocated_bytes(&self) -> usize {
+        self.snapshot.allocated_bytes
+    }
+
+    fn __repr__(&self) -> String {
+        let rejected: u64 = self.snapshot.rejected.iter().sum();
+        format!(
+            "BatchQueueStats(offered={}, accepted={}, rejected={rejected}, handled={}, failed={}, unrouted={}, \
+             dead_lettered={}, abandoned={}, queued={})",
+            self.offered(),
+            self.accepted(),
+            self.handled(),
+            self.failed(),
+            self.unrouted(),
+            self.dead_lettered(),
+            self.abandoned(),
+            self.queued(),
+        )
+    }
+}

@@ -1,0 +1,74 @@
+"""`BatchQueueConfig`: defaults, and refusals that show the value."""
+
+import pytest
+
+from drainq import BatchQueueConfig, BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
+
+ONE = ThreadPolicy.fixed(1)
+
+
+def test_defaults_are_one_blocking_partition_of_ten_thousand_items():
+    config = BatchQueueConfig(threads=ONE)
+    assert config.threads == ONE
+    assert config.shared_scheduler is None
+    assert config.partitions == PartitionPolicy.fixed(1)
+    assert isinstance(config.partition_selector, PartitionSelector)
+    assert config.dispatch_key is None
+    assert config.buffer_size == 10_000
+    assert config.strategy == BufferStrategy.BLOCKING
+    assert config.consumer is config.error_handler is config.on_drop is config.balancer is None
+    assert (config.min_idle, config.max_idle) == (0.001, 0.050)
+    assert config.max_batch == 8192
+    assert config.shutdown_timeout is None
+    assert config.rebalance_interval == 10.0
+
+
+def test_every_setting_can_be_read_back():
+    balancer, selector = DrainBalancer.throughput_weighted(), PartitionSelector.round_robin()
+    settings = {
+        "threads": ThreadPolicy.cpu_cores(0.5), "partitions": PartitionPolicy.adaptive(), "partition_selector": selector,
+        "dispatch_key": len, "buffer_size": 7, "strategy": BufferStrategy.IF_POSSIBLE, "consumer": print,
+        "error_handler": print, "on_drop": print, "min_idle": 0.0, "max_idle": 1.5, "max_batch": 9,
+        "shutdown_timeout": 2.5, "balancer": balancer, "rebalance_interval": 0.25,
+    }  # fmt: skip
+    config = BatchQueueConfig(**settings)
+    for name, value in settings.items():
+        assert getattr(config, name) == value, name
+
+
+def test_exactly_one_of_threads_and_shared_scheduler_is_needed():
+    with pytest.raises(ValueError, match="exactly one of threads.*neither"):
+        BatchQueueConfig()
+    with pytest.raises(ValueError, match="exactly one of threads.*both"):
+        BatchQueueConfig(threads=ONE, shared_scheduler=("pool", ONE))
+    assert BatchQueueConfig(shared_scheduler=("pool", ONE)).shared_scheduler == ("pool", ONE)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("buffer_size", 0), ("buffer_size", -1), ("max_batch", 0), ("min_idle", -0.1), ("min_idle", float("nan")),
+        ("max_idle", 0.0001), ("shutdown_timeout", -1.0), ("rebalance_interval", 0.0),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused_and_shown(setting, value):
+    with pytest.raises(ValueError, match=setting) as refusal:
+        BatchQueueConfig(threads=ONE, **{setting: value})
+    assert str(value).lstrip("-").rstrip("0").rstrip(".") in str(refusal.value).lower()
+
+
+@pytest.mark.parametrize(
+    "setting", ["partition_selector", "dispatch_key", "consumer", "error_handler", "on_drop", "balancer"]
+)
+def test_what_must_be_called_must_be_callable(setting):
+    with pytest.raises(TypeError, match=f"{setting}.*'nothing to call'"):
+        BatchQueueConfig(threads=ONE, **{setting: "nothing to call"})
+
+
+def test_wrong_types_are_type_errors():
+    with pytest.raises(TypeError):
+        BatchQueueConfig(threads=4)
+    with pytest.raises(TypeError):
+        BatchQueueConfig(threads=ONE, buffer_size="many")
+    with pytest.raises(TypeError):
+        BatchQueueConfig(ONE)

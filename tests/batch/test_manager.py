@@ -1,0 +1,121 @@
+"""`BatchQueueManager`: queues by name."""
+
+import threading
+
+import pytest
+
+from drainq import (
+    BatchQueueConfig,
+    BatchQueueManager,
+    DrainqError,
+    DrainqWarning,
+    DuplicateName,
+    ModeConflict,
+    PartitionPolicy,
+    ThreadPolicy,
+)
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+pytestmark = pytest.mark.usefixtures("clean_manager")
+
+
+def config(**settings):
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
+
+
+def test_a_queue_is_found_by_its_name():
+    queue = BatchQueueManager.create("a", config())
+    assert BatchQueueManager.get("a") is queue
+    assert BatchQueueManager.get("b") is None
+    assert BatchQueueManager.names() == ["a"]
+    assert (queue.name, queue.running) == ("a", True)
+
+
+def test_a_name_can_be_created_once():
+    BatchQueueManager.create("a", config())
+    with pytest.raises(DuplicateName, match='"a"') as refusal:
+        BatchQueueManager.create("a", config())
+    assert isinstance(refusal.value, DrainqError)
+    assert isinstance(refusal.value, RuntimeError)
+
+
+def test_get_or_create_gives_the_same_queue(recwarn):
+    first = BatchQueueManager.get_or_create("a", config())
+    assert BatchQueueManager.get_or_create("a", config()) is first
+    assert [str(w.message) for w in recwarn] == []
+
+
+def test_the_first_settings_win_and_others_are_warned_of():
+    first = BatchQueueManager.get_or_create("a", config(buffer_size=10))
+    with pytest.warns(DrainqWarning, match="buffer_size=10.*buffer_size=20"):
+        assert BatchQueueManager.get_or_create("a", config(buffer_size=20)) is first
+    assert first.stats().buffer_size == 10
+
+
+def test_the_other_mode_is_refused():
+    BatchQueueManager.get_or_create("handlers", config())
+    BatchQueueManager.get_or_create("consumer", config(consumer=Gate()))
+    with pytest.raises(ModeConflict, match="handlers by type"):
+        BatchQueueManager.get_or_create("handlers", config(consumer=Gate()))
+    with pytest.raises(ModeConflict, match="one consumer"):
+        BatchQueueManager.get_or_create("consumer", config())
+
+
+def test_many_threads_that_ask_at_once_get_one_queue():
+    barrier, queues = threading.Barrier(8), []
+
+    def ask():
+        barrier.wait(PATIENCE)
+        queues.append(BatchQueueManager.get_or_create("a", config()))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(queues) == 8
+    assert len(set(map(id, queues))) == 1
+
+
+def test_shutdown_drains_and_frees_the_name():
+    gate = Gate()
+    queue = BatchQueueManager.create("a", config(consumer=gate))
+    queue.produce_many(range(100))
+    assert BatchQueueManager.shutdown("a", PATIENCE) is True
+    assert sorted(gate.items) == list(range(100))
+    assert BatchQueueManager.get("a") is None
+    assert queue.running is False
+    assert BatchQueueManager.create("a", config()) is not queue
+
+
+def test_shutdown_of_an_unknown_name_has_nothing_to_do():
+    assert BatchQueueManager.shutdown("nobody") is True
+
+
+def test_a_queue_shut_down_by_hand_is_forgotten():
+    queue = BatchQueueManager.create("a", config())
+    assert queue.shutdown(PATIENCE)
+    assert BatchQueueManager.names() == []
+    assert BatchQueueManager.get_or_create("a", config()) is not queue
+
+
+def test_shutdown_all_drains_every_queue():
+    gates = [Gate() for _ in range(3)]
+    queues = [BatchQueueManager.create(f"q{n}", config(consumer=gate)) for n, gate in enumerate(gates)]
+    for queue in queues:
+        queue.produce_many(range(50))
+    assert BatchQueueManager.shutdown_all(PATIENCE) is True
+    for queue, gate in zip(queues, gates):
+        assert len(gate.items) == 50
+        accounts(queue.stats())
+    assert BatchQueueManager.names() == []
+
+
+def test_queues_of_their_own_are_not_registered(make_queue):
+    make_queue()
+    assert BatchQueueManager.names() == []
+
+
+def test_an_empty_name_is_refused():
+    with pytest.raises(ValueError, match="name"):
+        BatchQueueManager.create("", config(partitions=PartitionPolicy.fixed(2)))

@@ -1,0 +1,81 @@
+"""Policies, selectors and the balancer as values."""
+
+import os
+
+import pytest
+
+from drainq import DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def test_thread_policies_resolve_to_numbers():
+    assert ThreadPolicy.fixed(3).resolve() == 3
+    assert ThreadPolicy.cpu_cores(1.0).resolve() == CORES
+    assert ThreadPolicy.cpu_cores(0.0001).resolve() == 1, "at least one"
+    assert ThreadPolicy.cpu_cores_with_base(2, 1.0).resolve() == 2 + CORES
+    assert ThreadPolicy.cpu_cores_with_base(3, 0.0).resolve() == 3
+    assert ThreadPolicy.io_bound(16).resolve() == 16
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ThreadPolicy.fixed(0), lambda: ThreadPolicy.fixed(-2), lambda: ThreadPolicy.cpu_cores(0.0),
+        lambda: ThreadPolicy.cpu_cores(-1.0), lambda: ThreadPolicy.cpu_cores_with_base(-1, 1.0),
+        lambda: ThreadPolicy.cpu_cores_with_base(0, 0.0), lambda: ThreadPolicy.io_bound(0),
+        lambda: PartitionPolicy.fixed(0), lambda: PartitionPolicy.thread_multiply(0),
+        lambda: PartitionPolicy.adaptive(0), lambda: PartitionPolicy.adaptive(1).resolve(1, -1.0),
+    ],
+)  # fmt: skip
+def test_nonsense_is_a_value_error_that_shows_it(make):
+    with pytest.raises(ValueError, match=r"got -?\d"):
+        make()
+
+
+def test_partition_policies_resolve_by_threads_and_weight():
+    assert PartitionPolicy.fixed(5).resolve(8, 99) == 5
+    assert PartitionPolicy.thread_multiply(2).resolve(8, 99) == 16
+    adaptive = PartitionPolicy.adaptive()
+    assert [adaptive.resolve(8, weight) for weight in (0, 1, 100, 200, 500)] == [8, 1, 100, 200, 350]
+    assert PartitionPolicy.adaptive(multiplier=50).resolve(2, 120) == 110
+
+
+def test_policies_are_equal_hashable_and_read_like_their_calls():
+    policies = [
+        ThreadPolicy.fixed(2), ThreadPolicy.cpu_cores(0.5), ThreadPolicy.cpu_cores_with_base(1, 0.25),
+        ThreadPolicy.io_bound(2), PartitionPolicy.fixed(2), PartitionPolicy.thread_multiply(2),
+        PartitionPolicy.adaptive(), PartitionPolicy.adaptive(multiplier=3),
+    ]  # fmt: skip
+    for policy in policies:
+        same = eval(repr(policy))
+        assert same == policy and hash(same) == hash(policy) and repr(same) == repr(policy)
+    assert len(set(policies)) == len(policies)
+    assert ThreadPolicy.fixed(2) != 2
+
+
+def test_a_type_has_one_partition():
+    selector = PartitionSelector.type_hash()
+    assert len({selector(text, 7) for text in "abcdef"}) == 1
+    assert 0 <= selector(1, 7) < 7
+
+
+def test_round_robin_takes_turns():
+    selector = PartitionSelector.round_robin()
+    assert [selector(None, 3) for _ in range(6)] == [0, 1, 2, 0, 1, 2]
+
+
+def test_by_keeps_equal_keys_together_and_spreads_different_ones():
+    selector = PartitionSelector.by(lambda item: item["user"])
+    assert len({selector({"user": "ann", "n": n}, 8) for n in range(20)}) == 1
+    assert len({selector({"user": user}, 8) for user in range(100)}) == 8
+
+
+def test_the_balancer_spreads_skewed_load_and_leaves_balanced_load():
+    balancer = DrainBalancer.throughput_weighted()
+    plan = balancer.assign([24, 24, 8, 8, 4, 4, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], 2)
+    loads = [sum(n for n, owner in zip([24, 24, 8, 8, 4, 4, 1, 1], plan) if owner == t) for t in (0, 1)]
+    assert max(loads) / min(loads) < 1.05
+    assert balancer.assign([100, 110], [0, 1], 2) is None
+    with pytest.raises(ValueError, match="one length"):
+        balancer.assign([1, 2], [0], 2)

@@ -1,0 +1,533 @@
+"""What a queue does with items: dispatch, order, room, errors."""
+
+import threading
+
+import pytest
+
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    DrainqError,
+    DrainqWarning,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+    WouldDeadlock,
+)
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+
+class Request:
+    def __init__(self, n):
+        self.n = n
+
+
+class Special(Request):
+    pass
+
+
+def test_a_batch_goes_to_the_handler_of_its_exact_type(make_queue):
+    queue, requests, specials, words = make_queue(), Gate(), Gate(), Gate()
+    queue.add_handler(Request, requests)
+    queue.add_handler(Special, specials)
+    queue.add_handler(str, words)
+    items = [Request(1), Special(2), "three", Request(4)]
+    assert queue.produce_many(items) == 4
+    assert queue.flush(PATIENCE)
+    assert requests.items == [items[0], items[3]]
+    assert specials.items == [items[1]]
+    assert words.items == ["three"]
+    per_type = queue.stats().per_type
+    assert (per_type[Request].accepted, per_type[Request].handled) == (2, 2)
+    assert per_type[Special].handled == per_type[str].handled == 1
+
+
+def test_a_single_consumer_gets_everything_together(make_queue):
+    consumer = Gate()
+    queue = make_queue(consumer=consumer, partitions=PartitionPolicy.fixed(4))
+    assert queue.produce_many([1, "two", 3.0, None]) == 4
+    assert queue.flush(PATIENCE)
+    assert sorted(map(str, consumer.items)) == ["1", "3.0", "None", "two"]
+    assert {kind: counts.handled for kind, counts in queue.stats().per_type.items()} == {
+        int: 1, str: 1, float: 1, type(None): 1,
+    }  # fmt: skip
+
+
+def test_a_handler_for_a_consumer_queue_is_warned_of(make_queue):
+    queue = make_queue(consumer=Gate())
+    with pytest.warns(DrainqWarning, match="has a consumer"):
+        queue.add_handler(str, Gate())
+
+
+def test_a_dispatch_key_types_plain_tuples(make_queue):
+    queue, gets, posts = make_queue(dispatch_key=lambda item: item[0]), Gate(), Gate()
+    queue.add_handler("GET", gets)
+    queue.add_handler(("POST", 1), posts)
+    queue.produce_many([("GET", 1), (("POST", 1), 2), ("GET", 3)])
+    assert queue.flush(PATIENCE)
+    assert gets.items == [("GET", 1), ("GET", 3)]
+    assert posts.items == [(("POST", 1), 2)]
+    assert queue.stats().per_type["GET"].handled == 2
+
+
+def test_a_dispatch_key_that_fails_raises_at_produce_and_offers_nothing(make_queue):
+    queue = make_queue(dispatch_key=lambda item: item["kind"])
+    with pytest.raises(KeyError):
+        queue.produce({})
+    with pytest.raises(TypeError, match="unhashable"):
+        queue.produce({"kind": []})
+    assert queue.stats().offered == 0
+
+
+def test_a_selector_names_the_partition(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(
+        consumer=gate, partitions=PartitionPolicy.fixed(3), partition_selector=lambda item, count: item % count
+    )
+    queue.produce(0)
+    gate.wait_entered()
+    queue.produce_many([1, 2, 4, 7])
+    stats = queue.stats()
+    assert [stats.partition_used(i) for i in range(3)] == [0, 3, 1]
+    gate.open()
+
+
+@pytest.mark.parametrize("answer", [3, -1, "first", None])
+def test_a_selector_that_names_no_partition_raises_and_offers_nothing(make_queue, answer):
+    queue = make_queue(
+        consumer=Gate(), partitions=PartitionPolicy.fixed(3), partition_selector=lambda item, count: answer
+    )
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        queue.produce("x")
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        queue.produce_many(["x"])
+    assert queue.stats().offered == 0
+
+
+def test_items_of_a_producer_and_type_arrive_in_order(make_queue):
+    queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.adaptive(), max_batch=64)
+    kinds = [type(f"Kind{n}", (tuple,), {}) for n in range(8)]
+    seen = {kind: Gate() for kind in kinds}
+    for kind in kinds:
+        queue.add_handler(kind, seen[kind])
+
+    def produce(producer):
+        for n in range(2_000):
+            assert queue.produce(kinds[n % 8]((producer, n)))
+
+    producers = [threading.Thread(target=produce, args=(p,)) for p in range(4)]
+    for producer in producers:
+        producer.start()
+    for producer in producers:
+        producer.join()
+    assert queue.flush(PATIENCE)
+    for gate in seen.values():
+        assert len(gate.items) == 4 * 250
+        assert max(map(len, gate.batches)) <= 64
+        for producer in range(4):
+            mine = [n for p, n in gate.items if p == producer]
+            assert mine == sorted(mine)
+
+
+def test_a_handler_is_never_called_by_two_threads_at_once(make_queue):
+    queue = make_queue(
+        threads=ThreadPolicy.fixed(4),
+        partitions=PartitionPolicy.fixed(4),
+        partition_selector=PartitionSelector.round_robin(),
+    )
+    inside, most, calls = [], [], []
+
+    def handler(batch):
+        inside.append(1)
+        most.append(len(inside))
+        calls.append(threading.get_ident())
+        sum(range(20_000))
+        inside.pop()
+
+    queue.add_handler(int, handler)
+    for n in range(4_000):
+        queue.produce(n)
+    assert queue.flush(PATIENCE)
+    assert max(most) == 1
+    assert queue.stats().handled == 4_000
+
+
+def test_max_batch_is_a_hard_bound(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate, partitions=PartitionPolicy.fixed(4), max_batch=10,
+                       partition_selector=PartitionSelector.round_robin())  # fmt: skip
+    queue.produce_many(range(400))
+    gate.open()
+    assert queue.flush(PATIENCE)
+    assert sorted(gate.items) == list(range(400))
+    assert max(map(len, gate.batches)) <= 10
+
+
+def test_a_type_without_a_handler_is_counted_every_time_and_logged_once(make_queue, caplog):
+    drops = []
+    queue = make_queue(on_drop=lambda reason, count: drops.append((reason, count)))
+    for _ in range(3):
+        queue.produce(1.5)
+        assert queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert (stats.unrouted, stats.per_type[float].unrouted) == (3, 3)
+    assert sum("no handler for <class 'float'>" in record.getMessage() for record in caplog.records) == 1
+    queue.shutdown(PATIENCE)
+    assert sum(count for reason, count in drops if reason == "unrouted") == 3
+
+
+def test_a_late_handler_gets_what_comes_after(make_queue):
+    queue, gate = make_queue(), Gate()
+    queue.produce("early")
+    assert queue.flush(PATIENCE)
+    queue.add_handler(str, gate)
+    queue.produce("late")
+    assert queue.flush(PATIENCE)
+    assert gate.items == ["late"]
+
+
+def test_a_second_handler_replaces_the_first(make_queue):
+    queue, first, second = make_queue(), Gate(), Gate()
+    queue.add_handler(int, first)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    queue.add_handler(int, second)
+    queue.produce(2)
+    assert queue.flush(PATIENCE)
+    assert (first.items, second.items) == ([1], [2])
+
+
+def test_removing_a_handler_lets_what_is_queued_be_handled_first(make_queue):
+    queue, gate = make_queue(), Gate(is_open=False)
+    queue.add_handler(int, gate)
+    queue.produce(0)
+    gate.wait_entered()
+    queue.produce_many(range(1, 50))
+    opener = threading.Timer(0, gate.open)
+    opener.start()
+    assert queue.remove_handler(int) is True
+    opener.join()
+    assert gate.items == list(range(50))
+    assert queue.remove_handler(int) is False
+    assert queue.remove_handler(bytes) is False
+    queue.produce(51)
+    assert queue.flush(PATIENCE)
+    assert queue.stats().unrouted == 1
+
+
+@pytest.mark.parametrize("kind", ["not a class", 7])
+def test_a_handler_is_for_a_class(make_queue, kind):
+    with pytest.raises(TypeError, match="a handler is added for a class"):
+        make_queue().add_handler(kind, print)
+
+
+def test_a_handler_must_be_callable_and_its_weight_positive(make_queue):
+    queue = make_queue()
+    with pytest.raises(TypeError, match=r"consume\(batch\); got 5"):
+        queue.add_handler(int, 5)
+    for weight in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="weight must be"):
+            queue.add_handler(int, print, weight=weight)
+
+
+def test_an_object_with_consume_is_a_handler_and_hears_of_idle_passes(make_queue):
+    class Worker:
+        def __init__(self):
+            self.items, self.idle = [], threading.Event()
+
+        def consume(self, batch):
+            self.items += batch
+
+        def on_idle(self):
+            self.idle.set()
+
+    queue, worker, other = make_queue(max_idle=0.002), Worker(), Worker()
+    queue.add_handler(int, worker)
+    assert worker.idle.wait(PATIENCE), "without any item"
+    queue.add_handler(str, other)
+    worker.idle.clear()
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert worker.items == [1]
+    assert worker.idle.wait(PATIENCE) and other.idle.wait(PATIENCE)
+
+
+def test_on_idle_that_raises_is_logged_and_the_thread_goes_on(make_queue, caplog):
+    class Worker:
+        calls = threading.Semaphore(0)
+
+        def consume(self, batch):
+            pass
+
+        def on_idle(self):
+            self.calls.release()
+            raise ValueError("idle trouble")
+
+    queue = make_queue(max_idle=0.002)
+    queue.add_handler(int, Worker())
+    for _ in range(3):
+        assert Worker.calls.acquire(timeout=PATIENCE)
+    assert queue.produce(1) and queue.flush(PATIENCE)
+    assert any("on_idle raised" in record.getMessage() for record in caplog.records)
+
+
+def test_a_handler_that_raises_fails_its_batch_and_no_other(make_queue):
+    errors, good = [], Gate()
+    queue = make_queue(error_handler=lambda batch, error: errors.append((batch, error)))
+
+    def bad(batch):
+        raise KeyError("bad batch")
+
+    queue.add_handler(int, bad)
+    queue.add_handler(str, good)
+    queue.produce_many([1, "a", 2, "b"])
+    assert queue.flush(PATIENCE)
+    assert good.items == ["a", "b"]
+    assert [item for batch, _ in errors for item in batch] == [1, 2]
+    assert all(isinstance(error, KeyError) for _, error in errors)
+    stats = queue.stats()
+    assert (stats.failed, stats.handled, stats.per_type[int].failed) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, RecursionError])
+def test_the_drain_thread_survives_whatever_a_handler_raises(make_queue, error):
+    errors = []
+    queue = make_queue(error_handler=lambda batch, raised: errors.append(type(raised)))
+
+    def handler(batch):
+        raise error
+
+    queue.add_handler(int, handler)
+    for n in range(3):
+        queue.produce(n)
+        assert queue.flush(PATIENCE)
+    assert errors == [error] * 3
+    assert queue.stats().failed == 3
+
+
+def test_without_an_error_handler_the_failure_is_logged(make_queue, caplog):
+    queue = make_queue()
+    queue.add_handler(int, lambda batch: 1 / 0)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert any(record.exc_info and record.exc_info[0] is ZeroDivisionError for record in caplog.records)
+
+
+def test_an_error_handler_that_raises_is_logged(make_queue, caplog):
+    def on_error(batch, error):
+        raise RuntimeError("and again")
+
+    queue = make_queue(error_handler=on_error)
+    queue.add_handler(int, lambda batch: 1 / 0)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    kinds = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert kinds == [ZeroDivisionError, RuntimeError]
+    assert queue.stats().failed == 1
+
+
+def test_an_error_handler_that_keeps_a_batch_counts_it_as_dead_lettered(make_queue):
+    class Keep:
+        dead_letters = True
+        kept = []
+
+        def __call__(self, batch, error):
+            self.kept += batch[:2]
+            return 2
+
+    queue = make_queue(error_handler=Keep())
+    queue.add_handler(int, lambda batch: 1 / 0)
+    gate = Gate(is_open=False)
+    queue.add_handler(str, gate)
+    queue.produce("hold")
+    gate.wait_entered()
+    queue.produce_many([1, 2, 3])
+    gate.open()
+    assert queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert (stats.dead_lettered, stats.failed) == (2, 1)
+
+
+def full_queue(make_queue, **settings):
+    """A queue of two places, both taken, whose handler holds a third item."""
+    gate = Gate(is_open=False)
+    queue = make_queue(buffer_size=2, **settings)
+    queue.add_handler(int, gate)
+    queue.produce(0)
+    gate.wait_entered()
+    assert queue.produce(1) and queue.produce(2)
+    return queue, gate
+
+
+def test_if_possible_gives_up_when_there_is_no_room(make_queue):
+    drops = []
+    queue, gate = full_queue(
+        make_queue, strategy=BufferStrategy.IF_POSSIBLE, on_drop=lambda reason, count: drops.append((reason, count))
+    )
+    assert queue.produce(3) is False
+    assert queue.offer(3) is False
+    assert queue.produce_many([3, 4, 5]) == 0
+    stats = queue.stats()
+    assert (stats.offered, stats.accepted, stats.rejected["full"], stats.queued) == (8, 3, 5, 3)
+    accounts(stats)
+    gate.open()
+    assert queue.shutdown(PATIENCE)
+    assert gate.items == [0, 1, 2]
+    assert sum(count for reason, count in drops if reason == "full") == 5
+
+
+def test_blocking_waits_for_room(make_queue):
+    queue, gate = full_queue(make_queue)
+    done = []
+    producer = threading.Thread(target=lambda: done.append(queue.produce_many(range(3, 20))))
+    producer.start()
+    gate.open()
+    producer.join(PATIENCE)
+    assert done == [17]
+    assert queue.flush(PATIENCE)
+    assert gate.items == list(range(20))
+
+
+def test_offer_waits_until_its_timeout(make_queue):
+    queue, gate = full_queue(make_queue)
+    assert queue.offer(3, timeout=0) is False
+    assert queue.offer(3, timeout=0.01) is False
+    accepted = []
+    producer = threading.Thread(target=lambda: accepted.append(queue.offer(4, timeout=PATIENCE)))
+    producer.start()
+    gate.open()
+    producer.join(PATIENCE)
+    assert accepted == [True]
+    assert queue.stats().rejected["full"] == 2
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan")])
+def test_a_negative_timeout_is_refused(make_queue, timeout):
+    queue = make_queue(consumer=Gate())
+    for call in (lambda: queue.offer(1, timeout=timeout), lambda: queue.flush(timeout), lambda: queue.shutdown(timeout)):
+        with pytest.raises(ValueError, match=f"(?i)timeout.*{timeout}"):
+            call()
+    assert queue.running and queue.stats().offered == 0
+
+
+def test_a_handler_that_waits_for_its_own_queue_is_told(make_queue):
+    told = []
+    queue = make_queue(buffer_size=1)
+
+    def handler(batch):
+        for call in (queue.flush, queue.shutdown, lambda: queue.remove_handler(str), lambda: queue.remove_handler(int)):
+            try:
+                told.append(call())
+            except WouldDeadlock:
+                told.append("refused")
+        try:
+            while True:
+                queue.produce("more")
+        except WouldDeadlock as error:
+            told.append(str(error))
+
+    queue.add_handler(int, handler)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert told[:4] == ["refused", "refused", False, "refused"]
+    assert "would" not in told[4] and "waits for room" in told[4]
+    stats = queue.stats()
+    assert stats.rejected["would_deadlock"] == 1
+    assert stats.failed == 0
+    assert issubclass(WouldDeadlock, DrainqError)
+
+
+def test_a_handler_may_produce_into_its_own_queue_while_there_is_room(make_queue):
+    queue, words = make_queue(), Gate()
+    queue.add_handler(int, lambda batch: queue.produce_many([str(n) for n in batch]))
+    queue.add_handler(str, words)
+    queue.produce_many(range(5))
+    queue.flush(PATIENCE)
+    queue.flush(PATIENCE)
+    assert words.items == ["0", "1", "2", "3", "4"]
+
+
+def test_partitions_grow_with_the_weight_of_the_handlers(make_queue):
+    queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.adaptive(multiplier=3))
+    assert queue.partition_count == 2
+    kinds = [type(f"Kind{n}", (), {}) for n in range(10)]
+    counts = []
+    for kind in kinds:
+        queue.add_handler(kind, Gate())
+        counts.append(queue.partition_count)
+    assert counts == [2, 2, 3, 4, 5, 6, 6, 7, 7, 8]
+    owned = queue.assignments()
+    assert sorted(p for partitions in owned for p in partitions) == list(range(8))
+    queue.add_handler(kinds[0], Gate(), weight=0.05)
+    assert queue.partition_count == 8, "partitions never shrink"
+
+
+def test_growth_keeps_the_route_of_a_live_type(make_queue):
+    queue, gate = make_queue(partitions=PartitionPolicy.adaptive()), Gate(is_open=False)
+    queue.add_handler(int, gate)
+    queue.produce(0)
+    gate.wait_entered()
+    queue.produce_many(range(1, 100))
+    for n in range(30):
+        queue.add_handler(type(f"Kind{n}", (), {}), Gate())
+    queue.produce_many(range(100, 200))
+    assert sorted(usage.used for usage in queue.stats().top_n(2)) == [0, 199]
+    gate.open()
+    assert queue.flush(PATIENCE)
+    assert gate.items == list(range(200))
+
+
+def test_fewer_partitions_than_threads_cut_the_threads_with_a_warning():
+    with pytest.warns(DrainqWarning, match="4 drain threads were asked for"):
+        queue = BatchQueue(
+            "cut", BatchQueueConfig(threads=ThreadPolicy.fixed(4), partitions=PartitionPolicy.fixed(2), consumer=len)
+        )
+    assert (queue.thread_count, queue.partition_count) == (2, 2)
+    assert queue.shutdown(PATIENCE)
+
+
+def test_an_iterable_that_fails_leaves_what_came_before_queued(make_queue):
+    gate = Gate()
+    queue = make_queue(consumer=gate)
+
+    def items():
+        yield 1
+        yield 2
+        raise OSError("torn")
+
+    with pytest.raises(OSError, match="torn"):
+        queue.produce_many(items())
+    assert queue.flush(PATIENCE)
+    assert gate.items == [1, 2]
+    with pytest.raises(TypeError):
+        queue.produce_many(5)
+
+
+def test_a_batch_is_the_handlers_own_list(make_queue):
+    errors = []
+    queue = make_queue(error_handler=lambda batch, error: errors.append(list(batch)))
+
+    def handler(batch):
+        batch.pop(0)
+        raise ValueError
+
+    queue.add_handler(int, handler)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert errors == [[]]
+    assert queue.stats().failed == 1
+
+
+def test_items_are_let_go_after_their_batch(make_queue):
+    import weakref
+
+    queue = make_queue()
+    queue.add_handler(Request, lambda batch: None)
+    item = Request(1)
+    watch = weakref.ref(item)
+    queue.produce(item)
+    del item
+    assert queue.flush(PATIENCE)
+    assert queue.shutdown(PATIENCE)
+    assert watch() is None

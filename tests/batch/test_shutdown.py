@@ -1,0 +1,224 @@
+"""The end of a queue: nothing accepted is lost, and no wait is for ever."""
+
+import gc
+import os
+import threading
+import weakref
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, PartitionPolicy, ThreadPolicy
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+
+def config(**settings):
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(settings.pop("n", 1)), **settings)
+
+
+def test_everything_accepted_is_handled_before_shutdown_returns(make_queue):
+    queue, gate = make_queue(partitions=PartitionPolicy.fixed(4)), Gate()
+    queue.add_handler(int, gate)
+    queue.produce_many(range(5_000))
+    assert queue.shutdown(PATIENCE) is True
+    assert gate.items == list(range(5_000))
+    assert not queue.running
+
+
+def test_after_shutdown_items_are_rejected_as_closed(make_queue):
+    drops = []
+    queue = make_queue(on_drop=lambda reason, count: drops.append((reason, count)))
+    assert queue.shutdown() is True
+    assert queue.produce(1) is False
+    assert queue.offer(1, timeout=PATIENCE) is False
+    assert queue.produce_many([1, 2, 3]) == 0
+    stats = queue.stats()
+    assert (stats.rejected["closed"], stats.accepted) == (5, 0)
+    assert drops[0] == ("closed", 1)
+    assert queue.shutdown() is True
+    assert queue.flush() is True
+
+
+def test_producers_racing_a_shutdown_are_either_handled_or_told():
+    for _ in range(20):
+        gate = Gate()
+        queue = BatchQueue("race", config(consumer=gate, buffer_size=4))
+        barrier, accepted = threading.Barrier(9), []
+
+        def produce(producer, queue=queue, barrier=barrier, accepted=accepted):
+            barrier.wait(PATIENCE)
+            for n in range(100):
+                if queue.produce((producer, n)):
+                    accepted.append((producer, n))
+
+        producers = [threading.Thread(target=produce, args=(p,)) for p in range(8)]
+        for producer in producers:
+            producer.start()
+        barrier.wait(PATIENCE)
+        assert queue.shutdown(PATIENCE) is True
+        for producer in producers:
+            producer.join(PATIENCE)
+            assert not producer.is_alive(), "a producer that waited for room was not released"
+        stats = queue.stats()
+        accounts(stats)
+        assert sorted(gate.items) == sorted(accepted)
+        assert stats.offered == 800
+        assert stats.rejected["closed"] == 800 - len(accepted)
+
+
+def test_a_second_caller_waits_for_the_first(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate)
+    queue.produce(1)
+    gate.wait_entered()
+    results = []
+    callers = [threading.Thread(target=lambda: results.append(queue.shutdown(PATIENCE))) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    assert results == []
+    gate.open()
+    for caller in callers:
+        caller.join(PATIENCE)
+    assert results == [True] * 3
+
+
+def test_a_handler_that_hangs_is_left_behind_at_the_deadline(make_queue):
+    drops = []
+    gate = Gate(is_open=False)
+    queue = make_queue(max_batch=3, on_drop=lambda reason, count: drops.append((reason, count)))
+    queue.add_handler(int, gate)
+    queue.add_handler(str, gate)
+    queue.produce_many([1, 2, 3])
+    gate.wait_entered()
+    queue.produce_many([4, "a", "b", 5])
+    assert queue.shutdown(timeout=0.01) is False
+    stats = queue.stats()
+    accounts(stats)
+    held = sum(map(len, gate.batches))
+    assert (stats.abandoned, stats.queued, stats.handled) == (7, 0, 0)
+    assert ("abandoned", 7) in drops
+    gate.open()
+    assert queue.shutdown(PATIENCE) is False, "what was abandoned stays abandoned"
+    assert queue.flush(PATIENCE) is False
+    assert sum(map(len, gate.batches)) == held, "nothing is handed out after the deadline"
+    accounts(queue.stats())
+    assert queue.stats().abandoned == 7
+
+
+def test_the_configured_shutdown_timeout_is_the_default():
+    gate = Gate(is_open=False)
+    queue = BatchQueue("slow", config(consumer=gate, shutdown_timeout=0.01))
+    queue.produce(1)
+    gate.wait_entered()
+    assert queue.shutdown() is False
+    assert queue.stats().abandoned == 1
+    gate.open()
+
+
+def test_a_hanging_handler_does_not_keep_other_types_from_being_handled():
+    slow, quick = Gate(is_open=False), Gate()
+    queue = BatchQueue("mixed", config(n=2, partitions=PartitionPolicy.fixed(2)))
+    queue.add_handler(int, slow)
+    queue.add_handler(str, quick)
+    queue.produce(1)
+    slow.wait_entered()
+    queue.produce_many(["a"] * 100)
+    assert queue.shutdown(timeout=0.5) is False
+    assert quick.items == ["a"] * 100
+    stats = queue.stats()
+    assert (stats.handled, stats.abandoned) == (100, 1)
+    accounts(stats)
+    slow.open()
+
+
+def test_flush_waits_for_what_was_accepted_and_not_for_more(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate)
+    queue.produce(1)
+    gate.wait_entered()
+    assert queue.flush(timeout=0.01) is False
+    gate.open()
+    assert queue.flush(PATIENCE) is True
+    assert queue.stats().handled == 1
+
+
+def test_the_context_manager_drains():
+    gate = Gate()
+    with BatchQueue("block", config(consumer=gate)) as queue:
+        queue.produce_many(range(10))
+    assert sorted(gate.items) == list(range(10))
+    assert not queue.running
+
+
+def ended(threads):
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def drain_threads(name):
+    return [thread for thread in threading.enumerate() if thread.name.startswith(f"drainq-{name}-")]
+
+
+def test_a_queue_that_nobody_holds_delivers_its_items_and_ends():
+    gate = Gate(is_open=False)
+    queue = BatchQueue("orphan", config(n=2, partitions=PartitionPolicy.fixed(2)))
+    queue.add_handler(int, gate)
+    queue.produce_many(range(100))
+    gate.wait_entered()
+    threads = drain_threads("orphan")
+    assert len(threads) == 2
+    del queue
+    gate.open()
+    ended(threads)
+    assert gate.items == list(range(100))
+
+
+def test_a_cycle_through_a_handler_is_collected():
+    class Owner:
+        def __init__(self, gate):
+            self.queue = BatchQueue("cycle", config())
+            self.queue.add_handler(int, self.handle)
+            self.gate = gate
+
+        def handle(self, batch):
+            self.gate(batch)
+
+    gate = Gate(is_open=False)
+    owner = Owner(gate)
+    owner.queue.produce_many(range(10))
+    gone, threads = weakref.ref(owner), drain_threads("cycle")
+    gate.wait_entered()
+    owner.queue.produce_many(range(10, 20))
+    del owner
+    gc.collect()
+    assert gone() is not None, "its handler still has items to come"
+    gate.open()
+    while gone() is not None:
+        gc.collect()
+    ended(threads)
+    assert gate.items == list(range(20))
+
+
+def test_a_thousand_queues_leave_nothing_behind():
+    def life(n):
+        with BatchQueue("short", config(consumer=len)) as queue:
+            queue.produce(n)
+
+    for n in range(20):
+        life(n)
+    gc.collect()
+    threads, descriptors, objects = threading.active_count(), len(os.listdir("/proc/self/fd")), len(gc.get_objects())
+    for n in range(1_000):
+        life(n)
+    gc.collect()
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(gc.get_objects()) - objects < 200
+    assert BatchQueueManager.names() == []
+
+
+@pytest.mark.parametrize("method", ["__reduce__", "__reduce_ex__"])
+def test_a_queue_cannot_be_pickled_and_says_what_to_do(make_queue, method):
+    arguments = (2,) if method == "__reduce_ex__" else ()
+    with pytest.raises(TypeError, match="cannot be pickled.*make a queue where it is used"):
+        getattr(make_queue(), method)(*arguments)
