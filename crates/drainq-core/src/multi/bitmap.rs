@@ -1,126 +1,102 @@
 //! A set of small numbers that finds its next member in a few steps, however large it is.
 //!
-//! Level 0 has one bit a number; a bit of level k + 1 says whether a word of level k holds
-//! any bit. So a search touches at most two words a level, and 262,144 numbers need three
-//! levels.
+//! One bit a number, in words of 64; above them a set of the same kind that holds which words
+//! are not zero. So a search touches at most two words a level, and 262,144 numbers need
+//! three levels.
 //!
 //! # Invariants
-//! 1. Bit `i` of level k + 1 is set exactly when word `i` of level k is not zero.
-//! 2. The last level is one word.
+//! 1. `above` exists exactly when there is more than one word, and holds the index of each word
+//!    that is not zero.
 //!
 //! Source: the hierarchical bitmaps of real-time schedulers and allocators (van Emde Boas
 //! trees with a fan-out of one machine word).
 
-const BITS: usize = 64;
+const BITS: usize = u64::BITS as usize;
 
 /// A set of numbers below a bound that grows on demand.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bitmap {
-    levels: Vec<Vec<u64>>,
-}
-
-impl Default for Bitmap {
-    fn default() -> Self {
-        Self { levels: vec![vec![0]] }
-    }
+    words: Vec<u64>,
+    above: Option<Box<Bitmap>>,
 }
 
 impl Bitmap {
     /// Adds `number`; true if it was not there.
+    #[inline]
     pub fn insert(&mut self, number: usize) -> bool {
-        self.reach(number);
-        let mut at = number;
-        for (level, words) in self.levels.iter_mut().enumerate() {
-            let word = &mut words[at / BITS];
-            let bit = 1 << (at % BITS);
-            let (had_bit, was_empty) = (*word & bit != 0, *word == 0);
-            *word |= bit;
-            if level == 0 && had_bit {
-                return false;
-            }
-            if !was_empty {
-                return true;
-            }
-            at /= BITS;
+        let (index, bit) = (number / BITS, 1 << (number % BITS));
+        if index >= self.words.len() {
+            self.grow(index + 1);
         }
-        true
+        let word = &mut self.words[index];
+        let before = *word;
+        *word |= bit;
+        if before == 0
+            && let Some(above) = &mut self.above
+        {
+            above.insert(index);
+        }
+        before & bit == 0
     }
 
     /// Takes `number` out; true if it was there.
+    #[inline]
     pub fn remove(&mut self, number: usize) -> bool {
-        if !self.contains(number) {
-            return false;
+        let (index, bit) = (number / BITS, 1 << (number % BITS));
+        let Some(word) = self.words.get_mut(index) else { return false };
+        let before = *word;
+        *word &= !bit;
+        if *word == 0
+            && let Some(above) = &mut self.above
+        {
+            above.remove(index);
         }
-        let mut at = number;
-        for words in &mut self.levels {
-            let word = &mut words[at / BITS];
-            *word &= !(1 << (at % BITS));
-            if *word != 0 {
-                break;
-            }
-            at /= BITS;
-        }
-        true
+        before & bit != 0
     }
 
     /// Whether `number` is a member.
+    #[inline]
     pub fn contains(&self, number: usize) -> bool {
-        self.levels[0].get(number / BITS).is_some_and(|word| word & (1 << (number % BITS)) != 0)
+        self.words.get(number / BITS).is_some_and(|word| word & (1 << (number % BITS)) != 0)
     }
 
     /// Whether there is no member.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.levels[self.levels.len() - 1][0] == 0
+        match &self.above {
+            Some(above) => above.is_empty(),
+            None => self.words.first().is_none_or(|&word| word == 0),
+        }
     }
 
     /// The smallest member that is at least `from`.
+    #[inline]
     pub fn next(&self, from: usize) -> Option<usize> {
-        let mut at = from;
-        for level in 0..self.levels.len() {
-            let word = self.levels[level].get(at / BITS)? & (u64::MAX << (at % BITS));
-            if word != 0 {
-                return Some(self.first_below(level, at / BITS * BITS + word.trailing_zeros() as usize));
-            }
-            at = at / BITS + 1;
+        let index = from / BITS;
+        let rest = self.words.get(index)? & (u64::MAX << (from % BITS));
+        if rest != 0 {
+            return Some(index * BITS + rest.trailing_zeros() as usize);
         }
-        None
+        let index = self.above.as_ref()?.next(index + 1)?;
+        Some(index * BITS + self.words[index].trailing_zeros() as usize)
     }
 
     /// The smallest member at least `from`, else the smallest of all.
+    #[inline]
     pub fn next_around(&self, from: usize) -> Option<usize> {
         self.next(from).or_else(|| self.next(0))
     }
 
-    /// Follows bit `at` of `level` down to the smallest number below it.
-    fn first_below(&self, level: usize, mut at: usize) -> usize {
-        for words in self.levels[..level].iter().rev() {
-            at = at * BITS + words[at].trailing_zeros() as usize;
-        }
-        at
-    }
-
-    /// Grows the levels until `number` has a bit.
-    fn reach(&mut self, number: usize) {
-        let mut words = number / BITS + 1;
-        if words <= self.levels[0].len() {
-            return;
-        }
-        let mut level = 0;
-        loop {
-            if level == self.levels.len() {
-                // The level below was the last, a single word: its only bit above is bit 0.
-                let any = u64::from(self.levels[level - 1][0] != 0);
-                self.levels.push(vec![any]);
+    #[cold]
+    fn grow(&mut self, words: usize) {
+        if self.above.is_none() && words > 1 {
+            let mut above = Bitmap::default();
+            if self.words.first().is_some_and(|&word| word != 0) {
+                above.insert(0);
             }
-            if self.levels[level].len() < words {
-                self.levels[level].resize(words, 0);
-            }
-            if self.levels[level].len() == 1 {
-                return;
-            }
-            words = self.levels[level].len().div_ceil(BITS);
-            level += 1;
+            self.above = Some(Box::new(above));
         }
+        self.words.resize(words, 0);
     }
 }
 

@@ -11,7 +11,6 @@ use super::wait::Wait;
 use super::waiters::{Line, Ticket, Wakes};
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex};
-use std::time::Duration;
 
 pub(super) struct Shared<T, L> {
     state: Mutex<State<T, L>>,
@@ -33,6 +32,13 @@ impl<T, L> Shared<T, L> {
             self.deliver(wakes);
         }
         answer
+    }
+
+    /// Nanoseconds on the clock.
+    #[inline]
+    fn now(&self) -> u64 {
+        // 584 years fit.
+        self.clock.now().as_nanos() as u64
     }
 
     /// Leaves a line; a wake-up under way goes to the next.
@@ -59,18 +65,15 @@ impl<T, L> Shared<T, L> {
 
 /// An item that was taken, and where from, so that it can be given back.
 pub struct Taken<T> {
-    /// The item.
-    pub item: T,
-    at: Duration,
+    entry: Entry<T>,
     slot: Slot,
     id: u64,
 }
 
 impl<T> Taken<T> {
-    fn pop<L>(state: &mut State<T, L>, slot: Slot, wakes: &mut Wakes) -> Self {
-        let id = state.sub(slot).id;
-        let Entry { item, at } = state.pop(slot, wakes);
-        Self { item, at, slot, id }
+    /// The item, not to be given back any more.
+    pub fn into_item(self) -> T {
+        self.entry.item
     }
 }
 
@@ -96,17 +99,14 @@ impl<T, L: Clone> MultiQueue<T, L> {
     /// Takes the item whose turn it is.
     #[inline]
     pub fn try_get(&self) -> Result<T, Nothing> {
-        self.shared.with(|state, wakes| match state.selector.next() {
-            Some(slot) => Ok(state.pop(slot, wakes).item),
-            None => Err(state.nothing()),
-        })
+        self.shared.with(|state, wakes| state.take(wakes).map(|(_, entry)| entry.item))
     }
 
     /// Takes the item whose turn it is, with the label of its sub-queue.
     pub fn try_get_labelled(&self) -> Result<(L, T), Nothing> {
-        self.shared.with(|state, wakes| match state.selector.next() {
-            Some(slot) => Ok((state.sub(slot).label.clone(), state.pop(slot, wakes).item)),
-            None => Err(state.nothing()),
+        self.shared.with(|state, wakes| {
+            let (slot, entry) = state.take(wakes)?;
+            Ok((state.sub(slot).label.clone(), entry.item))
         })
     }
 
@@ -115,10 +115,8 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, wakes| {
             let mut taken = Vec::with_capacity(count.min(state.servable));
             while taken.len() < count {
-                let Some(slot) = state.selector.next() else {
-                    break;
-                };
-                taken.push(Taken::pop(state, slot, wakes));
+                let Ok((slot, entry)) = state.take(wakes) else { break };
+                taken.push(Taken { entry, slot, id: state.sub(slot).id });
             }
             if taken.is_empty() { Err(state.nothing()) } else { Ok(taken) }
         })
@@ -129,7 +127,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, _| {
             let newest_first = taken.into_iter().rev();
             newest_first
-                .filter_map(|Taken { item, at, slot, id }| state.unpop(slot, id, Entry { item, at }))
+                .filter_map(|Taken { entry, slot, id }| state.unpop(slot, id, entry))
                 .map(|entry| entry.item)
                 .collect()
         })
@@ -185,7 +183,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
 
     /// The counters of `subs` that are still attached, of the whole, and the blocked getters.
     pub fn stats(&self, subs: &[&SubQueue<T, L>]) -> (Vec<Option<Stats>>, Stats, usize) {
-        let now = self.shared.clock.now();
+        let now = self.shared.now();
         self.shared.with(|state, _| {
             let slots = subs.iter().map(|sub| sub.owner.slot);
             let attached = slots.map(|slot| (state.sub(slot).bond == Bond::Attached).then_some(slot));
@@ -207,14 +205,14 @@ impl<T, L> SubQueue<T, L> {
     #[inline]
     pub fn try_put(&self, item: T) -> Result<(), (T, Refusal)> {
         let Owner { shared, slot } = &*self.owner;
-        let now = shared.clock.now();
+        let now = shared.now();
         shared.with(|state, _| state.push(*slot, item, now))
     }
 
     /// Adds items, first to last, while there is room; those that are left stay in `items`.
     pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), Refusal> {
         let Owner { shared, slot } = &*self.owner;
-        let now = shared.clock.now();
+        let now = shared.now();
         shared.with(|state, _| state.push_many(*slot, items, now))
     }
 
@@ -227,7 +225,10 @@ impl<T, L> SubQueue<T, L> {
     /// Takes the head, if this sub-queue can be served.
     pub fn try_get(&self) -> Option<Taken<T>> {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, wakes| state.sub(*slot).is_servable().then(|| Taken::pop(state, *slot, wakes)))
+        shared.with(|state, wakes| {
+            let entry = state.take_from(*slot, wakes)?;
+            Some(Taken { entry, slot: *slot, id: state.sub(*slot).id })
+        })
     }
 
     /// A place in the line of putters; nobody stands there before [`Wait::enter`].
@@ -338,7 +339,7 @@ impl<T, L> SubQueue<T, L> {
 
     /// Its counters.
     pub fn stats(&self) -> Stats {
-        let now = self.owner.shared.clock.now();
+        let now = self.owner.shared.now();
         self.owner.shared.with(|state, _| state.sub_stats(self.owner.slot, now))
     }
 }

@@ -44,17 +44,29 @@ struct Turn {
 struct Group {
     priority: i64,
     rank: usize,
-    places: Vec<Option<Slot>>,
+    places: Vec<Option<Occupant>>,
     occupied: usize,
     ready: Bitmap,
     turn: Turn,
 }
 
 #[derive(Clone, Copy, Debug)]
+struct Occupant {
+    slot: Slot,
+    weight: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
 struct Seat {
     group: usize,
     place: usize,
-    weight: u32,
+}
+
+/// Who is next, and whether it goes on with its turn.
+struct Choice {
+    group: usize,
+    place: usize,
+    goes_on: bool,
 }
 
 /// The seats of all sub-queues and the state of the turn.
@@ -88,17 +100,17 @@ impl Selector {
     pub fn insert(&mut self, slot: Slot, priority: i64, weight: u32) {
         let group = self.group_of(priority);
         let place = self.groups[group].places.len();
-        self.groups[group].places.push(Some(slot));
+        self.groups[group].places.push(Some(Occupant { slot, weight }));
         self.groups[group].occupied += 1;
         if self.seats.len() <= slot {
             self.seats.resize(slot + 1, None);
         }
-        self.seats[slot] = Some(Seat { group, place, weight });
+        self.seats[slot] = Some(Seat { group, place });
     }
 
     /// Takes the seat of `slot` away; nobody loses a turn by it.
     pub fn remove(&mut self, slot: Slot) {
-        let Some(Seat { group: id, place, .. }) = self.seats.get(slot).copied().flatten() else {
+        let Some(Seat { group: id, place }) = self.seats.get(slot).copied().flatten() else {
             return;
         };
         self.set_ready(slot, false);
@@ -118,8 +130,8 @@ impl Selector {
 
     /// Sets how many turns in a row `slot` has; counts from the turn under way.
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {
-        if let Some(Some(seat)) = self.seats.get_mut(slot) {
-            seat.weight = weight;
+        if let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() {
+            self.groups[group].places[place] = Some(Occupant { slot, weight });
         }
     }
 
@@ -140,67 +152,69 @@ impl Selector {
     }
 
     /// Whose turn it is; changes nothing.
-    #[inline]
     pub fn next(&self) -> Option<Slot> {
-        let (group, place) = match self.mode {
-            Order::Priority => {
-                let group = &self.groups[self.order[self.ready_groups.next(0)?]];
-                (group, self.turn_in_row(group).or_else(|| group.ready.next_around(group.after_turn()))?)
-            }
-            Order::Weighted => self.next_on_ring()?,
-        };
-        group.places[place]
+        let choice = self.choose()?;
+        self.groups[choice.group].places[choice.place].map(|occupant| occupant.slot)
     }
 
-    fn next_on_ring(&self) -> Option<(&Group, usize)> {
-        let here = self.ring.map(|id| &self.groups[id]);
-        if let Some(here) = here {
-            let place = self.turn_in_row(here).or_else(|| here.ready.next(here.after_turn()));
-            if let Some(place) = place {
-                return Some((here, place));
-            }
-        }
-        let rank = here.map_or(0, |group| group.rank + 1);
-        let group = &self.groups[self.order[self.ready_groups.next_around(rank)?]];
-        Some((group, group.ready.next(0)?))
-    }
-
-    /// The place of the turn, if its occupant is ready and has turns left.
+    /// Whose turn it is; counts as served.
     #[inline]
-    fn turn_in_row(&self, group: &Group) -> Option<usize> {
-        let Turn { place, served } = group.turn;
-        let slot = group.places.get(place).copied().flatten()?;
-        let weight = self.seats[slot].map_or(1, |seat| seat.weight);
-        (served > 0 && served < weight && group.ready.contains(place)).then_some(place)
+    pub fn take_turn(&mut self) -> Option<Slot> {
+        let Choice { group: id, place, goes_on } = self.choose()?;
+        let group = &mut self.groups[id];
+        let served = if goes_on { group.turn.served + 1 } else { 1 };
+        group.turn = Turn { place, served };
+        self.ring = Some(id);
+        group.places[place].map(|occupant| occupant.slot)
     }
 
-    /// Moves the turn: `slot` has been served once.
-    #[inline]
+    /// Moves the turn of its group: `slot` has been served once, whosever turn it was.
     pub fn served(&mut self, slot: Slot) {
-        let Some(Some(seat)) = self.seats.get(slot) else {
-            return;
-        };
-        let turn = &mut self.groups[seat.group].turn;
-        let never_left = self.mode == Order::Priority || self.ring == Some(seat.group);
-        let goes_on = never_left && turn.place == seat.place && turn.served < seat.weight;
-        let served = if goes_on { turn.served + 1 } else { 1 };
-        *turn = Turn { place: seat.place, served };
-        if self.mode == Order::Weighted {
-            self.ring = Some(seat.group);
+        let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() else { return };
+        let group = &mut self.groups[group];
+        let goes_on = group.turn.place == place && group.turn_in_row().is_some();
+        let served = if goes_on { group.turn.served + 1 } else { 1 };
+        group.turn = Turn { place, served };
+    }
+
+    #[inline]
+    fn choose(&self) -> Option<Choice> {
+        match self.mode {
+            Order::Priority => {
+                let id = self.order[self.ready_groups.next(0)?];
+                let group = &self.groups[id];
+                match group.turn_in_row() {
+                    Some(place) => Some(Choice { group: id, place, goes_on: true }),
+                    None => {
+                        let place = group.ready.next_around(group.after_turn())?;
+                        Some(Choice { group: id, place, goes_on: false })
+                    }
+                }
+            }
+            Order::Weighted => self.choose_on_ring(),
         }
+    }
+
+    fn choose_on_ring(&self) -> Option<Choice> {
+        let mut rank = 0;
+        if let Some(id) = self.ring {
+            let here = &self.groups[id];
+            if let Some(place) = here.turn_in_row() {
+                return Some(Choice { group: id, place, goes_on: true });
+            }
+            if let Some(place) = here.ready.next(here.after_turn()) {
+                return Some(Choice { group: id, place, goes_on: false });
+            }
+            rank = here.rank + 1;
+        }
+        let group = self.order[self.ready_groups.next_around(rank)?];
+        Some(Choice { group, place: self.groups[group].ready.next(0)?, goes_on: false })
     }
 
     /// The ready sub-queues, a list for each group by priority, each in order of turn.
     pub fn in_turn_order(&self) -> Vec<Vec<Slot>> {
         let ranks = std::iter::successors(self.ready_groups.next(0), |&rank| self.ready_groups.next(rank + 1));
-        ranks.map(|rank| self.group_in_turn_order(&self.groups[self.order[rank]])).collect()
-    }
-
-    fn group_in_turn_order(&self, group: &Group) -> Vec<Slot> {
-        let start = self.turn_in_row(group).unwrap_or_else(|| group.after_turn());
-        let from = |at| std::iter::successors(group.ready.next(at), |&place| group.ready.next(place + 1));
-        let places = from(start).chain(from(0).take_while(|&place| place < start));
-        places.filter_map(|place| group.places[place]).collect()
+        ranks.map(|rank| self.groups[self.order[rank]].in_turn_order()).collect()
     }
 
     /// The group of `priority`, made if there is none.
@@ -232,7 +246,7 @@ impl Selector {
         self.order.remove(rank);
         self.free_groups.push(id);
         self.rank_from(rank);
-        if self.ring == Some(id) {
+        if self.ring == Some(id) && self.mode == Order::Weighted {
             // The ring goes on with the group after it, at that group's first place.
             self.ring = self.order.get(rank).copied();
             if let Some(next) = self.ring {
@@ -261,13 +275,13 @@ impl Selector {
         let (old_ready, old_turn) = (std::mem::take(&mut group.ready), group.turn);
         group.turn.place = group.places[..old_turn.place.min(group.places.len())].iter().flatten().count();
         let occupants = std::mem::take(&mut group.places).into_iter().enumerate();
-        for (old, slot) in occupants.filter_map(|(old, slot)| Some((old, slot?))) {
+        for (old, occupant) in occupants.filter_map(|(old, occupant)| Some((old, occupant?))) {
             let place = group.places.len();
-            group.places.push(Some(slot));
+            group.places.push(Some(occupant));
             if old_ready.contains(old) {
                 group.ready.insert(place);
             }
-            if let Some(seat) = &mut self.seats[slot] {
+            if let Some(seat) = &mut self.seats[occupant.slot] {
                 seat.place = place;
             }
         }
@@ -275,9 +289,25 @@ impl Selector {
 }
 
 impl Group {
+    /// The place of the turn, if its occupant is ready and has turns left.
+    #[inline]
+    fn turn_in_row(&self) -> Option<usize> {
+        let Turn { place, served } = self.turn;
+        let has_turns_left = |occupant: &Option<Occupant>| occupant.is_some_and(|occupant| served < occupant.weight);
+        (served > 0 && self.places.get(place).is_some_and(has_turns_left) && self.ready.contains(place)).then_some(place)
+    }
+
     /// Where the search for the next occupant starts.
     #[inline]
     fn after_turn(&self) -> usize {
         self.turn.place + usize::from(self.turn.served > 0)
+    }
+
+    /// The ready occupants, the one whose turn it is first.
+    fn in_turn_order(&self) -> Vec<Slot> {
+        let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
+        let from = |at| std::iter::successors(self.ready.next(at), |&place| self.ready.next(place + 1));
+        let places = from(start).chain(from(0).take_while(|&place| place < start));
+        places.filter_map(|place| self.places[place].map(|occupant| occupant.slot)).collect()
     }
 }

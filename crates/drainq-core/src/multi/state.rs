@@ -176,7 +176,7 @@ impl<T, L> State<T, L> {
     }
 
     #[inline]
-    pub fn push(&mut self, slot: Slot, item: T, at: Duration) -> Result<(), (T, Refusal)> {
+    pub fn push(&mut self, slot: Slot, item: T, at: u64) -> Result<(), (T, Refusal)> {
         if let Some(refusal) = self.refusal(slot) {
             return Err((item, refusal));
         }
@@ -201,7 +201,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Pushes items while there is room; the first refusal ends it.
-    pub fn push_many(&mut self, slot: Slot, items: &mut std::vec::IntoIter<T>, at: Duration) -> Result<(), Refusal> {
+    pub fn push_many(&mut self, slot: Slot, items: &mut std::vec::IntoIter<T>, at: u64) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal(slot) {
             return Err(refusal);
         }
@@ -218,9 +218,27 @@ impl<T, L> State<T, L> {
         if self.is_shut_down { Nothing::ShutDown } else { Nothing::Empty }
     }
 
-    /// Takes the head of `slot`, which is servable, and moves the turn.
+    /// Takes the item whose turn it is, with the slot of its sub-queue.
     #[inline]
-    pub fn pop(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
+    pub fn take(&mut self, wakes: &mut Wakes) -> Result<(Slot, Entry<T>), Nothing> {
+        match self.selector.take_turn() {
+            Some(slot) => Ok((slot, self.pop(slot, wakes))),
+            None => Err(self.nothing()),
+        }
+    }
+
+    /// Takes the head of `slot`, if it is servable, whosever turn it is.
+    pub fn take_from(&mut self, slot: Slot, wakes: &mut Wakes) -> Option<Entry<T>> {
+        if !self.sub(slot).is_servable() {
+            return None;
+        }
+        self.selector.served(slot);
+        Some(self.pop(slot, wakes))
+    }
+
+    /// Takes the head of `slot`, which is servable; its turn is the selector's affair.
+    #[inline]
+    fn pop(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
         let sub = self.sub_mut(slot);
         let entry = sub.items.pop_front().expect("a servable sub-queue holds an item");
         sub.counters.got += 1;
@@ -228,7 +246,6 @@ impl<T, L> State<T, L> {
         self.servable -= 1;
         self.depth -= 1;
         self.totals.got += 1;
-        self.selector.served(slot);
         if is_empty {
             self.selector.set_ready(slot, false);
         }
@@ -393,18 +410,18 @@ impl<T, L> State<T, L> {
         }
     }
 
-    pub fn sub_stats(&self, slot: Slot, now: Duration) -> Stats {
+    pub fn sub_stats(&self, slot: Slot, now: u64) -> Stats {
         let sub = self.sub(slot);
         Stats {
             depth: sub.items.len(),
             counters: sub.counters,
-            oldest_age: sub.items.front().map(|head| now.saturating_sub(head.at)),
+            oldest_age: sub.items.front().map(|head| Duration::from_nanos(now.saturating_sub(head.at))),
             blocked_putters: sub.putters.blocked(),
         }
     }
 
     /// The counters of the whole, items of removed sub-queues included.
-    pub fn total_stats(&self, now: Duration) -> Stats {
+    pub fn total_stats(&self, now: u64) -> Stats {
         let each: Vec<Stats> = self.attached().into_iter().map(|slot| self.sub_stats(slot, now)).collect();
         Stats {
             depth: self.depth,

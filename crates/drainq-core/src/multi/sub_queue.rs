@@ -35,10 +35,10 @@ pub enum Bond {
     Removed,
 }
 
-/// An item and when it came.
+/// An item and when it came, in nanoseconds on the queue's clock.
 pub(super) struct Entry<T> {
     pub item: T,
-    pub at: Duration,
+    pub at: u64,
 }
 
 pub(super) struct Sub<T, L> {

@@ -314,7 +314,7 @@ impl MultiQueue {
             drop(core.put_back(taken));
             return Err(error);
         }
-        PyList::new(py, taken.into_iter().map(|taken| taken.item))
+        PyList::new(py, taken.into_iter().map(|taken| taken.into_item()))
     }
 
     /// The item that the next get would take; it stays.

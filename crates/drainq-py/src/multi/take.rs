@@ -58,7 +58,7 @@ impl Selection {
         match self {
             Self::Native(_) => Ok(core.try_get()),
             Self::Custom(object) => {
-                Ok(choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))?.map(|taken| taken.item))
+                Ok(choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))?.map(|taken| taken.into_item()))
             }
         }
     }
@@ -68,7 +68,7 @@ impl Selection {
         match self {
             Self::Native(_) => Ok(core.try_get_labelled()),
             Self::Custom(object) => {
-                choose(py, core, object, |sub| Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.item))))
+                choose(py, core, object, |sub| Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.into_item()))))
             }
         }
     }
