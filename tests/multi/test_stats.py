@@ -55,7 +55,7 @@ def test_the_age_is_that_of_the_head(queue):
     first = queue.stats()
     assert first["old"].oldest_age >= first["new"].oldest_age >= 0
     assert first.oldest_age == first["old"].oldest_age
-    assert queue.stats()["old"].oldest_age > first["old"].oldest_age
+    eventually(lambda: queue.stats()["old"].oldest_age > first["old"].oldest_age)
     queue.get()
     assert queue.stats()["old"].oldest_age is None
     assert queue.stats().oldest_age == pytest.approx(queue.stats()["new"].oldest_age, abs=1)

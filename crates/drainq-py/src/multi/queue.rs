@@ -10,7 +10,7 @@ use super::sub_queue::SubQueue;
 use super::take::Selection;
 use super::values;
 use crate::errors;
-use drainq_core::clock::SystemClock;
+use drainq_core::clock::CoarseClock;
 use drainq_core::multi::{Leftovers, Nothing, Settings};
 use pyo3::exceptions::PyKeyError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -107,7 +107,7 @@ impl MultiQueue {
         fork::watch(py)?;
         let selection = selection.map_or(Ok(Selection::default()), Selection::new)?;
         Ok(Self {
-            core: Owned::new(Core::new(selection.order(), SystemClock::new())),
+            core: Owned::new(Core::new(selection.order(), CoarseClock::default())),
             sub_queues: PyDict::new(py).unbind(),
             selection,
             sleepers: Arc::default(),

@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 ///     got: items handed to getters.
 ///     rejected: items refused: no room (in time), shut down, removed, or interrupted.
 ///     removed: items taken out by ``clear``, ``remove``, ``remove_if`` or an immediate shutdown.
-///     oldest_age: seconds that the head has waited; None when empty.
+///     oldest_age: seconds that the head has waited, to a few milliseconds; None when empty.
 ///     blocked_putters: threads and tasks that wait for room now.
 #[pyclass(frozen, get_all, module = "drainq")]
 pub struct SubQueueStats {
