@@ -26,6 +26,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::batch::hot::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)
     }
 }

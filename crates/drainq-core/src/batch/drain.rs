@@ -93,10 +93,14 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Waits until there is something to do, and says what.
     ///
+    /// `settle` is called before the thread falls idle: it takes the lock that keeps the
+    /// queue's producers apart, if there is one, and gives it back. Without such a lock
+    /// it does nothing.
+    ///
     /// # Panics
     ///
-    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_pass`].
-    pub fn next_step(&mut self) -> Step<'_, T> {
+    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
+    pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
             if self.take() {
@@ -113,9 +117,9 @@ impl<T: Word + Keyed> Drainer<T> {
             self.empty_passes = self.empty_passes.saturating_add(1);
             let settings = &self.queue.settings;
             let watched = self.queue.watched.load(Ordering::Relaxed);
-            let (depth, time) = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
+            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-            self.worker().sleeper.sleep(parker, depth, time, || {
+            self.worker().sleeper.sleep(parker, how, &settle, || {
                 let busy = self.has_work();
                 if busy {
                     backoff.snooze();
@@ -125,9 +129,9 @@ impl<T: Word + Keyed> Drainer<T> {
         }
     }
 
-    /// One pass without waiting, for a thread that serves several queues.
-    pub fn try_pass(&mut self) -> Option<Pass<'_, T>> {
-        self.take().then_some(Pass { drainer: self })
+    /// What there is to do now, without waiting, for a thread that serves several queues.
+    pub fn try_step(&mut self) -> Step<'_, T> {
+        if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
     }
 
     /// Whether the queue is closed and nothing is left that this thread could take.

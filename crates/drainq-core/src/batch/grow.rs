@@ -30,7 +30,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
         control.weights.push(weight);
         self.grow_to(control, self.wanted_partitions(control));
         let partition = control.promised.choose(weight);
-        self.routes.push_with(|_| Route::new(partition)) as Key
+        let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
+        self.routes.push_with(|_| Route::new(partition, pinned)) as Key
     }
 
     /// Changes the weight of a type's handler. Partitions may grow; no route changes.

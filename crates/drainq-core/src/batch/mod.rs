@@ -17,6 +17,7 @@
 //! | [`worker`] | what the queue knows of one drain thread |
 //! | [`flush`], [`shutdown`] | waiting for everything accepted; the end |
 //! | [`stats`] | snapshots in which every item is in exactly one place |
+//! | [`scheduler`] | drain threads that several queues share |
 //! | [`threads`] | drain threads for a program in Rust |
 
 pub mod balance;
@@ -31,6 +32,7 @@ pub mod policy;
 pub mod queue;
 pub mod rebalance;
 pub mod route;
+pub mod scheduler;
 pub mod shutdown;
 pub mod stats;
 pub mod threads;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Starts a daemon thread of this name that runs `body` once.
-fn start_thread(
+pub fn start_thread(
     py: Python<'_>,
     name: &str,
     body: impl FnOnce(Python<'_>) + Send + 'static,
@@ -50,6 +50,11 @@ impl Shared {
         let process = self.process();
         if process.started.swap(true, Ordering::Relaxed) {
             return Ok(());
+        }
+        if let Some(pool) = self.pool() {
+            pool.scheduler().add(process.queue.clone(), self.clone());
+            pool.start_threads(py)?;
+            return self.start_balancer(py);
         }
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
             let (shared, drainer) = (self.clone(), Drainer::new(process.queue.clone(), id));
@@ -169,10 +174,44 @@ impl Shared {
     }
 }
 
+/// One pass of a borrowed drainer; whether it found something.
+pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
+    let turn = &shared.process().turn;
+    let (step, since) = gil::released(py, || {
+        let step = drainer.try_step();
+        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+        (step, since)
+    });
+    if let Some(since) = since {
+        turn.got(since);
+    }
+    match step {
+        Step::Pass(pass) => {
+            shared.hand_out(py, pass);
+            true
+        }
+        Step::Idle(drainer) => {
+            shared.tell_idle(py, drainer);
+            false
+        }
+        Step::Closed => false,
+    }
+}
+
 /// A drain thread's life.
 fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
     loop {
-        let step = gil::released(py, || drainer.next_step());
+        // The producers' lock is the GIL.
+        let settle = || drop(gil::held(|_| ()));
+        let turn = &shared.process().turn;
+        let (step, since) = gil::released(py, || {
+            let step = drainer.next_step(settle);
+            let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+            (step, since)
+        });
+        if let Some(since) = since {
+            turn.got(since);
+        }
         match step {
             Step::Pass(pass) => shared.hand_out(py, pass),
             Step::Idle(drainer) => shared.tell_idle(py, drainer),

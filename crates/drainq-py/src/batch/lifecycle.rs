@@ -8,6 +8,7 @@
 //! 4. The interpreter ends. The drain threads have ended before.
 
 use super::drops::Reason;
+use super::pool;
 use super::shared::Shared;
 use crate::deadline::{self, Deadline};
 use crate::errors;
@@ -89,12 +90,17 @@ fn join(py: Python<'_>, shared: &Shared, deadline: Deadline) -> PyResult<()> {
     Ok(())
 }
 
+/// Seconds that the end of the process waits for a queue.
+fn exit_timeout(shared: &Shared) -> f64 {
+    shared.shutdown_timeout().unwrap_or(EXIT_TIMEOUT.as_secs_f64())
+}
+
 /// Step 1: what is queued is handled while executors work. Part of a deadline only: the
 /// rest belongs to the shutdown.
 #[pyfunction]
 fn flush_before_exit(py: Python<'_>) -> PyResult<()> {
-    let deadline = Deadline::after("timeout", Some(EXIT_TIMEOUT.as_secs_f64() / 2.0))?;
     for shared in live() {
+        let deadline = Deadline::after("shutdown_timeout", Some(exit_timeout(&shared) / 2.0))?;
         let mut flush = Flush::of_queue(shared.queue());
         deadline::wait(py, deadline, |slice| flush.wait(slice))?;
     }
@@ -105,8 +111,7 @@ fn flush_before_exit(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
     for shared in live() {
-        let timeout = shared.shutdown_timeout().unwrap_or(EXIT_TIMEOUT.as_secs_f64());
-        end(py, &shared, Deadline::after("shutdown_timeout", Some(timeout))?)?;
+        end(py, &shared, Deadline::after("shutdown_timeout", Some(exit_timeout(&shared)))?)?;
     }
     Ok(())
 }
@@ -114,6 +119,7 @@ fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
 /// The child of a fork has none of the threads, and none of the items are its own.
 #[pyfunction]
 fn renew_in_child(py: Python<'_>) {
+    pool::renew_in_child();
     // Another thread of the parent may have held the lock; it does not exist here.
     let live = match LIVE.try_lock() {
         Some(live) => live.clone(),

@@ -2,6 +2,7 @@
 
 use super::config::BatchQueueConfig;
 use super::lifecycle;
+use super::pool;
 use super::queue::BatchQueue;
 use crate::errors;
 use parking_lot::Mutex;
@@ -144,7 +145,8 @@ impl BatchQueueManager {
         Ok(clean)
     }
 
-    /// Shut all queues down, the first made first, and forget them.
+    /// Shut all queues down, the first made first, and forget them; then end the shared
+    /// schedulers.
     ///
     /// Args:
     ///     timeout: seconds for all of them together; None: each queue's own setting.
@@ -155,6 +157,8 @@ impl BatchQueueManager {
     fn shutdown_all(py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let queues = take(None);
         let shared = queues.iter().map(|(_, queue)| queue.get().shared().clone()).collect();
-        lifecycle::end_all(py, shared, timeout)
+        let clean = lifecycle::end_all(py, shared, timeout)?;
+        pool::stop_all();
+        Ok(clean)
     }
 }

@@ -89,7 +89,7 @@ impl BatchQueue {
         lifecycle::install_hooks(py)?;
         let shared = Shared::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
-        if threads < wanted {
+        if threads < wanted && shared.pool().is_none() {
             errors::warn(
                 py,
                 &format!(
@@ -185,7 +185,7 @@ impl BatchQueue {
     ///         and the queue is ``BLOCKING``.
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
-    fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.shared.produce(item, Patience::of(&self.shared))
     }
 
@@ -219,7 +219,7 @@ impl BatchQueue {
     ///     queue is shut down meanwhile.
     /// Raises:
     ///     What iterating raises; the items before that are queued.
-    fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
+    pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared.produce_many(items, Patience::of(&self.shared))
     }
 

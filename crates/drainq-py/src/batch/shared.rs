@@ -9,7 +9,9 @@ use super::fork::ForkCell;
 use super::handler::Handler;
 use super::item::Item;
 use super::keys::Keys;
+use super::turn::Turn;
 use super::policy::{PartitionSelector, Selection};
+use super::pool::Pool;
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::handoff::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
@@ -32,8 +34,8 @@ pub struct Process {
     pub threads: Mutex<Vec<Py<PyAny>>>,
     /// The balancer's memory.
     pub rebalancer: Mutex<Rebalancer<Item>>,
-    /// The process that this is of.
-    pub pid: u32,
+    /// The GIL, between producers and drain threads.
+    pub turn: Turn,
 }
 
 /// A registered handler.
@@ -57,6 +59,7 @@ pub enum Select {
 /// A queue, as its threads see it.
 pub struct Shared {
     process: ForkCell<Process>,
+    pool: Option<Arc<Pool>>,
     settings: Settings,
     grouping: Grouping,
     /// Types and their numbers.
@@ -81,6 +84,10 @@ impl Shared {
     /// A queue by this configuration. Its threads are not started.
     pub fn new(py: Python<'_>, name: &str, config: &BatchQueueConfig) -> PyResult<Arc<Self>> {
         let settings = config.settings(py)?;
+        let pool = match &config.shared_scheduler {
+            Some((pool, policy)) => Some(Pool::get_or_create(py, pool, policy.0)?),
+            None => None,
+        };
         let consumer =
             config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?;
         let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
@@ -92,7 +99,8 @@ impl Shared {
         };
         let watching = AtomicUsize::new(usize::from(consumer.as_ref().is_some_and(Handler::watches)));
         let shared = Self {
-            process: ForkCell::new(Process::new(name, settings.clone(), config.grouping())),
+            process: ForkCell::new(Process::new(name, settings.clone(), config.grouping(), pool.as_deref())),
+            pool,
             settings,
             grouping: config.grouping(),
             keys: Keys::new(py, clone(&config.dispatch_key)),
@@ -121,6 +129,11 @@ impl Shared {
     #[inline]
     pub fn queue(&self) -> &Arc<BatchQueue<Item>> {
         &self.process().queue
+    }
+
+    /// The scheduler that it shares with other queues.
+    pub fn pool(&self) -> Option<&Pool> {
+        self.pool.as_deref()
     }
 
     /// Its name.
@@ -254,7 +267,7 @@ impl Shared {
     /// In the child of a fork: an empty queue with the same types, whose threads start with
     /// its first item. What was queued belongs to the parent.
     pub fn renew_in_child(&self, py: Python<'_>) {
-        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping);
+        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
         let handlers = self.handlers.lock();
         for key in 0..self.keys.names(py).len() {
             let weight = handlers.get(key).and_then(|at| at.as_ref()).map_or(0.0, |at| at.weight);
@@ -295,14 +308,17 @@ impl Shared {
 }
 
 impl Process {
-    fn new(name: &str, settings: Settings, grouping: Grouping) -> Self {
-        let queue = Arc::new(BatchQueue::new(name, settings, grouping));
+    fn new(name: &str, settings: Settings, grouping: Grouping, pool: Option<&Pool>) -> Self {
+        let queue = Arc::new(match pool {
+            Some(pool) => BatchQueue::on_pool(name, settings, grouping, pool.scheduler().sleepers()),
+            None => BatchQueue::new(name, settings, grouping),
+        });
         Self {
             rebalancer: Mutex::new(Rebalancer::new(queue.clone())),
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),
-            pid: std::process::id(),
+            turn: Turn::new(),
         }
     }
 

@@ -1,0 +1,122 @@
+//! Shared schedulers: named pools of drain threads, made when first asked for.
+
+use super::drain::{serve, start_thread};
+use super::fork::ForkCell;
+use super::item::Item;
+use super::shared::Shared;
+use crate::{errors, gil};
+use drainq_core::batch::ThreadPolicy;
+use drainq_core::batch::scheduler::Scheduler;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A thread without work looks up this often, for no other reason than to be found by a
+/// debugger in a known state.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The scheduler of the core, with a queue's shared part as what is found again.
+pub type PoolScheduler = Scheduler<Item, Arc<Shared>>;
+
+/// The part of a pool that a forked child starts anew.
+struct Process {
+    scheduler: Arc<PoolScheduler>,
+    started: AtomicBool,
+}
+
+impl Process {
+    fn new(policy: ThreadPolicy) -> Self {
+        Self { scheduler: Arc::new(Scheduler::new(policy.resolve())), started: AtomicBool::new(false) }
+    }
+}
+
+/// A named pool of drain threads.
+pub struct Pool {
+    name: String,
+    policy: ThreadPolicy,
+    process: ForkCell<Process>,
+}
+
+static POOLS: Mutex<Vec<Arc<Pool>>> = Mutex::new(Vec::new());
+
+impl Pool {
+    /// The pool of this name, made by `policy` if there is none; a pool with another policy
+    /// stays as it is, with a warning.
+    pub fn get_or_create(py: Python<'_>, name: &str, policy: ThreadPolicy) -> PyResult<Arc<Self>> {
+        let pool = {
+            let mut pools = POOLS.lock();
+            let found = pools.iter().find(|pool| pool.name == name).cloned();
+            found.unwrap_or_else(|| {
+                let pool =
+                    Arc::new(Self { name: name.to_owned(), policy, process: ForkCell::new(Process::new(policy)) });
+                pools.push(pool.clone());
+                pool
+            })
+        };
+        if pool.policy != policy {
+            let repr = |policy| Bound::new(py, super::policy::ThreadPolicy(policy))?.repr().map(|text| text.to_string());
+            errors::warn(
+                py,
+                &format!(
+                    "the shared scheduler {name:?} exists with {}, which stays (asked for: {})",
+                    repr(pool.policy)?,
+                    repr(policy)?
+                ),
+            )?;
+        }
+        Ok(pool)
+    }
+
+    /// The scheduler of this process.
+    pub fn scheduler(&self) -> &Arc<PoolScheduler> {
+        &self.process.get().scheduler
+    }
+
+    /// Starts the threads, unless that was done.
+    pub fn start_threads(&self, py: Python<'_>) -> PyResult<()> {
+        let process = self.process.get();
+        if process.started.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        for id in 0..process.scheduler.threads() {
+            let scheduler = process.scheduler.clone();
+            start_thread(py, &format!("drainq-pool-{}-{id}", self.name), move |py| run(py, &scheduler))?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets all pools end with their last queue; the next queue makes new ones.
+pub fn stop_all() {
+    for pool in std::mem::take(&mut *POOLS.lock()) {
+        pool.scheduler().stop();
+    }
+}
+
+/// In the child of a fork: pools without threads or queues.
+pub fn renew_in_child() {
+    if let Some(pools) = POOLS.try_lock() {
+        for pool in pools.iter() {
+            pool.process.replace_in_child(Process::new(pool.policy));
+        }
+    }
+}
+
+/// A pool thread's life.
+fn run(py: Python<'_>, scheduler: &PoolScheduler) {
+    let mut turn = 0;
+    loop {
+        match gil::released(py, || scheduler.borrow(&mut turn, PATIENCE)) {
+            Ok(mut loan) => {
+                let shared = loan.context().clone();
+                if serve(py, &shared, loan.drainer()) {
+                    loan.found();
+                }
+            }
+            Err(true) => {}
+            Err(false) => return,
+        }
+    }
+}

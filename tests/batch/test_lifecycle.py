@@ -1,0 +1,188 @@
+"""Interpreter exit, Ctrl-C and fork, each in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PATIENCE = 60
+
+
+def run(code, **options):
+    """Run `code` in a fresh interpreter and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=PATIENCE, **options,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_starts_no_thread_and_loads_nothing_optional():
+    out = run(
+        """
+        import sys, threading
+        import drainq
+        print(threading.active_count())
+        print(sorted({"pyspark", "pyarrow", "numpy", "psycopg", "msgspec", "sqlite3", "grpc"} & set(sys.modules)))
+        """
+    )
+    assert out.splitlines() == ["1", "[]"]
+
+
+def test_interpreter_exit_delivers_everything_by_itself():
+    out = run(
+        """
+        import os
+        from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, PartitionPolicy, ThreadPolicy
+        config = BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2))
+        own, named = BatchQueue("own", config), BatchQueueManager.create("named", config)
+        for queue in (own, named):
+            queue.add_handler(int, lambda batch: os.write(1, b"%d\\n" % len(batch)))
+            queue.produce_many(range(50_000))
+        """
+    )
+    assert sum(map(int, out.split())) == 100_000
+
+
+def test_producers_and_executors_work_until_they_end_before_the_exit():
+    out = run(
+        """
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        queue = BatchQueue("exit", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: print(len(batch))))
+        pool = ThreadPoolExecutor(2)
+        go = threading.Event()
+        def produce():
+            go.wait()
+            for n in range(1_000):
+                assert queue.produce(n)
+        threading.Thread(target=produce).start()
+        pool.submit(produce)
+        go.set()
+        """
+    )
+    assert sum(map(int, out.split())) == 2_000
+
+
+def test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process():
+    out = run(
+        """
+        import threading
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        entered = threading.Event()
+        def hang(batch):
+            entered.set()
+            threading.Event().wait()
+        config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), shutdown_timeout=0.1, consumer=hang,
+                                  on_drop=lambda reason, count: print(reason, count, flush=True))
+        queue = BatchQueue("hang", config)
+        queue.produce(1)
+        entered.wait()
+        queue.produce_many([2, 3])
+        """
+    )
+    assert out == "abandoned 3\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(
+    "blocked", ["queue.produce(3)", "queue.offer(3, timeout=50)", "queue.flush()", "queue.shutdown()",
+                "queue.produce_many([3, 4])", "queue.remove_handler(int)"],
+)  # fmt: skip
+def test_ctrl_c_ends_every_wait_and_loses_nothing(blocked):
+    code = f"""
+        import os, signal, sys, threading
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        entered, leave, seen = threading.Event(), threading.Event(), []
+        def handler(batch):
+            seen.extend(batch)
+            entered.set()
+            leave.wait()
+        queue = BatchQueue("c", BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=1))
+        queue.add_handler(int, handler)
+        queue.produce(1)
+        entered.wait()
+        queue.produce(2)
+        try:
+            print("blocked", flush=True)
+            {blocked}
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        leave.set()
+        assert queue.shutdown(30)
+        stats = queue.stats()
+        assert stats.offered == stats.accepted + sum(stats.rejected.values()), stats
+        print(seen, stats.accepted, stats.rejected["full"])
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "blocked\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    # The signal may arrive just before the call: then nothing more was offered.
+    rejected = {"0", "1"} if "3" in blocked else {"0"}
+    interrupted, totals = out.splitlines()
+    assert interrupted == "interrupted", err
+    assert totals in {f"[1, 2] 2 {count}" for count in rejected}, err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_starts_empty_and_delivers_only_its_own():
+    out = run(
+        """
+        import os, threading
+        from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
+        entered, leave, seen = threading.Event(), threading.Event(), []
+        def handler(batch):
+            entered.set()
+            leave.wait()
+            seen.extend(batch)
+        config = BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(3), buffer_size=100)
+        queue = BatchQueue("fork", config)
+        queue.add_handler(int, handler)
+        queue.produce(0)
+        entered.wait()
+        queue.produce_many(range(1, 11))
+        child = os.fork()
+        if child == 0:
+            stats = queue.stats()
+            assert (stats.offered, stats.queued, stats.handled) == (0, 0, 0), stats
+            assert threading.active_count() == 1
+            leave.set()
+            assert queue.produce_many(range(100, 300)) == 200
+            assert queue.shutdown(30)
+            assert seen == list(range(100, 300)), seen
+            assert queue.stats().handled == 200
+            os._exit(7)
+        _, status = os.waitpid(child, 0)
+        leave.set()
+        assert queue.shutdown(30)
+        print(os.waitstatus_to_exitcode(status), seen == list(range(11)), queue.stats().handled)
+        """
+    )
+    assert out == "7 True 11\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_never_produces_exits_at_once():
+    out = run(
+        """
+        import os, threading
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        queue = BatchQueue("fork", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=print))
+        queue.produce("parent")
+        assert queue.flush(30)
+        child = os.fork()
+        if child:
+            _, status = os.waitpid(child, 0)
+            print(os.waitstatus_to_exitcode(status))
+        """
+    )
+    assert out == "['parent']\n0\n"

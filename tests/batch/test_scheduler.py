@@ -1,0 +1,143 @@
+"""Shared schedulers: several queues on the threads of one pool."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, DrainqWarning, PartitionPolicy, ThreadPolicy
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+pytestmark = pytest.mark.usefixtures("clean_manager")
+
+
+def on(pool, threads=2, **settings):
+    return BatchQueueConfig(shared_scheduler=(pool, ThreadPolicy.fixed(threads)), **settings)
+
+
+def pool_threads(pool):
+    return [thread for thread in threading.enumerate() if thread.name.startswith(f"drainq-pool-{pool}-")]
+
+
+def test_queues_on_one_scheduler_share_its_threads():
+    before = threading.active_count()
+    gates = [Gate() for _ in range(5)]
+    queues = [BatchQueueManager.create(f"q{n}", on("io", consumer=gate)) for n, gate in enumerate(gates)]
+    assert threading.active_count() == before + 2 == before + len(pool_threads("io"))
+    for _ in range(20):
+        for n, queue in enumerate(queues):
+            assert queue.produce_many(range(n * 100, n * 100 + 100)) == 100
+    for n, (queue, gate) in enumerate(zip(queues, gates)):
+        assert queue.flush(PATIENCE)
+        assert sorted(gate.items) == sorted(list(range(n * 100, n * 100 + 100)) * 20)
+        accounts(queue.stats())
+
+
+def test_one_queue_that_hangs_does_not_starve_the_others():
+    stuck, quick = Gate(is_open=False), Gate()
+    many = PartitionPolicy.fixed(2)
+    hanging = BatchQueueManager.create("hanging", on("io", partitions=many, consumer=stuck,
+                                                     partition_selector=lambda item, count: item))  # fmt: skip
+    other = BatchQueueManager.create("other", on("io", partitions=many, consumer=quick,
+                                                 partition_selector=lambda item, count: item % 2))  # fmt: skip
+    hanging.produce(0)
+    hanging.produce(1)
+    stuck.wait_entered()
+    for n in range(50):
+        other.produce(n)
+        assert other.flush(PATIENCE), "the other queue waits for the one that hangs"
+    assert quick.items == list(range(50))
+    stuck.open()
+    assert hanging.flush(PATIENCE)
+    assert sorted(stuck.items) == [0, 1]
+
+
+def test_the_first_policy_wins_and_another_is_warned_of():
+    BatchQueueManager.create("a", on("io", threads=2, partitions=PartitionPolicy.fixed(4)))
+    with pytest.warns(DrainqWarning, match=r"exists with ThreadPolicy.fixed\(2\).*asked for: ThreadPolicy.fixed\(3\)"):
+        BatchQueueManager.create("b", on("io", threads=3, partitions=PartitionPolicy.fixed(4)))
+    assert len(pool_threads("io")) == 2
+    assert BatchQueueManager.get("b").thread_count == 2
+
+
+def test_the_scheduler_outlives_its_queues_until_shutdown_all():
+    BatchQueueManager.create("a", on("io", consumer=len))
+    BatchQueueManager.shutdown("a", PATIENCE)
+    threads = pool_threads("io")
+    assert len(threads) == 2
+    gate = Gate()
+    queue = BatchQueueManager.create("a", on("io", consumer=gate))
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert BatchQueueManager.shutdown_all(PATIENCE) is True
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert gate.items == [1]
+
+
+def test_shutdown_of_one_queue_drains_it_and_leaves_the_others():
+    gates = Gate(), Gate()
+    first, second = (BatchQueueManager.create(f"q{n}", on("io", consumer=gate)) for n, gate in enumerate(gates))
+    first.produce_many(range(1_000))
+    second.produce_many(range(1_000))
+    assert first.shutdown(PATIENCE) is True
+    assert sorted(gates[0].items) == list(range(1_000))
+    assert second.running and second.produce("more")
+    assert second.flush(PATIENCE)
+    assert len(gates[1].items) == 1_001
+
+
+def test_a_handler_that_hangs_at_shutdown_is_left_behind_and_the_pool_goes_on():
+    stuck = Gate(is_open=False)
+    hanging = BatchQueue("hanging", on("io", consumer=stuck, max_batch=1))
+    hanging.produce_many([1, 2, 3])
+    stuck.wait_entered()
+    assert hanging.shutdown(0.01) is False
+    assert hanging.stats().abandoned == 3
+    gate = Gate()
+    with BatchQueue("next", on("io", consumer=gate)) as queue:
+        queue.produce(1)
+    assert gate.items == [1]
+    stuck.open()
+    accounts(hanging.stats())
+
+
+def test_idle_handlers_on_a_scheduler_hear_of_it():
+    class Worker:
+        def __init__(self):
+            self.idle = threading.Semaphore(0)
+
+        def consume(self, batch):
+            pass
+
+        def on_idle(self):
+            self.idle.release()
+
+    worker = Worker()
+    with BatchQueue("idle", on("io", consumer=worker, max_idle=0.002)):
+        for _ in range(5):
+            assert worker.idle.acquire(timeout=PATIENCE)
+
+
+def test_a_scheduler_works_in_a_forked_child_and_at_exit():
+    code = """
+        import os
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        config = BatchQueueConfig(shared_scheduler=("io", ThreadPolicy.fixed(2)),
+                                  consumer=lambda batch: os.write(1, b"%d\\n" * len(batch) % tuple(batch)))
+        queue = BatchQueue("fork", config)
+        queue.produce(1)
+        assert queue.flush(30)
+        child = os.fork()
+        queue.produce(2 if child else 3)
+        if child:
+            _, status = os.waitpid(child, 0)
+            assert status == 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, sorted(done.stdout.split())) == (0, ["1", "2", "3"]), done.stderr
