@@ -22,6 +22,7 @@ from pathlib import Path
 from benches import protocol
 from benches.protocol import AtMostTimes, Below, Faster, Report, measure
 from benches.python.multi_rivals import RIVALS, Rival, drainq, naive
+
 from drainq import MultiQueue
 
 OURS, STANDARD, NAIVE = "drainq", "queue.Queue", "naive multi-queue"

@@ -120,7 +120,7 @@ def test_repr_shows_key_priority_size_capacity_and_condition(queue):
     assert repr(sub) == "<SubQueue ('k', 1) priority=3 weight=2 size=2 capacity=4 enabled>"
     sub.disable("full disk")
     sub.capacity = None
-    assert repr(sub) == '<SubQueue (\'k\', 1) priority=3 weight=2 size=2 capacity=unbounded disabled by ["full disk"]>'
+    assert repr(sub) == "<SubQueue ('k', 1) priority=3 weight=2 size=2 capacity=unbounded disabled by [\"full disk\"]>"
     queue.remove_sub_queue(("k", 1))
     assert repr(sub).endswith(" removed>")
 

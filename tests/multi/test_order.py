@@ -172,7 +172,7 @@ def test_weighted_passes_nobody_over_longer_than_the_sum_of_the_other_weights(se
     for key, weight in weights.items():
         queue.add_sub_queue(key, rng.randint(0, 2), weight=weight).put_many([key] * 300)
     served = queue.get_many(200)
-    longest = {key: 0 for key in weights}
+    longest = dict.fromkeys(weights, 0)
     passed = dict(longest)
     for winner in served:
         for key in weights:

@@ -157,4 +157,6 @@ def test_many_producers_and_consumers_keep_each_producers_order():
         for number in range(3):
             indices = [index for producer, index in got if producer == number]
             assert indices == sorted(indices)
-    assert sorted(sum(results, [])) == [(number, index) for number in range(3) for index in range(ITEMS)]
+    assert sorted(item for got in results for item in got) == [
+        (number, index) for number in range(3) for index in range(ITEMS)
+    ]

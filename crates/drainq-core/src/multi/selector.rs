@@ -294,7 +294,8 @@ impl Group {
     fn turn_in_row(&self) -> Option<usize> {
         let Turn { place, served } = self.turn;
         let has_turns_left = |occupant: &Option<Occupant>| occupant.is_some_and(|occupant| served < occupant.weight);
-        (served > 0 && self.places.get(place).is_some_and(has_turns_left) && self.ready.contains(place)).then_some(place)
+        (served > 0 && self.places.get(place).is_some_and(has_turns_left) && self.ready.contains(place))
+            .then_some(place)
     }
 
     /// Where the search for the next occupant starts.

@@ -43,7 +43,7 @@ struct Asleep {
 }
 
 /// A coroutine that takes or puts one item; ``await`` it, once.
-#[pyclass(module = "drainq", name = "QueueAwaitable")]
+#[pyclass(generic, module = "drainq")]
 pub struct QueueAwaitable {
     attempt: Option<Attempt>,
     asleep: Option<Asleep>,

@@ -390,7 +390,7 @@ impl MultiQueue {
     fn stats(&self, py: Python<'_>) -> PyResult<MultiQueueStats> {
         let core = self.core(py)?;
         let entries: Vec<_> = self.sub_queues.bind(py).iter().collect();
-        let subs = entries.iter().map(|(_, sub)| Ok(sub.cast::<SubQueue>()?.get().core(py)?));
+        let subs = entries.iter().map(|(_, sub)| sub.cast::<SubQueue>()?.get().core(py));
         let (each, total, blocked_getters) = core.stats(&subs.collect::<PyResult<Vec<_>>>()?);
         let by_key = PyDict::new(py);
         for ((key, _), stats) in entries.iter().zip(each) {

@@ -9,6 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
+/// An item and what its sub-queue is known by.
+pub type Labelled = (Arc<Label>, Py<PyAny>);
+
 /// What decides whose turn it is.
 pub enum Selection {
     /// The core.
@@ -64,12 +67,12 @@ impl Selection {
     }
 
     /// Takes the next item, with the label of its sub-queue.
-    pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Result<(Arc<Label>, Py<PyAny>), Nothing>> {
+    pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Labelled, Nothing>> {
         match self {
             Self::Native(_) => Ok(core.try_get_labelled()),
-            Self::Custom(object) => {
-                choose(py, core, object, |sub| Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.into_item()))))
-            }
+            Self::Custom(object) => choose(py, core, object, |sub| {
+                Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.into_item())))
+            }),
         }
     }
 
