@@ -248,6 +248,7 @@ impl<T, L> State<T, L> {
         self.totals.got += 1;
         if is_empty {
             self.selector.set_ready(slot, false);
+            self.sub_mut(slot).give_memory_back();
         }
         if has_putters {
             self.wake_putters(slot, wakes);

@@ -11,6 +11,9 @@ use super::waiters::WaitList;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+/// The items for which an empty sub-queue keeps the memory.
+const KEPT: usize = 4096;
+
 /// How often something happened since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -72,6 +75,14 @@ impl<T, L> Sub<T, L> {
     #[inline]
     pub fn room(&self) -> usize {
         self.capacity.saturating_sub(self.items.len())
+    }
+
+    /// After a burst: an empty buffer larger than this is freed.
+    #[inline]
+    pub fn give_memory_back(&mut self) {
+        if self.items.capacity() > KEPT {
+            self.items = VecDeque::new();
+        }
     }
 
     /// Takes every item out.

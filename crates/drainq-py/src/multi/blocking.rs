@@ -4,6 +4,7 @@ use super::handle::Wait;
 use crate::deadline::{self, Deadline};
 use drainq_core::sync::Parker;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 /// How long a call may block.
 #[derive(Clone, Copy)]
@@ -27,9 +28,19 @@ impl Patience {
     }
 }
 
+/// Whether signal handlers run on this thread: Python runs them on the main thread alone.
+fn hears_signals(py: Python<'_>) -> PyResult<bool> {
+    static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let current = CURRENT.import(py, "threading", "get_ident")?.call0()?;
+    let main = MAIN.import(py, "threading", "main_thread")?.call0()?;
+    current.eq(main.getattr("ident")?)
+}
+
 /// Calls `attempt` until it has an answer, waiting in line in between; `None` if time ran out.
 ///
-/// The GIL is given up only to sleep. Whatever ends the wait, a wake-up that was under way
+/// The GIL is given up only to sleep, and taken back to look for signals only on the thread that
+/// hears them: a hundred blocked threads do not disturb the others. Whatever ends the wait, a wake-up that was under way
 /// goes to the next in line: `wait` is dropped here.
 pub fn until<R>(
     py: Python<'_>,
@@ -43,13 +54,20 @@ pub fn until<R>(
     let Patience::Until(deadline) = patience else {
         return Ok(None);
     };
-    let mut parker = Parker::new();
+    let (mut parker, hears_signals) = (Parker::new(), hears_signals(py)?);
     loop {
         wait.enter(Box::new(parker.unparker().clone()));
         let (sleeper, line) = (&mut parker, &wait);
-        let is_woken = deadline::wait(py, deadline, move |slice| {
-            sleeper.park_timeout(slice);
-            line.is_notified().then_some(())
+        let is_woken = deadline::wait(py, deadline, move |_slice| {
+            loop {
+                sleeper.park_timeout(deadline.slice());
+                if line.is_notified() {
+                    return Some(());
+                }
+                if hears_signals || deadline.passed() {
+                    return None;
+                }
+            }
         })?;
         if let Some(answer) = attempt()? {
             return Ok(Some(answer));
