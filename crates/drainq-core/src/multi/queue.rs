@@ -250,10 +250,10 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.remove(*slot, is_it, wakes))
     }
 
-    /// Reads every item, first to last, under the lock; see [`SubQueue::remove`] for `read`.
-    pub fn read_all<R>(&self, read: impl FnMut(&T) -> R) -> Vec<R> {
+    /// Reads the items, first to last, under the lock; see [`SubQueue::remove`] for `read`.
+    pub fn read<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = &T>) -> R) -> R {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, _| state.sub(*slot).items.iter().map(|entry| &entry.item).map(read).collect())
+        shared.with(|state, _| read(&mut state.sub(*slot).items.iter().map(|entry| &entry.item)))
     }
 
     /// Reads the head; see [`SubQueue::remove`] for `read`.

@@ -93,7 +93,7 @@ impl SubQueue {
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        Ok(self.core(py)?.read_all(|item| item.clone_ref(py)))
+        Ok(self.core(py)?.read(|items| items.map(|item| item.clone_ref(py)).collect()))
     }
 }
 
@@ -420,7 +420,12 @@ impl SubQueue {
         visit.call(&self.label.key)?;
         self.sleepers.traverse(&visit)?;
         match self.core.here() {
-            Some(core) => core.read_all(|item| visit.call(item)).into_iter().collect(),
+            Some(core) => core.read(|items| {
+                for item in items {
+                    visit.call(item)?;
+                }
+                Ok(())
+            }),
             None => Ok(()),
         }
     }
