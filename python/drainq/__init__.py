@@ -18,6 +18,7 @@ from drainq._native import (
     __version__,
 )
 from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.tuning import tune
 
 __all__ = [
     "BatchQueue",
@@ -42,4 +43,5 @@ __all__ = [
     "ThreadPolicy",
     "WouldDeadlock",
     "__version__",
+    "tune",
 ]

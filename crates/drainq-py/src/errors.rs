@@ -1,6 +1,6 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PySystemError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -60,6 +60,11 @@ pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
 /// A ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
+}
+
+/// A SystemError with `message`: for what does not happen unless this module or the interpreter is wrong.
+pub fn internal(message: impl Into<String>) -> PyErr {
+    PySystemError::new_err(message.into())
 }
 
 /// A TypeError with `message`.

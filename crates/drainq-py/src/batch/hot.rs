@@ -10,8 +10,8 @@
 //! 2. The method definitions live as long as the process: they are leaked.
 
 use super::queue::BatchQueue;
+use crate::{errors, gil};
 use pyo3::BoundObject;
-use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::CString;
@@ -26,10 +26,9 @@ fn answer<'py, R: IntoPyObject<'py>>(
     call: fn(&BatchQueue, &Bound<'py, PyAny>) -> PyResult<R>,
 ) -> *mut ffi::PyObject {
     let py = item.py();
-    // Within `attach`, so that references dropped on the way are given back at once.
-    let done = Python::attach(|_| {
+    let done = gil::entered(|| {
         catch_unwind(AssertUnwindSafe(|| call(queue, item)))
-            .unwrap_or_else(|_| Err(PySystemError::new_err("drainq: a bug; please report it")))
+            .unwrap_or_else(|_| Err(errors::internal("drainq: a bug; please report it")))
     });
     match done.and_then(|answer| answer.into_pyobject(py).map(BoundObject::into_any).map_err(Into::into)) {
         Ok(answer) => answer.into_bound().into_ptr(),

@@ -1,0 +1,650 @@
+"""The delayed queue: durable messages with a key, a payload and a time.
+
+This file is what a user calls: it checks arguments, encodes payloads, reads the clock, tries again what may pass, and
+leaves the rest to a :class:`~drainq.delayed.storage.Storage`. It has no SQL and no thread of its own.
+
+# Promises, on every back end
+
+1. A message that was offered is delivered at least once, never before its time, and to one consumer at a time as long
+   as that one's lease lasts.
+2. It is gone only after an acknowledgement by the one that holds it, a drop, or a move to the dead letters.
+3. A key names at most one message of a queue.
+
+Source: ``DelayedQueue`` of funfix ``delayedqueue``; dead letters, ``nack``, ``extend``, ``consume`` and offers inside
+the caller's transaction are ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time as real_time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from drainq.clock import Clock, SystemClock
+from drainq.delayed.codec import Codec, MsgspecCodec
+from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
+from drainq.delayed.consume import consume
+from drainq.delayed.cron import CronService
+from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.message import (
+    OfferOutcome,
+    ScheduledMessage,
+    When,
+    check_key,
+    check_text,
+    error_text,
+    from_ms,
+    to_ms,
+)
+from drainq.delayed.open import open_storage
+from drainq.delayed.retry import with_retries
+from drainq.delayed.storage import Closeable, DeadLetter, Held, Offer, Row, Storage, new_lock
+from drainq.delayed.wake import shared_wakeup
+from drainq.errors import ShutDown
+
+if TYPE_CHECKING:
+    from drainq.delayed.aio import AsyncDelayedQueue
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
+_SOONEST = 0.005
+
+
+@dataclass(frozen=True)
+class DelayedQueueStats:
+    """How a queue stands.
+
+    Attributes:
+        ready: messages that are due and not on loan; those whose lease ran out are due again.
+        scheduled: messages that become due later.
+        in_flight: messages on loan.
+        oldest_ready_age: seconds that the longest waiting ready message has been due; 0.0 if none is.
+        redelivered: messages here now that were delivered more than once.
+        dead: dead letters.
+    """
+
+    ready: int
+    scheduled: int
+    in_flight: int
+    oldest_ready_age: float
+    redelivered: int
+    dead: int
+
+
+class DelayedQueue(Generic[T]):
+    """Messages that must not be lost, for later, by key; opened with :meth:`open`.
+
+    One object serves many threads. A context manager: :meth:`close` at the end.
+
+    Args:
+        storage: where the messages live; :meth:`open` finds it by a URL.
+        queue: the queue's name; queues of other names in the same table are apart.
+        codec: turns payloads into bytes; by default JSON.
+        time: lease and polling times.
+        retry: how patiently a failing database, or handler, is tried again.
+        clock: what tells the time; by default the system's.
+        max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
+            again; ``None`` for no limit but that of :meth:`consume`.
+        source: what envelopes call this queue; by default its name.
+        notify: whether offers wake consumers in other processes at once (PostgreSQL only).
+
+    Example:
+        >>> with DelayedQueue.open("memory:", queue="mail") as mail:
+        ...     _ = mail.offer_or_update("welcome/ann", {"to": "ann"}, schedule_at=0)
+        ...     envelope = mail.try_poll()
+        ...     print(envelope.message_id, envelope.payload)
+        ...     envelope.ack()
+        welcome/ann {'to': 'ann'}
+        True
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        queue: str,
+        *,
+        codec: Codec | None = None,
+        time: TimeConfig | None = None,
+        retry: RetryConfig = RetryConfig(),
+        clock: Clock | None = None,
+        max_attempts: int | None = None,
+        source: str | None = None,
+        notify: bool = False,
+        address: Hashable = None,
+    ) -> None:
+        self.name = _check_name(queue)
+        self.source = queue if source is None else _check_name(source, "source")
+        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+            raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
+        self.time_config = TimeConfig() if time is None else time
+        self.retry_config = retry
+        self.max_attempts = max_attempts
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.codec: Codec = MsgspecCodec() if codec is None else codec
+        self.kind = partition_kind(queue, self.codec.type_name)
+        self._storage = storage
+        self._wakeup = shared_wakeup((id(storage) if address is None else address, self.kind))
+        self._notify = notify
+        self._listener: Closeable | None = None
+        self._listener_lock = threading.Lock()
+        self._closed = False
+        self.cron: CronService[T] = CronService(
+            storage=storage,
+            kind=self.kind,
+            encode=self.codec.encode,
+            clock=self.clock,
+            call=self._call,
+            made=self._wakeup.wake,
+        )
+        """The schedules that put messages into this queue."""
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        queue: str = "default",
+        *,
+        codec: Codec | None = None,
+        table: str = "delayed_queue",
+        time: TimeConfig | None = None,
+        retry: RetryConfig = RetryConfig(),
+        clock: Clock | None = None,
+        migrate: bool = True,
+        max_attempts: int | None = None,
+        source: str | None = None,
+        notify: bool = False,
+    ) -> DelayedQueue[Any]:
+        """Open a queue, and create its tables if they are missing.
+
+        Safe from many processes at once.
+
+        Args:
+            url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
+            queue: the queue's name.
+            codec: turns payloads into bytes; by default JSON. Queues with different codecs are apart.
+            table: the table's name; queues may share one.
+            time: lease and polling times; by default ``TimeConfig()``, in memory with a poll period of 0.5 s.
+            retry: how patiently a failing database, or handler, is tried again.
+            clock: what tells the time; by default the system's.
+            migrate: whether missing tables and columns are created; if not, ``drainq delayed migrate`` does it.
+            max_attempts, source, notify: see :class:`DelayedQueue`.
+
+        Returns:
+            The queue; close it, or use it as a context manager.
+
+        Raises:
+            ValueError: the URL, a name or a limit is not one.
+            ImportError: the back end's driver is not installed.
+
+        Example:
+            >>> DelayedQueue.open("memory:", "mail").stats().ready
+            0
+        """
+        _check_name(queue)
+        if time is None:
+            time = TimeConfig(poll_period=MEMORY_POLL_PERIOD) if url == "memory:" else TimeConfig()
+        storage, address = open_storage(url, table=table, time=time, retry=retry)
+        try:
+            if migrate:
+                with_retries(storage.migrate, retry, storage.is_transient)
+            return cls(
+                storage,
+                queue,
+                codec=codec,
+                time=time,
+                retry=retry,
+                clock=clock,
+                max_attempts=max_attempts,
+                source=source,
+                notify=notify,
+                address=address,
+            )
+        except BaseException:
+            storage.close()
+            raise
+
+    # --- producers
+
+    def offer_or_update(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+        """Put a message in, or give the one of this key a new payload and time.
+
+        An update takes the message away from a consumer that is working on it: it is delivered again, and that
+        consumer's acknowledgement does nothing. The same payload and time (to the millisecond) change nothing; so an
+        offer that repeats a message in flight is ignored, and its consumer's acknowledgement deletes it.
+
+        Args:
+            key: 1 to 200 characters.
+            payload: what the codec encodes.
+            schedule_at: when it becomes due: an aware datetime, or seconds since the epoch; the past is now.
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the offer is part of your
+                transaction, and happens if and when you commit it.
+
+        Returns:
+            CREATED, UPDATED or IGNORED.
+
+        Raises:
+            ValueError: the key or the time is not one.
+            ResourceUnavailable: the database went on failing.
+
+        Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
+        """
+        return self._offer([ScheduledMessage(key, payload, schedule_at, True)], connection)[0]
+
+    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+        """Put a message in unless there is one of this key.
+
+        Args:
+            key, payload, schedule_at, connection: see :meth:`offer_or_update`.
+
+        Returns:
+            CREATED or IGNORED.
+
+        Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
+        """
+        return self._offer([ScheduledMessage(key, payload, schedule_at, False)], connection)[0]
+
+    def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
+        """Offer many messages in one transaction: all of them, or none.
+
+        A key may stand in the batch more than once; it is as if they were offered one by one.
+
+        Args:
+            messages: any number of them.
+            connection: see :meth:`offer_or_update`.
+
+        Returns:
+            What became of each, in the order given.
+
+        Source: ``offerBatch`` of funfix ``delayedqueue``.
+        """
+        return self._offer(list(messages), connection)
+
+    def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
+        offers = [self._encode(message) for message in messages]
+        if not offers:
+            return []
+        now = self._now()
+        soonest = min(offer.scheduled_at for offer in offers)
+        announce = self._notify and soonest <= now + int(self.time_config.poll_period * 1000)
+        if connection is not None:  # the caller's transaction, so the caller's to try again
+            self._check_open()
+            outcomes = self._storage.offer(self.kind, offers, now, connection=connection, announce=announce)
+        else:
+            outcomes = self._call(self._storage.offer, self.kind, offers, now, announce=announce)
+        self._wakeup.wake()
+        return outcomes
+
+    def _encode(self, message: ScheduledMessage[T]) -> Offer:
+        if not isinstance(message, ScheduledMessage):
+            raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
+        payload = self.codec.encode(message.payload)
+        return Offer(check_key(message.key), payload, to_ms(message.schedule_at), bool(message.can_update))
+
+    # --- consumers
+
+    def try_poll(self) -> AckEnvelope[T] | None:
+        """Take the earliest due message, if there is one now.
+
+        Returns:
+            The message on loan for ``acquire_timeout``; ``None`` if nothing is due.
+
+        Source: ``tryPoll`` of funfix ``delayedqueue``.
+        """
+        return self._take(1, many=False)
+
+    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
+        """Take up to ``n`` due messages, earliest first, as one batch.
+
+        Args:
+            n: how many at most; 0 or less takes nothing.
+
+        Returns:
+            An envelope whose payload is a list, perhaps an empty one.
+
+        Source: ``tryPollMany`` of funfix ``delayedqueue``.
+        """
+        taken = self._take(n, many=True) if n > 0 else None
+        return taken or AckEnvelope(self, [], [], None, from_ms(self._now()), many=True)
+
+    def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+        """Take the earliest due message, waiting for one.
+
+        Args:
+            timeout: seconds of real time to wait; ``None`` waits for ever.
+
+        Returns:
+            The message on loan; ``None`` only if the time ran out.
+
+        Raises:
+            ShutDown: the queue was closed.
+
+        Source: ``poll`` of funfix ``delayedqueue``.
+        """
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        deadline = None if timeout is None else real_time.monotonic() + timeout
+        self._listen()
+        while True:
+            noted = self._wakeup.count()
+            taken = self.try_poll()
+            if taken is not None:
+                return taken
+            pause = self._pause()
+            if deadline is not None:
+                pause = min(pause, deadline - real_time.monotonic())
+                if pause <= 0:
+                    return None
+            self._wakeup.wait(noted, pause)
+
+    def consume(
+        self,
+        handler: Callable[[AckEnvelope[Any]], object],
+        *,
+        batch_size: int = 1,
+        stop: Any = None,
+        max_attempts: int | None = None,
+    ) -> int:
+        """Give messages to a handler until told to stop, in this thread.
+
+        A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
+        statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
+        the dead letters when the attempts are used up. While it runs the lease is extended. A lost database connection
+        is waited out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
+
+        Args:
+            handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
+            batch_size: how many messages at most one call gets.
+            stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
+            max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
+                ``max_attempts``, else one more than ``retry.max_retries``.
+
+        Returns:
+            How many messages were handled and acknowledged.
+
+        Example:
+            >>> import threading
+            >>> stop = threading.Event()
+            >>> def handle(envelope):
+            ...     print(envelope.payload)
+            ...     stop.set()
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     _ = mail.offer_or_update("a", "Hello", 0)
+            ...     mail.consume(handle, stop=stop)
+            Hello
+            1
+        """
+        self._listen()
+        return consume(self, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
+
+    def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
+        """Take up to so many due messages, one envelope each: what makes this queue a source.
+
+        Args:
+            batch_size: how many at most.
+
+        Returns:
+            Envelopes, perhaps none. Hand them to :meth:`done`, or acknowledge each.
+        """
+        if batch_size <= 0:
+            return []
+        rows, payloads, lock = self._acquire(batch_size)
+        now = from_ms(self._now())
+        return [AckEnvelope(self, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)]
+
+    def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
+        """Acknowledge envelopes of :meth:`get_next_batch`.
+
+        Returns:
+            How many were still ours and are gone now.
+        """
+        by_lock: dict[str, list[int]] = {}
+        for envelope in envelopes:
+            if envelope._lock is not None:
+                envelope._settled = True
+                by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
+        return sum(self._call(self._storage.ack, self.kind, Held(lock, tuple(ids))) for lock, ids in by_lock.items())
+
+    def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
+        rows, payloads, lock = self._acquire(n)
+        if not rows:
+            return None
+        return AckEnvelope(self, payloads if many else payloads[0], rows, lock, from_ms(self._now()), many=many)
+
+    def _acquire(self, n: int) -> tuple[list[Row], list[Any], str]:
+        """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way."""
+        while True:
+            lock, now = new_lock(), self._now()
+            fetched = self._call(self._storage.acquire, self.kind, n, now, now + self._lease_ms(), lock)
+            rows, payloads = self._deliverable(fetched, lock)
+            if rows or not fetched:
+                return rows, payloads, lock
+
+    def _deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
+        rows, payloads = [], []
+        for row in fetched:
+            if self.max_attempts is not None and row.attempts > self.max_attempts:
+                self._bury(lock, row, f"not acknowledged in {self.max_attempts} deliveries")
+                continue
+            try:
+                payload = self.codec.decode(row.payload)
+            except Exception as error:
+                self._bury(lock, row, f"the payload cannot be decoded as {self.codec.type_name}: {error}")
+                continue
+            rows.append(row)
+            payloads.append(payload)
+        return rows, payloads
+
+    def _bury(self, lock: str, row: Row, error: BaseException | str) -> int:
+        return self._call(self._storage.bury, self.kind, Held(lock, (row.id,)), self._now(), error_text(error))
+
+    def _nack(self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None) -> bool:
+        limit = self.max_attempts
+        worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
+        again = tuple(row.id for row in rows if row not in worn_out)
+        ours = sum(self._bury(lock, row, error or f"given back {limit} times") for row in worn_out)
+        if again:
+            text = None if error is None else error_text(error)
+            ours += self._call(self._storage.nack, self.kind, Held(lock, again), due_at, text)
+            self._wakeup.wake()
+        return ours == len(rows)
+
+    # --- looking and removing
+
+    def read(self, key: str) -> AckEnvelope[T] | None:
+        """Look at the message of a key without taking it.
+
+        Its ``ack()`` deletes the message if payload, time and creation are still what was read.
+
+        Raises:
+            ValueError: the payload cannot be decoded.
+
+        Source: ``read`` of funfix ``delayedqueue``.
+        """
+        row = self._call(self._storage.read, self.kind, check_key(key))
+        if row is None:
+            return None
+        try:
+            payload = self.codec.decode(row.payload)
+        except Exception as error:
+            raise ValueError(f"the payload of {key!r} cannot be decoded as {self.codec.type_name}: {error}") from error
+        return AckEnvelope(self, payload, [row], None, from_ms(self._now()), many=False)
+
+    def contains_message(self, key: str) -> bool:
+        """Whether there is a message of this key, due or not, in flight or not."""
+        return self._call(self._storage.read, self.kind, check_key(key)) is not None
+
+    def drop_message(self, key: str) -> bool:
+        """Delete the message of this key, in flight or not; False if there is none."""
+        return self._call(self._storage.drop, self.kind, check_key(key))
+
+    def drop_all_messages(self, confirm: str) -> int:
+        """Delete every message of this queue, not its dead letters; other queues of the table keep theirs.
+
+        Args:
+            confirm: exactly ``Yes, please, I know what I'm doing!``
+
+        Returns:
+            How many there were.
+
+        Raises:
+            ValueError: the confirmation is another text.
+        """
+        if confirm != DROP_CONFIRMATION:
+            raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
+        return self._call(self._storage.drop_all, self.kind)
+
+    def peek(self, limit: int = 10) -> list[Row]:
+        """The first messages by due time, as they are stored, without taking them."""
+        return self._call(self._storage.peek, self.kind, _check_limit(limit))
+
+    def stats(self) -> DelayedQueueStats:
+        """Count the messages in each state; reads the whole queue's index, about 0.1 s a million messages."""
+        now = self._now()
+        counts = self._call(self._storage.counts, self.kind, now)
+        age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
+        return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
+
+    # --- dead letters
+
+    def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
+        """The messages that were given up on, the latest first, with the reason."""
+        return self._call(self._storage.dead, self.kind, _check_limit(limit))
+
+    def redrive(self, keys: Iterable[str] | None = None) -> int:
+        """Put dead letters back, due now and with their attempts at zero.
+
+        Of two with one key the later goes back; one whose key a live message has taken stays.
+
+        Args:
+            keys: which; ``None`` for all.
+
+        Returns:
+            How many went back.
+        """
+        wanted = None if keys is None else _check_keys(keys)
+        back = self._call(self._storage.redrive, self.kind, self._now(), wanted)
+        self._wakeup.wake()
+        return back
+
+    def drop_dead_letters(self, keys: Iterable[str] | None = None) -> int:
+        """Delete dead letters for good; ``None`` for all. Return how many."""
+        wanted = None if keys is None else _check_keys(keys)
+        return self._call(self._storage.drop_dead, self.kind, wanted)
+
+    # --- the rest
+
+    @property
+    def aio(self) -> AsyncDelayedQueue[T]:
+        """The same queue for asyncio: ``await queue.aio.poll()``."""
+        from drainq.delayed.aio import AsyncDelayedQueue
+
+        return AsyncDelayedQueue(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
+        self.cron.close()
+        self._closed = True
+        self._wakeup.wake()
+        with self._listener_lock:
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+        self._storage.close()
+
+    def __enter__(self) -> DelayedQueue[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<DelayedQueue {self.name!r} in {type(self._storage).__name__}>"
+
+    def _call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """Call the storage, again if its failure may pass."""
+        self._check_open()
+        try:
+            return with_retries(lambda: method(*arguments, **more), self.retry_config, self._is_transient)
+        except Exception:
+            self._check_open()  # closed by another thread in the middle of the call
+            raise
+
+    def _is_transient(self, error: BaseException) -> bool:
+        return not self._closed and self._storage.is_transient(error)
+
+    def _release(self, envelope: AckEnvelope[Any]) -> None:
+        """Give back what was polled and not worked on, as if it had never been polled."""
+        self._call(self._storage.release, self.kind, envelope._held())
+        self._wakeup.wake()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ShutDown(f"the delayed queue {self.name!r} is closed")
+
+    def _listen(self) -> None:
+        if self._notify and self._listener is None:
+            with self._listener_lock:
+                if self._listener is None and not self._closed:
+                    self._listener = self._storage.listen(self.kind, self._wakeup.wake)
+
+    def _now(self) -> int:
+        return to_ms(self.clock.now(), "the clock's time")
+
+    def _lease_ms(self) -> int:
+        return round(self.time_config.acquire_timeout * 1000)
+
+    def _after(self, delay: float | timedelta, what: str) -> int:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        if not seconds >= 0:
+            raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
+        return to_ms(self.clock.now() + seconds, what)
+
+    def _pause(self) -> float:
+        """Seconds until it is worth looking again: the next due time, at most a poll period."""
+        now = self._now()
+        due = self._call(self._storage.next_due, self.kind, now)
+        period = self.time_config.poll_period
+        return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
+
+
+def partition_kind(queue: str, type_name: str) -> str:
+    """What tells the queues of a table apart: the md5 of ``queue|type_name``, as the source has it.
+
+    Example:
+        >>> partition_kind("mail", "java.lang.String")
+        'f12affe03ca0a6149654eb12c1ba3b93'
+    """
+    return hashlib.md5(f"{queue}|{type_name}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _check_name(name: object, what: str = "queue") -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a str, got {name!r}")
+    if not name.strip():
+        raise ValueError(f"{what} must not be blank, got {name!r}")
+    check_text(name, what)
+    return name
+
+
+def _check_keys(keys: Iterable[str]) -> list[str]:
+    if isinstance(keys, str):
+        raise TypeError(f"keys must be a list of keys, got the str {keys!r}")
+    return [check_key(key) for key in keys]
+
+
+def _check_limit(limit: object) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ValueError(f"limit must be a whole number of at least 1, got {limit!r}")
+    return limit
