@@ -149,7 +149,7 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
         return protocol.seconds(lambda: [get_many(1000) for _ in repeat(None, count // 1000)]) / count
 
     contestants = {"get": one_by_one, "get_many(1000)": many}
-    goals = [AtMostTimes("get_many(1000)", "get", 1 / 3), Below("get_many(1000)", 20e-9)]
+    goals = [AtMostTimes("get_many(1000)", "get", 1 / 3)]
     report.add(
         measure(
             "get_many(1000), 4 sub-queues",
@@ -157,7 +157,6 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
             contestants,
             rounds=rounds(options, 15),
             goals=goals,
-            note="one of the two goals is asked for",
         )
     )
 
@@ -269,6 +268,7 @@ def tasks(report: Report, options: argparse.Namespace) -> None:
 INTERRUPTED = """
 import os, signal, threading, time
 from drainq import MultiQueue
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 mq, sent = MultiQueue(), []
 def interrupt():
     while mq.stats().blocked_getters == 0:
@@ -288,7 +288,7 @@ def interrupt(report: Report, options: argparse.Namespace) -> None:
     """How long until Ctrl-C has broken a blocked get?"""
 
     def once() -> float:
-        done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, timeout=30)
         return float(done.stdout)
 
     report.add(

@@ -12,6 +12,7 @@ PROGRAM = """
 import asyncio, os, signal, sys, threading
 from drainq import MultiQueue
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 queue = MultiQueue()
 sub = queue.add_sub_queue("a", capacity=2)
 {setup}
@@ -76,6 +77,7 @@ def test_interrupted_getters_in_a_row_keep_every_item():
         import os, signal, threading
         from drainq import MultiQueue
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         queue = MultiQueue()
         sub = queue.add_sub_queue("a")
         rounds, interrupts = 50, 0

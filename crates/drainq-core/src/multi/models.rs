@@ -16,7 +16,7 @@ type Queue = MultiQueue<u32, ()>;
 fn queue_of(capacity: usize) -> (Arc<Queue>, Arc<SubQueue<u32, ()>>) {
     let queue = MultiQueue::new(Order::Priority, ManualClock::new());
     let settings = Settings { priority: 0, capacity, weight: 1 };
-    let sub = queue.attach((), settings, None).expect("it is not shut down");
+    let sub = queue.add((), settings, None).expect("it is not shut down");
     (Arc::new(queue), Arc::new(sub))
 }
 
@@ -130,7 +130,7 @@ fn removal_wakes_putters_and_refuses_later_ones() {
             let sub = sub.clone();
             thread::spawn(move || sub.put(2))
         };
-        assert!(sub.detach());
+        assert!(sub.retire());
         assert_eq!(putter.join().unwrap(), Err((2, Refusal::Removed)));
         assert_eq!(sub.clear(), [1]);
         assert!(queue.is_empty());
@@ -145,7 +145,7 @@ fn a_put_races_a_removal_and_is_either_in_or_refused() {
             let sub = sub.clone();
             thread::spawn(move || sub.put(1).is_ok())
         };
-        sub.detach();
+        sub.retire();
         assert_eq!(putter.join().unwrap(), sub.clear() == [1]);
         let (_, total, _) = queue.stats(&[]);
         assert_eq!(total.counters.put, total.counters.removed);

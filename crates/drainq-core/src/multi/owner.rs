@@ -14,7 +14,7 @@ impl<T, L> Drop for Owner<T, L> {
     fn drop(&mut self) {
         // The sub-queue and its items drop at the end, without the lock.
         let _sub = self.shared.with(|state, wakes| {
-            state.detach(self.slot, wakes);
+            state.retire(self.slot, wakes);
             state.release(self.slot)
         });
     }

@@ -91,8 +91,8 @@ impl<T, L: Clone> MultiQueue<T, L> {
     }
 
     /// Adds a sub-queue; gives the label back after shutdown.
-    pub fn attach(&self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
-        let slot = self.shared.with(|state, _| state.attach(label, settings, disabled_by))?;
+    pub fn add(&self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
+        let slot = self.shared.with(|state, _| state.add(label, settings, disabled_by))?;
         Ok(SubQueue { owner: Arc::new(Owner { shared: self.shared.clone(), slot }) })
     }
 
@@ -263,9 +263,9 @@ impl<T, L> SubQueue<T, L> {
     }
 
     /// Removes it from its multi-queue for good; false if that was done before.
-    pub fn detach(&self) -> bool {
+    pub fn retire(&self) -> bool {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, wakes| state.detach(*slot, wakes))
+        shared.with(|state, wakes| state.retire(*slot, wakes))
     }
 
     /// Whether it still belongs to its multi-queue.

@@ -101,7 +101,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Adds a sub-queue; gives the label back after shutdown.
-    pub fn attach(&mut self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<Slot, L> {
+    pub fn add(&mut self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<Slot, L> {
         if self.is_shut_down {
             return Err(label);
         }
@@ -128,7 +128,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Removes a sub-queue for good; its items stay with it. False if it was removed before.
-    pub fn detach(&mut self, slot: Slot, wakes: &mut Wakes) -> bool {
+    pub fn retire(&mut self, slot: Slot, wakes: &mut Wakes) -> bool {
         if self.sub(slot).bond == Bond::Removed {
             return false;
         }

@@ -10,8 +10,9 @@ use super::handle::Wait;
 use super::loops::{Sleeper, Sleepers};
 use super::queue::MultiQueue;
 use super::sub_queue::SubQueue;
+use crate::errors;
 use drainq_core::multi::Nothing;
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
+use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -58,11 +59,11 @@ impl QueueAwaitable {
     fn try_once(&self, py: Python<'_>) -> PyResult<Step> {
         let got = match self.attempt.as_ref() {
             None => {
-                return Err(PyRuntimeError::new_err("this has been awaited already; call the method again"));
+                return Err(errors::bad_state("this has been awaited already; call the method again"));
             }
             Some(Attempt::Get(queue)) => queue.get().take_or_wait(py)?,
             Some(Attempt::Next(queue)) => match queue.get().take(py)? {
-                Err(Nothing::ShutDown) => return Err(PyStopAsyncIteration::new_err(())),
+                Err(Nothing::ShutDown) => return Err(errors::stop_async_iteration()),
                 taken => taken.ok(),
             },
             Some(Attempt::Put(sub, item)) => sub.get().put_or_wait(py, item)?.then(|| py.None()),
@@ -94,7 +95,7 @@ impl QueueAwaitable {
         match self.attempt.as_ref() {
             Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().core(py)?.getter()),
             Some(Attempt::Put(sub, _)) => Ok(sub.get().core(py)?.putter()),
-            None => Err(PyRuntimeError::new_err("this has ended")),
+            None => Err(errors::bad_state("this has ended")),
         }
     }
 
@@ -102,7 +103,7 @@ impl QueueAwaitable {
         match self.attempt.as_ref() {
             Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().sleepers.clone()),
             Some(Attempt::Put(sub, _)) => Ok(sub.get().sleepers.clone()),
-            None => Err(PyRuntimeError::new_err("this has ended")),
+            None => Err(errors::bad_state("this has ended")),
         }
     }
 
@@ -131,7 +132,7 @@ impl QueueAwaitable {
             Step::Later => self.fall_asleep(py),
             Step::Done(value) => {
                 self.end(true);
-                Err(PyStopIteration::new_err((value,)))
+                Err(errors::stop_iteration(value))
             }
         }
     }

@@ -12,7 +12,6 @@ use super::values;
 use crate::errors;
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::{Leftovers, Nothing, Settings};
-use pyo3::exceptions::PyKeyError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
@@ -160,7 +159,7 @@ impl MultiQueue {
         if found.is_none() {
             let label = Arc::new(Label::new(key.clone().unbind()));
             let disabled_by = (!enabled).then(String::new);
-            let attached = core.attach(label.clone(), settings, disabled_by).map_err(|_| refused())?;
+            let attached = core.add(label.clone(), settings, disabled_by).map_err(|_| refused())?;
             let made = Bound::new(py, SubQueue::new(attached, label))?;
             made.get().label.set_object(&made)?;
             // Hashing or comparing the key may run Python code, in which another thread may add it.
@@ -172,7 +171,7 @@ impl MultiQueue {
         }
         match found {
             Some(found) if exist_ok => Ok(found),
-            _ => Err(PyKeyError::new_err(format!(
+            _ => Err(errors::bad_key(format!(
                 "there is a sub-queue with the key {} already; pass exist_ok=True to get it",
                 key.repr()?
             ))),
@@ -199,7 +198,7 @@ impl MultiQueue {
     fn remove_sub_queue<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SubQueue>> {
         self.core(py)?;
         let removed = self.sub_queues.bind(py).call_method1("pop", (key,))?.cast_into::<SubQueue>()?;
-        removed.get().core(py)?.detach();
+        removed.get().core(py)?.retire();
         Ok(removed)
     }
 

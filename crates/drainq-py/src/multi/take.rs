@@ -4,7 +4,6 @@ use super::handle::{Core, Label, Taken};
 use super::sub_queue::SubQueue;
 use crate::errors;
 use drainq_core::multi::{Nothing, Order};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
@@ -132,7 +131,7 @@ fn choose<R>(
         }
         let chosen = object.bind(py).call_method1("select", (groups,))?;
         let Some(chosen) = offered.iter().find(|sub| sub.is(&chosen)) else {
-            return Err(PyTypeError::new_err(format!(
+            return Err(errors::bad_type(format!(
                 "select(groups) must return one of the sub-queues in groups, got {}",
                 chosen.repr()?
             )));
