@@ -1,6 +1,8 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
-use pyo3::exceptions::{PySystemError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -70,6 +72,26 @@ pub fn internal(message: impl Into<String>) -> PyErr {
 /// A TypeError with `message`.
 pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
+}
+
+/// A KeyError with `message`.
+pub fn bad_key(message: impl Into<String>) -> PyErr {
+    PyKeyError::new_err(message.into())
+}
+
+/// A RuntimeError with `message`: a call that comes at the wrong time.
+pub fn bad_state(message: impl Into<String>) -> PyErr {
+    PyRuntimeError::new_err(message.into())
+}
+
+/// The end of a coroutine, with its result.
+pub fn stop_iteration(result: Py<PyAny>) -> PyErr {
+    PyStopIteration::new_err((result,))
+}
+
+/// The end of an `async for`.
+pub fn stop_async_iteration() -> PyErr {
+    PyStopAsyncIteration::new_err(())
 }
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.

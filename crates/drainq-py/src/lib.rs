@@ -5,6 +5,7 @@ mod deadline;
 mod errors;
 mod gil;
 mod sources;
+mod multi;
 
 use pyo3::prelude::*;
 
@@ -23,6 +24,7 @@ mod _native {
 
     #[pymodule_export]
     use crate::sources::{SetQueue, SetQueueStats};
+    use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
