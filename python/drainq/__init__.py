@@ -14,6 +14,7 @@ from drainq._native import (
     __version__,
 )
 from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.tuning import tune
 
 __all__ = [
     "BatchQueue",
@@ -34,4 +35,5 @@ __all__ = [
     "ThreadPolicy",
     "WouldDeadlock",
     "__version__",
+    "tune",
 ]

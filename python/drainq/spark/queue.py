@@ -19,10 +19,6 @@ from drainq.errors import DrainqError
 from drainq.spark.task import task_info
 
 CAPACITY = 10_000  # items that wait in a task's queue before the task does
-_FIELDS = (
-    "threads", "shared_scheduler", "partitions", "partition_selector", "dispatch_key", "buffer_size", "strategy",
-    "consumer", "on_drop", "min_idle", "max_idle", "max_batch", "shutdown_timeout", "balancer", "rebalance_interval",
-)  # fmt: skip
 
 
 def default_config(
@@ -79,9 +75,7 @@ def task_queue(
             error.add_note(f"raised on a batch of {len(batch)} {type(batch[0]).__name__} items")
         failed.append(error)
 
-    config = BatchQueueConfig(
-        **{name: getattr(config, name) for name in _FIELDS}, error_handler=theirs or error_handler
-    )
+    config = config.replace(error_handler=theirs or error_handler)
     queue = BatchQueue(f"drainq-task-{info.task_attempt_id}", config)
     try:
         yield queue

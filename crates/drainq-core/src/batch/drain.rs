@@ -16,7 +16,7 @@ use super::partition::PartitionId;
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Outcome};
 use super::worker::Worker;
-use crate::park::{producer_fence, sleep_after};
+use crate::park::{Depth, producer_fence, sleep_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Backoff, Parker};
 use crate::word::Word;
@@ -50,6 +50,8 @@ pub struct Drainer<T: Word + Keyed> {
     turn: usize,
     empty_passes: u32,
     told_idle: bool,
+    /// Items have had their time to gather.
+    lingered: bool,
     taken: Vec<T>,
     leased: Vec<PartitionId>,
     groups: Groups<T>,
@@ -59,7 +61,7 @@ pub struct Drainer<T: Word + Keyed> {
 impl<T: Word + Keyed> Drainer<T> {
     /// The drainer of worker `me`.
     pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
-        let groups = Groups::new(queue.grouping, queue.settings.max_batch);
+        let groups = Groups::new(queue.grouping, queue.settings.max_batch, queue.settings.weighed);
         let parker = queue.workers[usize::from(me)].take_parker();
         Self {
             queue,
@@ -70,6 +72,7 @@ impl<T: Word + Keyed> Drainer<T> {
             turn: 0,
             empty_passes: 0,
             told_idle: false,
+            lingered: false,
             taken: Vec::new(),
             leased: Vec::new(),
             groups,
@@ -103,6 +106,7 @@ impl<T: Word + Keyed> Drainer<T> {
     pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
+            self.linger();
             if self.take() {
                 return Step::Pass(Pass { drainer: self });
             }
@@ -127,6 +131,21 @@ impl<T: Word + Keyed> Drainer<T> {
                 busy
             });
         }
+    }
+
+    /// Lets items gather, if that was asked for and the first has just come. A partition
+    /// that is half full, a flush and a close end it.
+    fn linger(&mut self) {
+        let time = self.queue.settings.linger;
+        if time.is_zero() || self.lingered || !self.has_work() {
+            return;
+        }
+        self.lingered = true;
+        let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
+        self.worker().sleeper.sleep(parker, (Depth::Nap, Some(time)), || {}, || {
+            let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+            !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
+        });
     }
 
     /// What there is to do now, without waiting, for a thread that serves several queues.
@@ -182,7 +201,7 @@ impl<T: Word + Keyed> Drainer<T> {
         if counts.cut {
             return false;
         }
-        let mut total = 0;
+        let (mut total, mut in_flight) = (0, 0);
         for step in 0..self.mine.len() {
             let id = self.mine[(self.turn + step) % self.mine.len()];
             let at = queue.partition(id);
@@ -194,16 +213,18 @@ impl<T: Word + Keyed> Drainer<T> {
             // the cut of a shutdown takes under the counts locks of all workers.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.leased.push(id);
+            let weight = at.rows.took(&self.taken);
             at.space.call(taken);
             self.groups.add(&mut self.taken);
             total += taken;
+            in_flight += weight;
             if total >= enough {
                 self.turn = self.turn.wrapping_add(step);
                 break;
             }
         }
         self.turn = self.turn.wrapping_add(1) % self.mine.len().max(1);
-        counts.in_flight = total as u64;
+        counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
             self.end_leases();
@@ -212,6 +233,7 @@ impl<T: Word + Keyed> Drainer<T> {
         counts.cycles += 1;
         self.empty_passes = 0;
         self.told_idle = false;
+        self.lingered = false;
         self.started = Instant::now();
         true
     }
@@ -258,13 +280,13 @@ impl<T: Word + Keyed> Pass<'_, T> {
     /// False if the queue gave up waiting for this call and counted the batch as abandoned
     /// before it was over: then the rest of the pass must not be handed out either.
     pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
-        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size as u64);
+        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size);
         let worker = self.drainer.worker();
         let mut counts = worker.counts.lock();
         if counts.cut {
             return false;
         }
-        counts.in_flight -= batch.size as u64;
+        counts.in_flight -= batch.size;
         for (outcome, count) in outcomes {
             match outcome {
                 Outcome::Handled => counts.handled += count,

@@ -52,7 +52,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         for _ in before..count {
             self.partitions.push_with(|index| {
                 let owner = (index % self.workers.len()) as ThreadId;
-                let partition = Partition::new(self.settings.buffer_size, owner);
+                let partition = Partition::new(self.settings.buffer_size, self.settings.weighed, owner);
                 if control.closed {
                     partition.ring.close();
                 }

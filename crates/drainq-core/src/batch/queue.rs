@@ -183,9 +183,19 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[inline]
     pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
-        let at = self.partition(partition);
-        at.ring.push(item)?;
-        route.count_accepted(1);
+        self.push(route, self.partition(partition), item)
+    }
+
+    fn push(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        let mut weight = 1;
+        if at.rows.are_weighed() {
+            weight = item.weight();
+            if !at.rows.admit(weight) {
+                return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
+            }
+        }
+        at.ring.push(item).inspect_err(|_| at.rows.revoke(weight))?;
+        route.count_accepted(weight);
         self.wake_owner(at);
         Ok(())
     }
@@ -219,6 +229,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     #[inline(always)]
     unsafe fn push_serialised(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        if at.rows.are_weighed() {
+            return self.push(route, at, item);
+        }
         // SAFETY: the caller keeps pushes and closes apart.
         unsafe { at.ring.push_serialised(item)? };
         route.count_accepted_serialised(1);
@@ -227,7 +240,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     }
 
     /// Queues items of one key in order, as far as there is room; returns how many, and why
-    /// it stopped if it did.
+    /// it stopped if it did. Not for a queue that weighs its items.
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
@@ -235,6 +248,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
+        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
         let (pushed, refusal) = at.ring.push_many(items);
         if pushed > 0 {
             self.route(key).count_accepted(pushed as u64);
@@ -255,6 +269,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
+        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
         // SAFETY: the caller keeps pushes and closes apart.
         let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
         if pushed > 0 {
@@ -283,7 +298,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.lease.owner())]
             .sleeper
-            .wake(|| 2 * partition.ring.len() >= partition.ring.capacity());
+            .wake(|| partition.is_half_full());
     }
 
     /// Gets in line for room in a partition, and makes sure that it is being drained.

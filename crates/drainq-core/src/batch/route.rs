@@ -22,6 +22,11 @@ pub type Key = u32;
 pub trait Keyed {
     /// The key that [`super::BatchQueue::add_type`] gave for the type.
     fn key(&self) -> Key;
+
+    /// What it counts for in a queue that weighs its items: the rows of a table, say.
+    fn weight(&self) -> u64 {
+        1
+    }
 }
 
 /// What became of a batch.

@@ -110,7 +110,7 @@ fn hand_out<T: Word + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
     while let Some(mut batch) = pass.next_batch() {
         let handler = handlers.lock().get(&batch.key).cloned();
         let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&**handler, &mut batch));
-        let size = batch.size();
+        let size = batch.size;
         if !pass.account(batch, &[(outcome, size)]) {
             break;
         }

@@ -10,14 +10,14 @@ use super::policy::{PartitionSelector, Selection};
 use super::shared::{Select, Shared};
 use crate::deadline::Deadline;
 use crate::{errors, gil};
-use drainq_core::batch::{Key, PartitionId, Rejection};
+use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
 /// A partition fills up when it holds its capacity divided by this.
-const FILLING: usize = 4;
+const FILLING: u64 = 4;
 
 /// What to do if there is no room.
 #[derive(Clone, Copy)]
@@ -41,6 +41,19 @@ impl Shared {
         match self.keys.of_item(item)? {
             Ok(key) => Ok(key),
             Err(name) => self.key(name.bind(item.py())),
+        }
+    }
+
+    /// A word for the ring, with the item's weight where that counts.
+    fn item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
+        let Some(len_of) = &self.len_of else { return Item::new(object, key) };
+        let rows = len_of.bind(object.py()).call1((object,))?;
+        match rows.extract::<u64>() {
+            Ok(weight) => Item::weighed(object, key, weight),
+            Err(_) => Err(errors::bad_value(format!(
+                "len_of must say for how many an item counts, a whole number >= 0, got {}",
+                rows.repr()?
+            ))),
         }
     }
 
@@ -70,7 +83,7 @@ impl Shared {
     #[inline]
     pub fn produce_fast(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> bool {
         let process = self.process();
-        if !matches!(self.select, Select::Sticky) || !process.is_started() {
+        if !matches!(self.select, Select::Sticky) || self.len_of.is_some() || !process.is_started() {
             return false;
         }
         let Some(key) = self.keys.of_type(object.get_type_ptr().addr()) else { return false };
@@ -88,8 +101,8 @@ impl Shared {
     /// Lets a drain thread have the GIL that wants it, if the partition fills up.
     fn hand_over_if_filling(&self, py: Python<'_>, partition: PartitionId) {
         let process = self.process();
-        let ring = &process.queue.partition(partition).ring;
-        if process.turn.is_wanted() && FILLING * ring.len() >= ring.capacity() && !process.queue.is_draining_here() {
+        let filling = || process.queue.partition(partition).holds_one_in(FILLING);
+        if process.turn.is_wanted() && filling() && !process.queue.is_draining_here() {
             process.turn.hand_over(py);
         }
     }
@@ -101,7 +114,8 @@ impl Shared {
         if !self.process().is_started() {
             self.start_threads(object.py())?;
         }
-        let item = Item::new(object, key)?;
+        let item = self.item(object, key)?;
+        let weight = item.weight();
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
@@ -110,7 +124,7 @@ impl Shared {
             }
             Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, patience),
             Err((_, Refusal::Closed)) => {
-                self.reject(object.py(), Rejection::Closed, 1);
+                self.reject(object.py(), Rejection::Closed, weight);
                 Ok(false)
             }
         }
@@ -128,7 +142,8 @@ impl Shared {
             Patience::Until(deadline) if !deadline.passed() => deadline,
             _ => return Ok(self.produce_after_handing_over(py, partition, item)),
         };
-        self.check_not_draining_here(py, 1)?;
+        let weight = item.weight();
+        self.check_not_draining_here(py, weight)?;
         let queue = self.queue().clone();
         let mut line = queue.wait_for_room(partition);
         loop {
@@ -139,14 +154,14 @@ impl Shared {
                     return Ok(true);
                 }
                 Err((_, Refusal::Closed)) => {
-                    self.reject(py, Rejection::Closed, 1);
+                    self.reject(py, Rejection::Closed, weight);
                     return Ok(false);
                 }
                 Err((back, Refusal::Full)) => item = back,
             }
             let interrupted = py.check_signals();
             if interrupted.is_err() || deadline.passed() {
-                self.reject(py, Rejection::Full, 1);
+                self.reject(py, Rejection::Full, weight);
                 return interrupted.map(|()| false);
             }
             let slice = deadline.slice();
@@ -157,7 +172,7 @@ impl Shared {
     /// No room, and no time to wait: unless a drain thread waits for the GIL, which is what
     /// keeps it from making room, that is the end of it.
     fn produce_after_handing_over(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
-        let mut reason = Rejection::Full;
+        let (mut reason, weight) = (Rejection::Full, item.weight());
         if self.process().turn.is_wanted() && !self.queue().is_draining_here() {
             self.process().turn.hand_over(py);
             // SAFETY: the GIL is held (invariant 1).
@@ -167,15 +182,15 @@ impl Shared {
             }
         }
         drop(item);
-        self.reject(py, reason, 1);
+        self.reject(py, reason, weight);
         false
     }
 
-    fn check_not_draining_here(&self, py: Python<'_>, items: u64) -> PyResult<()> {
+    fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {
         if !self.queue().is_draining_here() {
             return Ok(());
         }
-        self.queue().count_rejected(Rejection::WouldDeadlock, items);
+        self.queue().count_rejected(Rejection::WouldDeadlock, weight);
         Err(errors::WOULD_DEADLOCK.error(
             py,
             format!(
@@ -200,6 +215,10 @@ impl Shared {
         let py = objects.py();
         if !self.process().is_started() {
             self.start_threads(py)?;
+        }
+        if self.len_of.is_some() {
+            let each = |object: PyResult<Bound<'_, PyAny>>| Ok(u64::from(self.produce(&object?, patience)?));
+            return objects.try_iter()?.map(each).sum();
         }
         let mut accepted = 0;
         let mut run: Vec<Item> = Vec::new();

@@ -66,6 +66,8 @@ pub struct Shared {
     pub keys: Keys,
     /// How partitions are chosen.
     pub select: Select,
+    /// For how many an item counts.
+    pub len_of: Option<Py<PyAny>>,
     handlers: Mutex<Vec<Option<Registered>>>,
     consumer: Option<Handler>,
     error_handler: Option<Py<PyAny>>,
@@ -105,6 +107,7 @@ impl Shared {
             grouping: config.grouping(),
             keys: Keys::new(py, clone(&config.dispatch_key)),
             select,
+            len_of: clone(&config.len_of),
             handlers: Mutex::default(),
             consumer,
             error_handler: clone(&config.error_handler),
@@ -302,7 +305,8 @@ impl Shared {
             registered.flat_map(|at| at.handler.held()).try_for_each(|held| visit.call(held))?;
         }
         let consumer = self.consumer.iter().flat_map(Handler::held);
-        let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.drops.held()];
+        let single =
+            [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
         consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
     }
 }
