@@ -1,7 +1,7 @@
 """The typed metrics that records become, each with its table.
 
 An object holds *columns*: a row for each log record, or for each key once rows were merged. One object per type and
-Arrow batch, not per record: on two cores an object per record and type costs ten times the parsing
+Arrow batch, not per record: an object per record and type costs ten times the parsing
 (``docs/howto/metrics.md`` has the figures). The queue tells them apart by type, as it would single records.
 
 1. Every type's rows can be merged by key: ``sums`` add up, and nothing else is in a row.
