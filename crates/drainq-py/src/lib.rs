@@ -4,8 +4,8 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
-mod sources;
 mod multi;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -24,6 +24,7 @@ mod _native {
 
     #[pymodule_export]
     use crate::sources::{SetQueue, SetQueueStats};
+    #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
 
     #[pymodule_init]
