@@ -4,6 +4,8 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
+mod multi;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -19,6 +21,11 @@ mod _native {
         queue::BatchQueue,
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
     };
+
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
+    #[pymodule_export]
+    use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
