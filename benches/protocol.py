@@ -209,7 +209,9 @@ def markdown(report: Report) -> str:
     """The figures as one Markdown table: a row a figure, what every contestant took, and the goals."""
     lines = ["| figure | cost, median | goal | reached (middle half) | |", "| --- | --- | --- | --- | --- |"]
     for figure in report.figures:
-        costs = "<br>".join(f"{name} {amount(quartiles(values)[1], figure.unit)}" for name, values in figure.costs.items())
+        costs = "<br>".join(
+            f"{name} {amount(quartiles(values)[1], figure.unit)}" for name, values in figure.costs.items()
+        )
         asked = "<br>".join(verdict.asked for verdict in figure.verdicts)
         reached = "<br>".join(f"{verdict.reached} ({verdict.spread})" for verdict in figure.verdicts)
         met = "<br>".join("met" if verdict.met else "**missed**" for verdict in figure.verdicts)

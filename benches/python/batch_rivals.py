@@ -9,6 +9,7 @@ items), sorts it by type and calls the handler once a type.
 from __future__ import annotations
 
 import collections
+import functools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -150,23 +151,15 @@ def janus_queue(types: Sequence[type], handler: Handler, capacity: int, blocking
 
 
 def aiologic_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:
-    """``aiologic.Queue`` from threads."""
+    """``aiologic.SimpleQueue`` from threads; it has no bound.
+
+    Its bounded queue's calls that do not wait give up while another thread is inside, full or not.
+    """
     import aiologic
 
-    one = aiologic.Queue(capacity)
-
-    def put_nowait(item: Any) -> None:
-        one.green_put(item, blocking=False)
-
-    put = one.green_put if blocking else _dropping(put_nowait, aiologic.QueueFull)
-    return Getter(
-        put,
-        one.green_get,
-        lambda: one.green_get(blocking=False),
-        handler,
-        end=one.green_put,
-        empty=aiologic.QueueEmpty,
-    )
+    one: aiologic.SimpleQueue[Any] = aiologic.SimpleQueue()
+    get_nowait = functools.partial(one.green_get, blocking=False)
+    return Getter(one.green_put, one.green_get, get_nowait, handler, end=one.green_put, empty=aiologic.QueueEmpty)
 
 
 class DequeAndCondition:
@@ -241,6 +234,8 @@ class OpenTelemetry:
 
 
 OURS = "drainq"
+# Those without a bound drop nothing: they grow.
+UNBOUNDED = ("SimpleQueue + grouping", "aiologic")
 RIVALS: dict[str, Make] = {
     OURS: Drainq,
     "SimpleQueue + grouping": simple_queue,
