@@ -240,9 +240,8 @@ def wanted(name: str, options: argparse.Namespace) -> bool:
     return options.only.lower() in name.lower()
 
 
-def arguments(title: str, parser: argparse.ArgumentParser | None = None) -> argparse.Namespace:
-    """The options that every benchmark has: ``--quick``, ``--only``, ``--rounds``, ``--out``, ``--markdown``."""
-    parser = parser or argparse.ArgumentParser(description=f"The {title} figures.")
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Add the options that every benchmark has to its own, and read them from the command line."""
     parser.add_argument(
         "--quick", action="store_true", help="fewer items and rounds: to see that it runs, not to quote"
     )

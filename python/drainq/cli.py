@@ -1,7 +1,7 @@
 """The ``drainq`` command.
 
-Each part brings its own sub-commands: a module with ``add_commands(subparsers)``, named in ``COMMANDS``. It imports what
-it needs when its command runs, so ``drainq --help`` is quick and needs no extra.
+Each part brings its own sub-commands: a module with ``add_commands(subparsers)``, named in ``COMMANDS``. It imports
+what it needs when its command runs, so ``drainq --help`` is quick and needs no extra.
 
 1. Exit codes: 0 done; 1 done, but something is not accounted for; 2 the user can put it right; 130 interrupted.
 2. A user's mistake is one line on stderr, never a traceback.
@@ -30,7 +30,10 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all sub-commands."""
-    parser = _Parser(prog="drainq", description="The queue layer between a Spark task, or any Python program, and everything slow behind it.")
+    parser = _Parser(
+        prog="drainq",
+        description="The queue layer between a Spark task, or any Python program, and everything slow behind it.",
+    )
     parser.add_argument("--version", action="version", version=f"drainq {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:

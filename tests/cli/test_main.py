@@ -60,15 +60,23 @@ def test_the_help_documents_every_table(capsys):
         main(["metrics", "--help"])
     assert stopped.value.code == 0
     text = capsys.readouterr().out
-    for table in ("endpoint_minute(endpoint TEXT, minute TEXT, requests INTEGER, bytes INTEGER, errors INTEGER", "status_minute(status INTEGER, minute TEXT, requests INTEGER)",
-                  "top_endpoints(rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER)", "bad_lines(source TEXT, line_number INTEGER, line TEXT, reason TEXT)"):  # fmt: skip
+    for table in (
+        "endpoint_minute(endpoint TEXT, minute TEXT, requests INTEGER, bytes INTEGER, errors INTEGER",
+        "status_minute(status INTEGER, minute TEXT, requests INTEGER)",
+        "top_endpoints(rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER)",
+        "bad_lines(source TEXT, line_number INTEGER, line TEXT, reason TEXT)",
+    ):
         assert table in text
 
 
 def test_an_empty_log_is_done_without_spark_and_quietly(tmp_path):
     empty = tmp_path / "empty.log"
     empty.touch()
-    done = subprocess.run([sys.executable, "-m", "drainq.cli", "metrics", str(empty), "--out", str(tmp_path / "out")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "drainq.cli", "metrics", str(empty), "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 read = 0 parsed + 0 bad" in done.stdout
     assert (tmp_path / "out" / "report.html").exists() and not (tmp_path / "out" / "spark.log").exists()

@@ -59,7 +59,7 @@ def test_a_hundred_waiting_tasks_hold_no_thread(world):
 def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
     queue.offer_or_update("a", 1, world.now)
     taken, go_on, released = threading.Event(), threading.Event(), threading.Event()
-    acquire, release = queue._storage.acquire, queue._storage.release
+    acquire, release = queue._access.storage.acquire, queue._access.storage.release
 
     def slow_acquire(*arguments):
         rows = acquire(*arguments)
@@ -73,7 +73,7 @@ def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
         finally:
             released.set()
 
-    queue._storage.acquire, queue._storage.release = slow_acquire, watched_release
+    queue._access.storage.acquire, queue._access.storage.release = slow_acquire, watched_release
 
     async def main():
         polling = asyncio.create_task(queue.aio.poll())
@@ -89,7 +89,7 @@ def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
     try:
         assert asyncio.run(main())
     finally:
-        queue._storage.acquire, queue._storage.release = acquire, release
+        queue._access.storage.acquire, queue._access.storage.release = acquire, release
     again = queue.try_poll()
     assert (again.payload, again.attempt) == (1, 1)
 

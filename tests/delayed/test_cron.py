@@ -254,7 +254,7 @@ def test_a_restart_makes_no_tick_again_and_loses_none(open_queue, clock):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_schedulers_and_consumers_with_clocks_apart_deliver_every_tick_exactly_once(open_queue, seed):
-    """Clocks jump around by minutes, schedulers look whenever, two configurations take turns, consumers take what is due."""
+    """Clocks jump around by minutes, schedulers look whenever, consumers take what is due."""
     rng = random.Random(seed)
     clocks = [ManualClock(START + timedelta(seconds=rng.uniform(-300, 300))) for _ in range(3)]
     queues = [open_queue(clock=clock) for clock in clocks]
@@ -300,7 +300,8 @@ def test_many_schedulers_at_once_make_each_tick_once(open_queue, clock):
 # --- names
 
 
-HOSTILE = ["a", "a/x", "a/h", "A", "a_b", "aXb", "50%", "50%%", "o'clock", 'say "x"', "back\\slash", "é", "e\u0301", "🕐 /", " a", "{table}", "%s", ":p", "a--", "a;"]  # fmt: skip
+HOSTILE = ["a", "a/x", "a/h", "A", "a_b", "aXb", "50%", "50%%", "o'clock", 'say "x"', "back\\slash", "é", "e\u0301"]
+HOSTILE += ["🕐 /", " a", "{table}", "%s", ":p", "a--", "a;"]
 
 
 def test_prefixes_of_any_characters_do_not_touch_each_other(queue, clock):

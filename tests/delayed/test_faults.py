@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.watermark import IN_A_ROW, LOWEST, Watermark
 
 HERE = Path(__file__).parent
 
@@ -150,7 +151,7 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
     queue.offer_or_update("first", 1, 0)
     stop, handled, down = threading.Event(), [], threading.Event()
     gave_up = threading.Event()
-    settings = queue.retry_config
+    settings = queue._access.retry
 
     def handle(envelope):
         handled.append(envelope.message_id)
@@ -171,7 +172,7 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
                 gave_up.set()
             return settings.delay(failures)
 
-    queue.retry_config = Watched()
+    queue._access.retry = Watched()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(queue.consume, handle, stop=stop)
         try:
@@ -193,7 +194,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
     import psycopg
 
     queue = postgres.open()
-    storage = queue._storage
+    storage = queue._access.storage
     with psycopg.connect(postgres.url) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT count(*) FROM pg_class")
@@ -208,7 +209,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
 
         def buffers(start):
             now = int(postgres.now * 1000)
-            values = {"kind": queue.kind, "now": now, "until": now, "lock": "x", "start": start}
+            values = {"kind": queue._access.kind, "now": now, "until": now, "lock": "x", "start": start}
             with psycopg.connect(postgres.url) as connection:
                 explained = connection.execute(
                     "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values
@@ -217,16 +218,23 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
                 connection.rollback()
             return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
-        without, with_mark = buffers(-(2**63)), buffers(int(postgres.now * 1000) - 1000)
+        without, with_mark = buffers(LOWEST), buffers(int(postgres.now * 1000) - 1000)
         assert without > 5 * with_mark, json.dumps([without, with_mark])
 
-        mark = storage._mark(queue.kind)
-        for _ in range(3):
-            mark.polled(mark.start(), 100.0, [], int(postgres.now * 1000))  # polls became slow
-        assert mark.start() > -(2**63)
+        def polls_became_slow():
+            mark = storage._marks[queue._access.kind] = Watermark(3600)
+            for _ in range(IN_A_ROW):
+                mark.polled(LOWEST, 100.0, [], int(postgres.now * 1000))
+            assert mark.start() > LOWEST
+
+        polls_became_slow()
         assert queue.try_poll().message_id == "live"
         queue.offer_or_update("back-dated", 1, 0)
         assert queue.try_poll().message_id == "back-dated"
+
+        polls_became_slow()
+        postgres.open().offer_or_update("back-dated elsewhere", 1, 0)
+        assert queue.try_poll().message_id == "back-dated elsewhere"
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])

@@ -132,11 +132,11 @@ def test_schedules_work_on_an_adopted_table(database, run):
 
     run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
     queue = database.open("mail")
-    storage, nominal = queue._storage, int(database.now + 60) * 1_000_000
+    storage, nominal = queue._access.storage, int(database.now + 60) * 1_000_000
     for config_hash in ("old", "new"):
         tick = Tick(tick_key("daily", config_hash, nominal), b"1", nominal, nominal // 1000)
         created = storage.install_ticks(
-            queue.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
+            queue._access.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
         )
         assert created == 1
     assert [row.key for row in queue.peek()] == [tick_key("daily", "new", nominal)]

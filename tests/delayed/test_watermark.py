@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drainq.delayed.storage import Row
-from drainq.delayed.watermark import IN_A_ROW, LOWEST, SLACK_MS, Watermark
+from drainq.delayed.watermark import IN_A_ROW, LOWEST, REST, SLACK_MS, Watermark
 
 SLOWLY, QUICKLY = 1.0, 0.001
 
@@ -100,7 +100,22 @@ def test_when_a_poll_of_everything_is_quick_again_the_mark_is_off(mark, time):
     assert mark.start() == LOWEST
 
 
-def test_a_database_far_away_is_not_taken_for_a_slow_one(mark):
+def test_a_consumer_that_never_saw_a_quick_poll_gets_the_mark_too(mark):
+    for _ in range(IN_A_ROW):
+        assert poll(mark, SLOWLY, row(50_000)) == LOWEST
+    assert mark.start() == 50_000 - SLACK_MS
+
+
+def test_a_mark_that_does_not_help_goes_and_stays_away_for_a_while(mark, time):
+    """A database far away: every poll takes long, wherever it begins."""
+    starts = [poll(mark, 0.05, row(50_000)) for _ in range(100)]
+    assert starts == [LOWEST] * IN_A_ROW + [50_000 - SLACK_MS] * IN_A_ROW + [LOWEST] * (100 - 2 * IN_A_ROW)
+    time.now = REST * 3.0
+    assert [poll(mark, 0.05, row(50_000)) for _ in range(IN_A_ROW + 1)][-1] != LOWEST, "it is tried again"
+
+
+def test_now_and_then_a_slow_poll_does_not_take_the_mark_away(mark):
+    make_slow(mark, row(50_000))
     for _ in range(10):
-        assert poll(mark, 0.05, row(50_000)) == LOWEST
-    assert mark.start() == LOWEST
+        for seconds in (SLOWLY, SLOWLY, QUICKLY):
+            assert poll(mark, seconds, row(50_000)) == 50_000 - SLACK_MS

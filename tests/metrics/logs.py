@@ -18,7 +18,11 @@ def timed_lines(count: int, seed: int) -> list[tuple[str, int, float, str]]:
     found = []
     for _ in range(count):
         endpoint, minute, seconds = f"/e{dice.randrange(4)}", dice.randrange(3), round(dice.lognormvariate(-3, 1.2), 6)
-        line = f'10.0.0.{dice.randrange(9)} - - [01/Jan/2026:10:{minute:02d}:{dice.randrange(60):02d} +0000] "GET {endpoint}?x HTTP/1.1" 200 {dice.randrange(999)} "-" "t" {seconds:.6f}'
+        client, second, size = dice.randrange(9), dice.randrange(60), dice.randrange(999)
+        line = (
+            f"10.0.0.{client} - - [01/Jan/2026:10:{minute:02d}:{second:02d} +0000] "
+            f'"GET {endpoint}?x HTTP/1.1" 200 {size} "-" "t" {seconds:.6f}'
+        )
         found.append((endpoint, minute, seconds, line))
     return found
 
@@ -52,7 +56,17 @@ def counted(log: Path) -> tuple[dict[tuple[str, str], tuple[int, int, int]], dic
     return endpoints, dict(statuses), bad
 
 
-TABLES = ("service_minute", "endpoint_minute", "status_minute", "client_hour", "user_agent_day", "referrer_day", "latency_minute", "top_endpoints", "bad_lines")
+TABLES = (
+    "service_minute",
+    "endpoint_minute",
+    "status_minute",
+    "client_hour",
+    "user_agent_day",
+    "referrer_day",
+    "latency_minute",
+    "top_endpoints",
+    "bad_lines",
+)
 
 
 def contents(url: DatabaseUrl | str, *, sources: bool = True) -> dict[str, list[tuple]]:

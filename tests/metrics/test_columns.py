@@ -13,20 +13,55 @@ from drainq.metrics import line as rules
 from drainq.metrics.columns import parse_lines
 
 token = st.one_of(st.sampled_from([b"-", b"10.0.0.1", b"::1", b"[x", b""]), st.binary(max_size=6))
-stamp = st.sampled_from([b"17/May/2015:10:05:03 +0000", b"31/Feb/2015:10:05:03 +0000", b"17/May/2015:10:05:60 -0730", b"17/May/2015 10:05", b""])
+stamp = st.sampled_from(
+    [
+        b"17/May/2015:10:05:03 +0000",
+        b"31/Feb/2015:10:05:03 +0000",
+        b"17/May/2015:10:05:60 -0730",
+        b"17/May/2015 10:05",
+        b"",
+    ]
+)
 request = st.one_of(
-    st.sampled_from([b"GET /a?b HTTP/1.1", b"GET /a b HTTP/1.0", b"-", b"GET /", b"", b"POST http://h/x HTTP/2", rb"GET /\"q\" HTTP/1.1"]),
+    st.sampled_from(
+        [
+            b"GET /a?b HTTP/1.1",
+            b"GET /a b HTTP/1.0",
+            b"-",
+            b"GET /",
+            b"",
+            b"POST http://h/x HTTP/2",
+            rb"GET /\"q\" HTTP/1.1",
+        ]
+    ),
     st.binary(max_size=12),
 )
 status = st.sampled_from([b"200", b"404", b"500", b"20", b"2000", b"abc", b"-", b""])
 size = st.sampled_from([b"0", b"17", b"-", b"999999999999999", b"1234567890123456", b"+1", b"1.5", b""])
 field = st.one_of(st.sampled_from([b"-", b"curl/8", rb"a\"b", b"\\", b"\\\\", b'"', b""]), st.binary(max_size=8))
-tail = st.sampled_from([b"", b" 0.042", b" 3", b" -", b" ", b"  1", b" 1e5", b" .5", b" 123456789.123456789", b" 1234567890123456789012", b"\r", b" x"])
+tail = st.sampled_from(
+    [
+        b"",
+        b" 0.042",
+        b" 3",
+        b" -",
+        b" ",
+        b"  1",
+        b" 1e5",
+        b" .5",
+        b" 123456789.123456789",
+        b" 1234567890123456789012",
+        b"\r",
+        b" x",
+    ]
+)
 
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    text = b"%s %s %s [%s] \"%s\" %s %s" % tuple(draw(part) for part in (token, token, token, stamp, request, status, size))
+    text = b'%s %s %s [%s] "%s" %s %s' % tuple(
+        draw(part) for part in (token, token, token, stamp, request, status, size)
+    )
     if draw(st.booleans()):
         text += b' "%s" "%s"' % (draw(field), draw(field))
     text += draw(tail)
@@ -53,7 +88,15 @@ def at_once(batch: pa.BinaryArray) -> tuple[list[tuple], list[tuple]]:
     for group in groups:
         names = dict(zip(group.named.tolist(), zip(group.referrer.to_pylist(), group.agent.to_pylist())))
         times = dict(zip(group.timed.tolist(), (group.milliseconds / 1000).tolist()))
-        for place, row in enumerate(zip(group.client.to_pylist(), group.second.tolist(), group.endpoint.to_pylist(), group.status.tolist(), group.size.tolist())):
+        for place, row in enumerate(
+            zip(
+                group.client.to_pylist(),
+                group.second.tolist(),
+                group.endpoint.to_pylist(),
+                group.status.tolist(),
+                group.size.tolist(),
+            )
+        ):
             records.append((*row, *names.get(place, (None, None)), times.get(place)))
     return records, bad
 

@@ -13,15 +13,15 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from drainq.metrics import read as reading  # noqa: E402
-from drainq.metrics.aggregate import make_handlers  # noqa: E402
-from drainq.metrics.errors import JobFailed, UserError  # noqa: E402
-from drainq.metrics.job import run  # noqa: E402
-from drainq.metrics.read import Door  # noqa: E402
-from drainq.metrics.sketch import RELATIVE_ERROR  # noqa: E402
-from drainq.sql import Database, DatabaseUrl  # noqa: E402
-from tests.metrics.logs import contents, counted, timed_lines, write  # noqa: E402
-from tests.spark_session import by_value  # noqa: E402
+from drainq.metrics import read as reading
+from drainq.metrics.aggregate import make_handlers
+from drainq.metrics.errors import JobFailed, UserError
+from drainq.metrics.job import run
+from drainq.metrics.read import Door
+from drainq.metrics.sketch import RELATIVE_ERROR
+from drainq.sql import Database, DatabaseUrl
+from tests.metrics.logs import contents, counted, timed_lines, write
+from tests.spark_session import by_value
 
 
 @pytest.fixture
@@ -53,9 +53,16 @@ def test_every_row_of_the_real_log_equals_an_independent_count(loaded, real_log)
     outcome, url = loaded
     endpoints, statuses, _ = counted(real_log)
     with Database(url) as database:
-        found = {(e, m): counts for e, m, *counts in database.execute("SELECT endpoint, minute, requests, bytes, errors FROM endpoint_minute")}
+        found = {
+            (e, m): counts
+            for e, m, *counts in database.execute(
+                "SELECT endpoint, minute, requests, bytes, errors FROM endpoint_minute"
+            )
+        }
         assert {key: tuple(counts) for key, counts in found.items()} == endpoints
-        assert {(s, m): n for s, m, n in database.execute("SELECT status, minute, requests FROM status_minute")} == statuses
+        assert {
+            (s, m): n for s, m, n in database.execute("SELECT status, minute, requests FROM status_minute")
+        } == statuses
     assert (outcome.lines, outcome.parsed, outcome.bad) == (10_000, 9_999, 1)
 
 
@@ -77,7 +84,14 @@ def test_the_log_was_read_by_more_than_one_task(loaded):
 def test_each_table_adds_up_to_the_same_requests(loaded):
     _, url = loaded
     with Database(url) as database:
-        for table in ("service_minute", "endpoint_minute", "status_minute", "client_hour", "user_agent_day", "referrer_day"):
+        for table in (
+            "service_minute",
+            "endpoint_minute",
+            "status_minute",
+            "client_hour",
+            "user_agent_day",
+            "referrer_day",
+        ):
             assert database.execute(f"SELECT SUM(requests) FROM {table}") == [(9_999,)], table
 
 
@@ -88,8 +102,14 @@ def test_the_top_is_exact_and_ties_are_by_name(loaded):
         for endpoint, requests, size in database.execute("SELECT endpoint, requests, bytes FROM endpoint_minute"):
             totals[endpoint][0] += requests
             totals[endpoint][1] += size
-        expected = sorted(((e, *counts) for e, counts in totals.items()), key=lambda row: (-row[1], row[0].encode()))[:10]
-        assert database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank") == expected == outcome.top
+        expected = sorted(((e, *counts) for e, counts in totals.items()), key=lambda row: (-row[1], row[0].encode()))[
+            :10
+        ]
+        assert (
+            database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")
+            == expected
+            == outcome.top
+        )
 
 
 def test_postgresql_holds_the_same_as_sqlite(loaded, job, real_log, postgres_database):
@@ -107,7 +127,9 @@ def test_both_doors_give_the_same(loaded, job, real_log, tmp_path):
 def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real_log, tmp_path):
     _, url = loaded
     packed = tmp_path / "older.log.2.gz"
-    packed.write_bytes(gzip.compress(real_log.read_bytes()[: 1 << 20]) + gzip.compress(real_log.read_bytes()[1 << 20 :]))
+    packed.write_bytes(
+        gzip.compress(real_log.read_bytes()[: 1 << 20]) + gzip.compress(real_log.read_bytes()[1 << 20 :])
+    )
     job(packed)
     here = f"sqlite:///{tmp_path}/out/metrics.db"
     found, expected = contents(here, sources=False), contents(url, sources=False)
@@ -186,7 +208,9 @@ def test_logs_loaded_one_after_the_other_or_together_give_the_same(job, tmp_path
         ordered = sorted(exact[endpoint, minute])
         assert requests == len(ordered)
         for percent, milliseconds in zip((50, 90, 99), found):
-            assert milliseconds == pytest.approx(ordered[-(-len(ordered) * percent // 100) - 1], rel=RELATIVE_ERROR * 1.001)
+            assert milliseconds == pytest.approx(
+                ordered[-(-len(ordered) * percent // 100) - 1], rel=RELATIVE_ERROR * 1.001
+            )
 
 
 def test_a_log_named_twice_counts_once(job, tmp_path):
@@ -211,7 +235,9 @@ def test_an_empty_log_is_a_log_without_lines(job, tmp_path):
 def test_every_kind_of_bad_line_is_kept_with_its_number(job, tmp_path):
     good = timed_lines(1, seed=5)[0][-1].encode()
     log = tmp_path / "mixed.log"
-    log.write_bytes(b"\n".join([good, b"", good + b"\r", b"\xff\x00nonsense", good[:-20], good.replace(b"/e", b"/\xe9"), b"last"]))
+    log.write_bytes(
+        b"\n".join([good, b"", good + b"\r", b"\xff\x00nonsense", good[:-20], good.replace(b"/e", b"/\xe9"), b"last"])
+    )
     outcome = job(log)
     assert (outcome.lines, outcome.parsed, outcome.bad) == (7, 3, 4)
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db")["bad_lines"]
@@ -223,7 +249,14 @@ def test_every_kind_of_bad_line_is_kept_with_its_number(job, tmp_path):
 def test_the_same_hostile_bytes_are_the_same_in_postgresql(job, tmp_path, postgres_database):
     good = timed_lines(1, seed=5)[0][-1].encode()
     log = tmp_path / "hostile.log"
-    paths = [b"/\xff\x00", b"/" + b"x" * 9_000, b"/" + b"x" * 9_001, b"/'; DROP TABLE sources; --", "/\u00e4\U0001f980".encode(), b"/%s%%(a)s?"]
+    paths = [
+        b"/\xff\x00",
+        b"/" + b"x" * 9_000,
+        b"/" + b"x" * 9_001,
+        b"/'; DROP TABLE sources; --",
+        "/\u00e4\U0001f980".encode(),
+        b"/%s%%(a)s?",
+    ]
     log.write_bytes(b"\n".join([*(good.replace(b"/e", path, 1) for path in paths), b"\x00" * 20_000]))
     outcome = job(log, database=DatabaseUrl.parse(postgres_database))
     job(log)
@@ -232,7 +265,19 @@ def test_the_same_hostile_bytes_are_the_same_in_postgresql(job, tmp_path, postgr
     assert len(found["endpoint_minute"]) == len(paths) == outcome.parsed and outcome.bad == 1
 
 
-HOSTILE_NAMES = ["_hidden", ".hidden", "a,b", "a b", "[x]*?{y}", "a:b", "50%25.log", "new\nline", "\u00e4.log", "looks.gz", "-rf"]
+HOSTILE_NAMES = [
+    "_hidden",
+    ".hidden",
+    "a,b",
+    "a b",
+    "[x]*?{y}",
+    "a:b",
+    "50%25.log",
+    "new\nline",
+    "\u00e4.log",
+    "looks.gz",
+    "-rf",
+]
 
 
 def test_any_file_name_is_read(job, tmp_path):
@@ -241,7 +286,9 @@ def test_any_file_name_is_read(job, tmp_path):
     for place, name in enumerate(HOSTILE_NAMES):
         write(logs / name, [line for *_, line in timed_lines(2, seed=100 + place)])
     outcome = job(*(logs / name for name in HOSTILE_NAMES), out="out [*]?#%20")
-    assert [(source.path, source.lines) for source in outcome.sources] == [(str(logs / name), 2) for name in HOSTILE_NAMES]
+    assert [(source.path, source.lines) for source in outcome.sources] == [
+        (str(logs / name), 2) for name in HOSTILE_NAMES
+    ]
 
 
 def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch):

@@ -25,7 +25,10 @@ def table(database):
     """A table with a name that must be quoted; dropped at the end."""
     name = f'up"sert % {uuid.uuid4().hex}'
     quoted = database.dialect.quote(name)
-    database.execute(f"CREATE TABLE {quoted} (k TEXT, part INTEGER, n INTEGER, high INTEGER, low INTEGER, what TEXT, PRIMARY KEY (k, part))")
+    database.execute(
+        f"CREATE TABLE {quoted} "
+        "(k TEXT, part INTEGER, n INTEGER, high INTEGER, low INTEGER, what TEXT, PRIMARY KEY (k, part))"
+    )
     yield name
     database.execute(f"DROP TABLE {quoted}")
 
@@ -39,7 +42,13 @@ def model(rows):
     for row in rows:
         groups.setdefault(row[:2], []).append(row[2:])
     return sorted(
-        (*key, merged(sum, [v[0] for v in vs]), merged(max, [v[1] for v in vs]), merged(min, [v[2] for v in vs]), vs[-1][3])
+        (
+            *key,
+            merged(sum, [v[0] for v in vs]),
+            merged(max, [v[1] for v in vs]),
+            merged(min, [v[2] for v in vs]),
+            vs[-1][3],
+        )
         for key, vs in groups.items()
     )
 
@@ -50,13 +59,20 @@ def test_batches_agree_with_a_plain_model(database, table, seed, size):
     rng = random.Random(seed)
     upsert = Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE)
     rows = [
-        (rng.choice("aä'\"%\\"), rng.randrange(60), *(rng.choice([None, rng.randrange(-9, 9)]) for _ in range(3)), rng.choice(["x", "\t\n\\", None]))
+        (
+            rng.choice("aä'\"%\\"),
+            rng.randrange(60),
+            *(rng.choice([None, rng.randrange(-9, 9)]) for _ in range(3)),
+            rng.choice(["x", "\t\n\\", None]),
+        )
         for _ in range(3 * size)
     ]
     for start in range(0, len(rows), size):
         with database.transaction():
             upsert.write(database, rows[start : start + size])
-    assert sorted(database.execute(f"SELECT * FROM {database.dialect.quote(table)}"), key=repr) == sorted(model(rows), key=repr)
+    assert sorted(database.execute(f"SELECT * FROM {database.dialect.quote(table)}"), key=repr) == sorted(
+        model(rows), key=repr
+    )
 
 
 def test_one_row_object_that_comes_twice_counts_twice(database, table):
@@ -73,7 +89,16 @@ def test_a_block_that_raises_writes_nothing(database, table):
     assert database.execute(f"SELECT COUNT(*) FROM {database.dialect.quote(table)}") == [(0,)]
 
 
-@pytest.mark.parametrize("more", [{"key": ["nope"]}, {"key": ["k"], "merge": {"nope": "sum"}}, {"key": ["k"], "merge": {"k": "sum"}}, {"merge": {"n": "sum"}}, {"key": ["k"], "merge": {"n": "avg"}}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"key": ["nope"]},
+        {"key": ["k"], "merge": {"nope": "sum"}},
+        {"key": ["k"], "merge": {"k": "sum"}},
+        {"merge": {"n": "sum"}},
+        {"key": ["k"], "merge": {"n": "avg"}},
+    ],
+)
 def test_a_column_or_rule_that_cannot_be_is_refused(more):
     with pytest.raises(ValueError):
         Upsert("t", COLUMNS, **more)
@@ -81,7 +106,13 @@ def test_a_column_or_rule_that_cannot_be_is_refused(more):
 
 def test_a_database_that_cannot_be_opened_says_so_in_one_line_without_the_password(tmp_path):
     (tmp_path / "text.db").write_text("this is no database, but it is long enough to be looked at as one" * 20)
-    for url in (f"sqlite:///{tmp_path}/no/dir.db", f"sqlite:///{tmp_path}/text.db", "postgresql://me:s3cret@127.0.0.1:1/db"):
+    for url in (
+        f"sqlite:///{tmp_path}/no/dir.db",
+        f"sqlite:///{tmp_path}/text.db",
+        "postgresql://me:s3cret@127.0.0.1:1/db",
+    ):
         with pytest.raises(DatabaseError) as caught:
             Database(url)
-        assert "cannot open" in str(caught.value) and "s3cret" not in str(caught.value) and "\n" not in str(caught.value)
+        assert (
+            "cannot open" in str(caught.value) and "s3cret" not in str(caught.value) and "\n" not in str(caught.value)
+        )

@@ -19,20 +19,36 @@ def test_every_form_is_read(url, dialect, target):
     assert (parsed.dialect, parsed.target) == (dialect, target)
 
 
-@pytest.mark.parametrize("url", ["", "x", "sqlite:x.db", "sqlite://x.db", "sqlite:///", "sqlite:///:memory:", "mysql://h/d", "postgresql:h", "postgresql://", "sqlite:///a\0b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "x",
+        "sqlite:x.db",
+        "sqlite://x.db",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "mysql://h/d",
+        "postgresql:h",
+        "postgresql://",
+        "sqlite:///a\0b",
+    ],
+)
 def test_anything_else_is_refused_with_the_forms(url):
-    with pytest.raises(ValueError, match="sqlite:///relative.db"):
+    with pytest.raises(ValueError, match=r"sqlite:///relative\.db"):
         DatabaseUrl.parse(url)
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:s3cret@h/d", "postgresql://h/d?user=me&password=s3cret", "mysql://me:s3cret@h/d"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:s3cret@h/d", "postgresql://h/d?user=me&password=s3cret", "mysql://me:s3cret@h/d"]
+)
 def test_a_password_is_never_shown(url):
     try:
         parsed = DatabaseUrl.parse(url)
         shown = f"{parsed} {parsed!r}"
     except ValueError as error:
         shown = str(error)
-    assert "s3cret" not in shown and "***" in shown or "DatabaseUrl" in shown
+    assert "***" in shown
     assert "s3cret" not in shown
 
 

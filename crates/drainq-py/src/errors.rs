@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// An exception class written in Python, looked up once.
+/// A class of `drainq.errors` or of the standard library, looked up once.
 pub struct ErrorClass {
     module: &'static str,
     name: &'static str,

@@ -4,6 +4,7 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
+mod sources;
 mod multi;
 
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ mod _native {
     };
 
     #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
 
     #[pymodule_init]

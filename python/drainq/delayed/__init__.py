@@ -15,10 +15,11 @@ from drainq.delayed.cron_message import CronMessage
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.give_up import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
-from drainq.delayed.queue import DelayedQueue, DelayedQueueStats
+from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.retry import ResourceUnavailable
 from drainq.delayed.schedule import CronDailySchedule
 from drainq.delayed.storage import DeadLetter
+from drainq.delayed.upkeep import DelayedQueueStats
 
 __all__ = [
     "NO_RETRIES",

@@ -39,6 +39,7 @@ class AsyncDelayedQueue(Generic[T]):
 
     def __init__(self, queue: DelayedQueue[T]) -> None:
         self._queue = queue
+        self._access = queue._access
 
     async def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_or_update`."""
@@ -70,15 +71,15 @@ class AsyncDelayedQueue(Generic[T]):
         def wake() -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        await asyncio.to_thread(self._queue._listen)
-        self._queue._wakeup.add_listener(wake)
+        await asyncio.to_thread(self._access.listen)
+        self._access.wakeup.add_listener(wake)
         try:
             while True:
                 changed.clear()
                 taken = await self.try_poll()
                 if taken is not None:
                     return taken
-                pause = await asyncio.to_thread(self._queue._pause)
+                pause = await asyncio.to_thread(self._access.pause)
                 if deadline is not None:
                     pause = min(pause, deadline - time.monotonic())
                     if pause <= 0:
@@ -88,7 +89,7 @@ class AsyncDelayedQueue(Generic[T]):
                 except asyncio.TimeoutError:
                     pass
         finally:
-            self._queue._wakeup.remove_listener(wake)
+            self._access.wakeup.remove_listener(wake)
 
     async def ack(self, envelope: AckEnvelope[Any]) -> bool:
         """See :meth:`AckEnvelope.ack`."""
@@ -134,4 +135,4 @@ class AsyncDelayedQueue(Generic[T]):
             return
         envelope = finished.result()
         if envelope is not None and envelope._lock is not None:
-            asyncio.get_running_loop().run_in_executor(None, self._queue._release, envelope)
+            asyncio.get_running_loop().run_in_executor(None, self._access.release, envelope._held())

@@ -16,7 +16,8 @@ from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, Str
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
 from drainq.delayed.open import open_storage, without_password
-from drainq.delayed.queue import DROP_CONFIRMATION, DelayedQueue
+from drainq.delayed.queue import DelayedQueue
+from drainq.delayed.upkeep import DROP_CONFIRMATION
 
 CODECS: dict[str, Callable[[], Codec]] = {
     "msgspec": MsgspecCodec,
@@ -160,7 +161,7 @@ def _opened(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
     codec = CODECS[arguments.codec]()
     queue = DelayedQueue.open(arguments.url, arguments.queue, table=arguments.table, codec=codec, migrate=False)
     with queue:
-        if queue._storage.migration_sql():
+        if queue._access.storage.migration_sql():
             raise _UserError(
                 f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first"
             )

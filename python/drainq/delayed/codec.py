@@ -137,7 +137,8 @@ class PickleCodec:
     def __init__(self, *, i_trust_every_writer_of_the_table: bool) -> None:
         if i_trust_every_writer_of_the_table is not True:
             raise ValueError(
-                "PickleCodec runs code found in the table: pass i_trust_every_writer_of_the_table=True, or take another codec"
+                "PickleCodec runs code found in the table: pass i_trust_every_writer_of_the_table=True,"
+                " or take another codec"
             )
 
     def encode(self, payload: Any) -> bytes:

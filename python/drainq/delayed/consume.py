@@ -24,7 +24,7 @@ from drainq.delayed.storage import Held, Row, new_lock
 from drainq.errors import ShutDown
 
 if TYPE_CHECKING:
-    from drainq.delayed.queue import DelayedQueue
+    from drainq.delayed.access import Access
 
 _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
@@ -32,7 +32,7 @@ _STOP_CHECK = 0.1
 
 
 def consume(
-    queue: DelayedQueue[Any],
+    access: Access,
     handler: Callable[[AckEnvelope[Any]], object],
     *,
     batch_size: int,
@@ -48,21 +48,21 @@ def consume(
         raise TypeError(f"handler must be callable with an envelope, got {handler!r}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
-    with LeaseKeeper(queue) as keeper:
-        return _Loop(queue, handler, batch_size, stop, max_attempts, keeper).run()
+    with LeaseKeeper(access) as keeper:
+        return _Loop(access, handler, batch_size, stop, max_attempts, keeper).run()
 
 
 class _Loop:
     def __init__(
         self,
-        queue: DelayedQueue[Any],
+        access: Access,
         handler: Callable[[AckEnvelope[Any]], object],
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
         keeper: LeaseKeeper,
     ) -> None:
-        self._queue = queue
+        self._access = access
         self._handler = handler
         self._batch_size = batch_size
         self._stop = stop
@@ -70,8 +70,8 @@ class _Loop:
         self._done: Held | None = None
         self._handled = 0
         self._failures = 0
-        retries = queue.retry_config.max_retries
-        self._max_attempts = max_attempts or queue.max_attempts or (None if retries is None else retries + 1)
+        retries = access.retry.max_retries
+        self._max_attempts = max_attempts or access.max_attempts or (None if retries is None else retries + 1)
 
     def run(self) -> int:
         try:
@@ -84,15 +84,15 @@ class _Loop:
         return self._handled
 
     def _step(self) -> None:
-        noted = self._queue._wakeup.count()
+        noted = self._access.wakeup.count()
         try:
             fetched, lock = self._fetch()
-            rows, payloads = self._queue._deliverable(fetched, lock)
-            pause = None if fetched else self._queue._pause()
+            rows, payloads = self._access.deliverable(fetched, lock)
+            pause = None if fetched else self._access.pause()
             self._failures = 0
         except ResourceUnavailable as error:
             self._failures += 1
-            pause = self._queue.retry_config.delay(self._failures)
+            pause = self._access.retry.delay(self._failures)
             _log.warning("consume cannot reach its database (%s); trying again in %.3g s", error, pause)
             rows, payloads, lock = [], [], ""
         if rows:
@@ -102,13 +102,13 @@ class _Loop:
 
     def _fetch(self) -> tuple[list[Row], str]:
         """Acknowledge what is done and take the next, in one round trip."""
-        queue = self._queue
-        lock, now = new_lock(), queue._now()
-        until = now + queue._lease_ms()
+        access, kind = self._access, self._access.kind
+        lock, now = new_lock(), access.now()
+        until = access.lease_end(now)
         if self._done is None:
-            return queue._call(queue._storage.acquire, queue.kind, self._batch_size, now, until, lock), lock
+            return access.call(access.storage.acquire, kind, self._batch_size, now, until, lock), lock
         done = self._done
-        fetched = queue._call(queue._storage.ack_and_acquire, queue.kind, done, self._batch_size, now, until, lock)
+        fetched = access.call(access.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
         self._done = None
         _report_lost(fetched.acked, done)
         return fetched.rows, lock
@@ -120,7 +120,7 @@ class _Loop:
             self._give_back(held)
             return
         envelope: AckEnvelope[Any] = AckEnvelope(
-            self._queue, payloads if many else payloads[0], rows, lock, from_ms(self._queue._now()), many=many
+            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
         )
         self._keeper.hold(envelope)
         try:
@@ -141,28 +141,23 @@ class _Loop:
 
     def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
         _log.error(
-            "the handler of delayed queue %r failed on %r", self._queue.name, envelope.message_id, exc_info=error
+            "the handler of delayed queue %r failed on %r", self._access.name, envelope.message_id, exc_info=error
         )
         if envelope._settled:
             return
-        queue, limit = self._queue, self._max_attempts
+        access = self._access
         try:
             for row in envelope._rows:
-                if limit is not None and row.attempts >= limit:
-                    queue._bury(lock, row, error)
-                else:
-                    due_at = queue._after(queue.retry_config.delay(row.attempts), "delay")
-                    queue._nack(lock, [row], due_at, error)
+                due_at = access.after(access.retry.delay(row.attempts), "delay")
+                access.nack(lock, [row], due_at, error, self._max_attempts)
         except ResourceUnavailable:
             _log.exception("could not give back %r; it comes back when its lease runs out", envelope.message_id)
 
     def _give_back(self, held: Held) -> None:
         try:
-            self._queue._call(self._queue._storage.release, self._queue.kind, held)
+            self._access.release(held)
         except (ResourceUnavailable, ShutDown):
             _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
-        else:
-            self._queue._wakeup.wake()
 
     def _flush(self) -> None:
         """Acknowledge what is done, without a fetch."""
@@ -170,22 +165,22 @@ class _Loop:
         if done is None:
             return
         try:
-            _report_lost(self._queue._call(self._queue._storage.ack, self._queue.kind, done), done)
+            _report_lost(self._access.call(self._access.storage.ack, self._access.kind, done), done)
         except (ResourceUnavailable, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 
     def _stopped(self) -> bool:
-        return self._queue.closed or (self._stop is not None and self._stop.is_set())
+        return self._access.closed or (self._stop is not None and self._stop.is_set())
 
     def _sleep(self, noted: int, seconds: float) -> None:
         """Wait for an offer or the time to pass, looking at ``stop`` now and then."""
         if self._stop is None:
-            self._queue._wakeup.wait(noted, seconds)
+            self._access.wakeup.wait(noted, seconds)
             return
         left = seconds
         while left > 0 and not self._stopped():
             part = min(left, _STOP_CHECK)
-            if self._queue._wakeup.wait(noted, part):
+            if self._access.wakeup.wait(noted, part):
                 return
             left -= part
 

@@ -23,7 +23,7 @@ _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the mach
 
 
 class CronHandle:
-    """An installed schedule; ``close()``, or the end of a ``with`` block, ends it. What it scheduled stays in the queue."""
+    """An installed schedule; ``close()``, or the end of a ``with`` block, ends it. What it scheduled stays."""
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ import select
 import threading
 from collections.abc import Callable
 
-import psycopg
-from psycopg import sql
+from drainq.delayed.driver import psycopg
+from drainq.delayed.sql.names import quote
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
@@ -49,7 +49,7 @@ class Listener:
         while True:
             try:
                 with psycopg.connect(self._url, autocommit=True) as connection:
-                    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+                    connection.execute(f"LISTEN {quote(self._channel)}")
                     self.listening.set()
                     self._wake()  # what was offered while nobody listened
                     while not self._stopped(connection.fileno(), None):

@@ -238,15 +238,15 @@ class MemoryStorage:
         with self._lock:
             queue = self._queue(kind)
             wanted = None if keys is None else set(keys)
-            stay, back = [], 0
-            for letter in reversed(queue.dead):  # of two with one key the later goes back
-                if (wanted is not None and letter.key not in wanted) or letter.key in queue.rows:
-                    stay.append(letter)
-                    continue
+            latest = {letter.key: letter for letter in queue.dead if wanted is None or letter.key in wanted}
+            back = [
+                letter for letter in queue.dead if latest.get(letter.key) is letter and letter.key not in queue.rows
+            ]
+            for letter in back:
                 queue.insert(_Message(next(self._ids), letter.key, letter.payload, now, now, now))
-                back += 1
-            queue.dead = stay[::-1]
-            return back
+            gone = {letter.id for letter in back}
+            queue.dead = [letter for letter in queue.dead if letter.id not in gone]
+            return len(back)
 
     def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
         with self._lock:

@@ -3,50 +3,30 @@
 Consumers take different rows because ``FOR UPDATE SKIP LOCKED`` steps over what another one is taking. Nothing is
 locked while a handler works: a lease is a time in the row, not a transaction.
 
-# Invariants
+# Invariant
 
-1. Pool connections are in autocommit mode at READ COMMITTED; several statements stand in one transaction block.
-2. A child of ``fork`` never touches its parent's pool; it opens its own.
-3. Every method may be called again after a lost connection: what was already done counts as done (an offer is then
-   ignored, an acknowledgement finds nothing).
+Every method may be called again after a lost connection: what was already done counts as done (an offer is then
+ignored, an acknowledgement finds nothing).
 """
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from drainq.delayed.listen import Listener
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.migrate import Migration, as_script, pending
+from drainq.delayed.postgres_pool import PostgresPool, in_transaction_of, is_transient
 from drainq.delayed.sql import postgres as sql
 from drainq.delayed.sql.names import Names, quote
 from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
-from drainq.delayed.watermark import Watermark
-
-try:
-    import psycopg
-    import psycopg_pool
-except ImportError as missing:
-    raise ImportError(
-        f"a delayed queue in PostgreSQL needs psycopg: pip install 'drainq[postgres]' ({missing})"
-    ) from missing
-
-from drainq.delayed.listen import Listener  # noqa: E402 - after the message about what is missing
+from drainq.delayed.watermark import LOWEST, Watermark
 
 _CHUNK = 1000
-_RECONNECT_TIMEOUT = 2.0
-"""Seconds that the pool goes on by itself with one attempt to connect, at growing intervals. Short: after a long outage
-the next call begins a new attempt at once, instead of waiting for the old one's next turn."""
-_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED = "40P01", "40001", "55P03", "57014"
-_ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY = "57P01", "57P02", "57P03", "53300"
-_TRANSIENT = {_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED}
-_TRANSIENT |= {_ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY}
 
 
 class PostgresStorage:
@@ -69,21 +49,15 @@ class PostgresStorage:
         try_timeout: float | None = 10.0,
         max_connections: int = 10,
     ) -> None:
-        self.url = url
+        self._url = url
+        self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections)
         self._names = Names(table)
         self._poll_period = poll_period
-        self._try_timeout = try_timeout
-        self._max_connections = max_connections
         texts = {name: text for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
         self._sql = {name: self._fill(text) for name, text in texts.items()}
         self._acquire_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACQUIRE, percent="%%", limit=limit))
         self._fused_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACK_AND_ACQUIRE, percent="%%", limit=limit))
         self._marks: dict[str, Watermark] = {}
-        self._lock = threading.Lock()
-        self._pool: psycopg_pool.ConnectionPool | None = None
-        self._pid = os.getpid()
-        with psycopg.connect(url, autocommit=True):
-            pass  # a wrong address or password is an error now, not a pool that keeps trying
 
     def _fill(self, text: str) -> str:
         return self._names.fill(text, percent="%%")
@@ -91,7 +65,7 @@ class PostgresStorage:
     # --- schema
 
     def migrate(self) -> list[str]:
-        with self._patient() as cursor:
+        with self._pool.patient() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate {self._names.table}"})
             missing = self._pending(cursor)
             if missing:
@@ -109,7 +83,7 @@ class PostgresStorage:
             now = "(extract(epoch FROM now()) * 1000)::bigint"
             return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', {now})")
 
-        with self._cursor() as cursor:
+        with self._pool.cursor() as cursor:
             missing = self._pending(cursor)
         shown = [m._replace(statements=[text.replace("%%", "%") for text in m.statements]) for m in missing]
         return as_script(shown, self._names.fill(sql.CREATE_LEDGER), record)
@@ -132,26 +106,25 @@ class PostgresStorage:
         if not offers:
             return []
         self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
-        if connection is not None:
-            context = _in_transaction_of(connection)
-        elif len(offers) == 1 and not announce:
-            context = self._cursor()
-        else:
-            context = self._transaction()
-        with context as cursor:
-            outcomes = (
-                [self._offer_one(cursor, kind, offers[0], now)]
-                if len(offers) == 1
-                else self._offer_all(cursor, kind, offers, now)
-            )
+        if len(offers) == 1:
+            statement, values = self._one_offer(kind, offers[0], now, announce=announce)
+            if connection is None:
+                return [_outcome(self._pool.run(statement, values).fetchone())]
+            with in_transaction_of(connection) as cursor:
+                return [_outcome(cursor.execute(statement, values).fetchone())]
+        with self._pool.transaction() if connection is None else in_transaction_of(connection) as cursor:
+            outcomes = self._offer_all(cursor, kind, offers, now)
             if announce:
                 self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
             return outcomes
 
-    def _offer_one(self, cursor: Any, kind: str, offer: Offer, now: int) -> OfferOutcome:
+    def _one_offer(self, kind: str, offer: Offer, now: int, *, announce: bool) -> tuple[str, dict[str, Any]]:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
-        self._execute(cursor, "OFFER" if offer.can_update else "OFFER_NEW", values)
-        return _outcome(cursor.fetchone())
+        name = "OFFER" if offer.can_update else "OFFER_NEW"
+        if announce:
+            name += "_ANNOUNCED"
+            values["channel"] = channel(kind)
+        return self._sql[name], values
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes: dict[int, OfferOutcome] = {}
@@ -192,25 +165,29 @@ class PostgresStorage:
     # --- consumers
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        mark = self._mark(kind)
-        start, started = mark.start(), time.monotonic()
+        start = self._mark(kind).start()
+        rows = self._acquire_from(start, kind, limit, now, until, lock)
+        if not rows and start != LOWEST:  # nothing due must mean nothing: look below the mark, too
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
+        return rows
+
+    def _acquire_from(self, start: int, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+        started = time.monotonic()
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
-        with self._cursor() as cursor:
-            cursor.execute(self._acquire_sql(limit), values, prepare=True, binary=True)
-            rows = _sorted(cursor.fetchall())
-        mark.polled(start, time.monotonic() - started, rows, now)
+        rows = _sorted(self._pool.run(self._acquire_sql(limit), values, binary=True).fetchall())
+        self._mark(kind).polled(start, time.monotonic() - started, rows, now)
         return rows
 
     def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
         mark = self._mark(kind)
         start, started = mark.start(), time.monotonic()
         values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
-        values |= {"done": list(done.ids), "held": done.lock}
-        with self._cursor() as cursor:
-            cursor.execute(self._fused_sql(limit), values, prepare=True, binary=True)
-            found = cursor.fetchall()
+        values |= {"done": _ids(done.ids), "held": done.lock}
+        found = self._pool.run(self._fused_sql(limit), values, binary=True).fetchall()
         rows = _sorted([columns[1:] for columns in found if columns[1] is not None])
         mark.polled(start, time.monotonic() - started, rows, now)
+        if not rows and start != LOWEST:
+            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
         return Fetched(found[0][0], rows)
 
     def ack(self, kind: str, done: Held) -> int:
@@ -249,14 +226,14 @@ class PostgresStorage:
         return self._change("DROP", {"kind": kind, "key": key}) > 0
 
     def drop_all(self, kind: str) -> int:
-        with self._patient() as cursor:
+        with self._pool.patient() as cursor:
             return self._count(cursor, "DROP_ALL", {"kind": kind})
 
     def peek(self, kind: str, limit: int) -> list[Row]:
         return [Row(*found) for found in self._all("PEEK", {"kind": kind, "limit": limit})]
 
     def counts(self, kind: str, now: int) -> Counts:
-        with self._patient() as cursor:
+        with self._pool.patient() as cursor:
             return Counts(*cursor.execute(self._sql["COUNTS"], {"kind": kind, "now": now}).fetchone())
 
     # --- dead letters
@@ -266,11 +243,11 @@ class PostgresStorage:
 
     def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
         self._mark(kind).offered(now)
-        with self._patient() as cursor:
+        with self._pool.patient() as cursor:
             return self._count(cursor, "REDRIVE", {"kind": kind, "now": now, "keys": _list(keys)})
 
     def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
-        with self._patient() as cursor:
+        with self._pool.patient() as cursor:
             return self._count(cursor, "DROP_DEAD", {"kind": kind, "keys": _list(keys)})
 
     # --- schedules
@@ -282,7 +259,7 @@ class PostgresStorage:
         ours = f"{prefix}/{escape_hash(config_hash)}"
         if ticks:
             self._mark(kind).offered(min(tick.scheduled_at for tick in ticks))
-        with self._transaction() as cursor:
+        with self._pool.transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             new = self._record(cursor, schedule, ticks)
@@ -316,7 +293,7 @@ class PostgresStorage:
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
         ours = f"{prefix}/{escape_hash(config_hash)}"
-        with self._transaction() as cursor:
+        with self._pool.transaction() as cursor:
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
@@ -340,7 +317,7 @@ class PostgresStorage:
         self._execute(cursor, "UNDELIVERED_TICKS", values)
         doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
         if doomed:
-            self._execute(cursor, "DELETE_TICKS", {"ids": [number for number, _ in doomed]})
+            self._execute(cursor, "DELETE_TICKS", {"ids": _ids([number for number, _ in doomed])})
             self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
         return len(doomed)
 
@@ -351,69 +328,17 @@ class PostgresStorage:
     # --- the connection
 
     def listen(self, kind: str, wake: Callable[[], None]) -> Listener:
-        return Listener(self.url, channel(kind), wake)
+        return Listener(self._url, channel(kind), wake)
 
     def is_transient(self, error: BaseException) -> bool:
-        if isinstance(error, psycopg.Error):
-            if error.sqlstate is not None:
-                return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
-            return isinstance(error, psycopg.OperationalError)  # the connection went, or none could be had
-        return False
+        return is_transient(error)
 
     def close(self) -> None:
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None and self._pid == os.getpid():
-            pool.close()
+        self._pool.close()
 
     def _mark(self, kind: str) -> Watermark:
         mark = self._marks.get(kind)
         return mark or self._marks.setdefault(kind, Watermark(self._poll_period))
-
-    def _open_pool(self) -> psycopg_pool.ConnectionPool:
-        with self._lock:
-            if self._pid != os.getpid():
-                self._pool, self._pid = None, os.getpid()
-            if self._pool is None:
-                self._pool = psycopg_pool.ConnectionPool(
-                    self.url,
-                    min_size=1,
-                    max_size=self._max_connections,
-                    timeout=self._try_timeout or 30.0,
-                    reconnect_timeout=_RECONNECT_TIMEOUT,
-                    kwargs={"autocommit": True},
-                    configure=self._configure,
-                    open=True,
-                    name="drainq-delayed",
-                )
-            return self._pool
-
-    def _configure(self, connection: Any) -> None:
-        timeout = int((self._try_timeout or 0) * 1000)
-        connection.execute(f"SET default_transaction_isolation = 'read committed'; SET statement_timeout = {timeout}")
-        # Every statement here has an index to go by. Planned once for all values it costs a third of the time, and
-        # without sequential scans the plan that was made while the table was small is right when it is large.
-        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
-
-    @contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        pool = self._pool
-        if pool is None or self._pid != os.getpid():
-            pool = self._open_pool()
-        with pool.connection() as connection, connection.cursor() as cursor:
-            yield cursor
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Any]:
-        with self._cursor() as cursor, cursor.connection.transaction():
-            yield cursor
-
-    @contextmanager
-    def _patient(self) -> Iterator[Any]:
-        """A transaction of work that may take as long as it takes."""
-        with self._transaction() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on")
-            yield cursor
 
     def _execute(self, cursor: Any, name: str, values: dict[str, Any]) -> None:
         cursor.execute(self._sql[name], values)
@@ -424,37 +349,18 @@ class PostgresStorage:
         return changed
 
     def _change(self, name: str, values: dict[str, Any]) -> int:
-        with self._cursor() as cursor:
-            return self._count(cursor, name, values)
+        return int(self._pool.run(self._sql[name], values).rowcount)
 
     def _one(self, name: str, values: dict[str, Any]) -> Any:
-        with self._cursor() as cursor:
-            return cursor.execute(self._sql[name], values, binary=True).fetchone()
+        return self._pool.run(self._sql[name], values, binary=True).fetchone()
 
     def _all(self, name: str, values: dict[str, Any]) -> list[Any]:
-        with self._cursor() as cursor:
-            found: list[Any] = cursor.execute(self._sql[name], values, binary=True).fetchall()
-            return found
+        return list(self._pool.run(self._sql[name], values, binary=True).fetchall())
 
 
 def channel(kind: str) -> str:
     """The name that consumers of this queue LISTEN to."""
     return f"drainq_{kind}"
-
-
-@contextmanager
-def _in_transaction_of(connection: Any) -> Iterator[Any]:
-    """A cursor in the caller's transaction; on a connection in autocommit mode, in one of its own."""
-    if not isinstance(connection, psycopg.Connection):
-        raise TypeError(
-            f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}"
-        )
-    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-        if connection.autocommit:
-            with connection.transaction():
-                yield cursor
-        else:
-            yield cursor
 
 
 def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
@@ -473,8 +379,8 @@ def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
     return rounds
 
 
-def _outcome(created: tuple[bool] | None) -> OfferOutcome:
-    if created is None:
+def _outcome(created: tuple[bool | None, ...] | None) -> OfferOutcome:
+    if created is None or created[0] is None:
         return OfferOutcome.IGNORED
     return OfferOutcome.CREATED if created[0] else OfferOutcome.UPDATED
 
@@ -484,7 +390,12 @@ def _sorted(found: list[Any]) -> list[Row]:
 
 
 def _held(held: Held) -> dict[str, Any]:
-    return {"lock": held.lock, "ids": list(held.ids)}
+    return {"lock": held.lock, "ids": _ids(held.ids)}
+
+
+def _ids(ids: Sequence[int]) -> str:
+    """A bigint[] as text: one type of parameter, so one prepared statement, however large the numbers are."""
+    return f"{{{','.join(map(str, ids))}}}"
 
 
 def _list(values: Sequence[str] | None) -> list[str] | None:

@@ -17,14 +17,12 @@ the caller's transaction are ours.
 from __future__ import annotations
 
 import hashlib
-import threading
 import time as real_time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from drainq.clock import Clock, SystemClock
+from drainq.delayed.access import Access
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.consume import consume
@@ -36,15 +34,14 @@ from drainq.delayed.message import (
     When,
     check_key,
     check_text,
-    error_text,
     from_ms,
-    to_ms,
 )
 from drainq.delayed.open import open_storage
+from drainq.delayed.outgoing import outgoing
 from drainq.delayed.retry import with_retries
-from drainq.delayed.storage import Closeable, DeadLetter, Held, Offer, Row, Storage, new_lock
+from drainq.delayed.storage import Held, Storage
+from drainq.delayed.upkeep import Upkeep
 from drainq.delayed.wake import shared_wakeup
-from drainq.errors import ShutDown
 
 if TYPE_CHECKING:
     from drainq.delayed.aio import AsyncDelayedQueue
@@ -53,32 +50,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
-_SOONEST = 0.005
 
-
-@dataclass(frozen=True)
-class DelayedQueueStats:
-    """How a queue stands.
-
-    Attributes:
-        ready: messages that are due and not on loan; those whose lease ran out are due again.
-        scheduled: messages that become due later.
-        in_flight: messages on loan.
-        oldest_ready_age: seconds that the longest waiting ready message has been due; 0.0 if none is.
-        redelivered: messages here now that were delivered more than once.
-        dead: dead letters.
-    """
-
-    ready: int
-    scheduled: int
-    in_flight: int
-    oldest_ready_age: float
-    redelivered: int
-    dead: int
-
-
-class DelayedQueue(Generic[T]):
+class DelayedQueue(Upkeep, Generic[T]):
     """Messages that must not be lost, for later, by key; opened with :meth:`open`.
 
     One object serves many threads. A context manager: :meth:`close` at the end.
@@ -112,7 +85,7 @@ class DelayedQueue(Generic[T]):
         *,
         codec: Codec | None = None,
         time: TimeConfig | None = None,
-        retry: RetryConfig = RetryConfig(),
+        retry: RetryConfig | None = None,
         clock: Clock | None = None,
         max_attempts: int | None = None,
         source: str | None = None,
@@ -120,28 +93,30 @@ class DelayedQueue(Generic[T]):
         address: Hashable = None,
     ) -> None:
         self.name = _check_name(queue)
-        self.source = queue if source is None else _check_name(source, "source")
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
-        self.time_config = TimeConfig() if time is None else time
-        self.retry_config = retry
-        self.max_attempts = max_attempts
-        self.clock: Clock = SystemClock() if clock is None else clock
-        self.codec: Codec = MsgspecCodec() if codec is None else codec
-        self.kind = partition_kind(queue, self.codec.type_name)
-        self._storage = storage
-        self._wakeup = shared_wakeup((id(storage) if address is None else address, self.kind))
-        self._notify = notify
-        self._listener: Closeable | None = None
-        self._listener_lock = threading.Lock()
-        self._closed = False
+        codec = MsgspecCodec() if codec is None else codec
+        kind = partition_kind(queue, codec.type_name)
+        access = self._access = Access(
+            storage,
+            kind,
+            name=queue,
+            source=queue if source is None else _check_name(source, "source"),
+            codec=codec,
+            clock=SystemClock() if clock is None else clock,
+            time=TimeConfig() if time is None else time,
+            retry=RetryConfig() if retry is None else retry,
+            max_attempts=max_attempts,
+            wakeup=shared_wakeup((id(storage) if address is None else address, kind)),
+            notify=notify,
+        )
         self.cron: CronService[T] = CronService(
             storage=storage,
-            kind=self.kind,
-            encode=self.codec.encode,
-            clock=self.clock,
-            call=self._call,
-            made=self._wakeup.wake,
+            kind=kind,
+            encode=codec.encode,
+            clock=access.clock,
+            call=access.call,
+            made=access.wakeup.wake,
         )
         """The schedules that put messages into this queue."""
 
@@ -154,7 +129,7 @@ class DelayedQueue(Generic[T]):
         codec: Codec | None = None,
         table: str = "delayed_queue",
         time: TimeConfig | None = None,
-        retry: RetryConfig = RetryConfig(),
+        retry: RetryConfig | None = None,
         clock: Clock | None = None,
         migrate: bool = True,
         max_attempts: int | None = None,
@@ -188,6 +163,7 @@ class DelayedQueue(Generic[T]):
             0
         """
         _check_name(queue)
+        retry = RetryConfig() if retry is None else retry
         if time is None:
             time = TimeConfig(poll_period=MEMORY_POLL_PERIOD) if url == "memory:" else TimeConfig()
         storage, address = open_storage(url, table=table, time=time, retry=retry)
@@ -267,25 +243,20 @@ class DelayedQueue(Generic[T]):
         return self._offer(list(messages), connection)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        offers = [self._encode(message) for message in messages]
+        access = self._access
+        offers = outgoing(messages, access.codec.encode)
         if not offers:
             return []
-        now = self._now()
+        now = access.now()
         soonest = min(offer.scheduled_at for offer in offers)
-        announce = self._notify and soonest <= now + int(self.time_config.poll_period * 1000)
+        announce = access.notify and soonest <= now + int(access.time.poll_period * 1000)
         if connection is not None:  # the caller's transaction, so the caller's to try again
-            self._check_open()
-            outcomes = self._storage.offer(self.kind, offers, now, connection=connection, announce=announce)
+            access.check_open()
+            outcomes = access.storage.offer(access.kind, offers, now, connection=connection, announce=announce)
         else:
-            outcomes = self._call(self._storage.offer, self.kind, offers, now, announce=announce)
-        self._wakeup.wake()
+            outcomes = access.call(access.storage.offer, access.kind, offers, now, announce=announce)
+        access.wakeup.wake()
         return outcomes
-
-    def _encode(self, message: ScheduledMessage[T]) -> Offer:
-        if not isinstance(message, ScheduledMessage):
-            raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-        payload = self.codec.encode(message.payload)
-        return Offer(check_key(message.key), payload, to_ms(message.schedule_at), bool(message.can_update))
 
     # --- consumers
 
@@ -311,7 +282,7 @@ class DelayedQueue(Generic[T]):
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
         taken = self._take(n, many=True) if n > 0 else None
-        return taken or AckEnvelope(self, [], [], None, from_ms(self._now()), many=True)
+        return taken or AckEnvelope(self._access, [], [], None, from_ms(self._access.now()), many=True)
 
     def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
         """Take the earliest due message, waiting for one.
@@ -330,18 +301,18 @@ class DelayedQueue(Generic[T]):
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
         deadline = None if timeout is None else real_time.monotonic() + timeout
-        self._listen()
+        self._access.listen()
         while True:
-            noted = self._wakeup.count()
+            noted = self._access.wakeup.count()
             taken = self.try_poll()
             if taken is not None:
                 return taken
-            pause = self._pause()
+            pause = self._access.pause()
             if deadline is not None:
                 pause = min(pause, deadline - real_time.monotonic())
                 if pause <= 0:
                     return None
-            self._wakeup.wait(noted, pause)
+            self._access.wakeup.wait(noted, pause)
 
     def consume(
         self,
@@ -380,8 +351,8 @@ class DelayedQueue(Generic[T]):
             Hello
             1
         """
-        self._listen()
-        return consume(self, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
+        self._access.listen()
+        return consume(self._access, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
         """Take up to so many due messages, one envelope each: what makes this queue a source.
@@ -394,9 +365,11 @@ class DelayedQueue(Generic[T]):
         """
         if batch_size <= 0:
             return []
-        rows, payloads, lock = self._acquire(batch_size)
-        now = from_ms(self._now())
-        return [AckEnvelope(self, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)]
+        rows, payloads, lock = self._access.acquire(batch_size)
+        now = from_ms(self._access.now())
+        return [
+            AckEnvelope(self._access, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
+        ]
 
     def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
         """Acknowledge envelopes of :meth:`get_next_batch`.
@@ -409,53 +382,18 @@ class DelayedQueue(Generic[T]):
             if envelope._lock is not None:
                 envelope._settled = True
                 by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
-        return sum(self._call(self._storage.ack, self.kind, Held(lock, tuple(ids))) for lock, ids in by_lock.items())
+        return sum(
+            self._access.call(self._access.storage.ack, self._access.kind, Held(lock, tuple(ids)))
+            for lock, ids in by_lock.items()
+        )
 
     def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
-        rows, payloads, lock = self._acquire(n)
+        rows, payloads, lock = self._access.acquire(n)
         if not rows:
             return None
-        return AckEnvelope(self, payloads if many else payloads[0], rows, lock, from_ms(self._now()), many=many)
-
-    def _acquire(self, n: int) -> tuple[list[Row], list[Any], str]:
-        """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way."""
-        while True:
-            lock, now = new_lock(), self._now()
-            fetched = self._call(self._storage.acquire, self.kind, n, now, now + self._lease_ms(), lock)
-            rows, payloads = self._deliverable(fetched, lock)
-            if rows or not fetched:
-                return rows, payloads, lock
-
-    def _deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
-        rows, payloads = [], []
-        for row in fetched:
-            if self.max_attempts is not None and row.attempts > self.max_attempts:
-                self._bury(lock, row, f"not acknowledged in {self.max_attempts} deliveries")
-                continue
-            try:
-                payload = self.codec.decode(row.payload)
-            except Exception as error:
-                self._bury(lock, row, f"the payload cannot be decoded as {self.codec.type_name}: {error}")
-                continue
-            rows.append(row)
-            payloads.append(payload)
-        return rows, payloads
-
-    def _bury(self, lock: str, row: Row, error: BaseException | str) -> int:
-        return self._call(self._storage.bury, self.kind, Held(lock, (row.id,)), self._now(), error_text(error))
-
-    def _nack(self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None) -> bool:
-        limit = self.max_attempts
-        worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
-        again = tuple(row.id for row in rows if row not in worn_out)
-        ours = sum(self._bury(lock, row, error or f"given back {limit} times") for row in worn_out)
-        if again:
-            text = None if error is None else error_text(error)
-            ours += self._call(self._storage.nack, self.kind, Held(lock, again), due_at, text)
-            self._wakeup.wake()
-        return ours == len(rows)
-
-    # --- looking and removing
+        return AckEnvelope(
+            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
+        )
 
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Look at the message of a key without taking it.
@@ -467,76 +405,17 @@ class DelayedQueue(Generic[T]):
 
         Source: ``read`` of funfix ``delayedqueue``.
         """
-        row = self._call(self._storage.read, self.kind, check_key(key))
+        access = self._access
+        row = access.call(access.storage.read, access.kind, check_key(key))
         if row is None:
             return None
         try:
-            payload = self.codec.decode(row.payload)
+            payload = access.codec.decode(row.payload)
         except Exception as error:
-            raise ValueError(f"the payload of {key!r} cannot be decoded as {self.codec.type_name}: {error}") from error
-        return AckEnvelope(self, payload, [row], None, from_ms(self._now()), many=False)
-
-    def contains_message(self, key: str) -> bool:
-        """Whether there is a message of this key, due or not, in flight or not."""
-        return self._call(self._storage.read, self.kind, check_key(key)) is not None
-
-    def drop_message(self, key: str) -> bool:
-        """Delete the message of this key, in flight or not; False if there is none."""
-        return self._call(self._storage.drop, self.kind, check_key(key))
-
-    def drop_all_messages(self, confirm: str) -> int:
-        """Delete every message of this queue, not its dead letters; other queues of the table keep theirs.
-
-        Args:
-            confirm: exactly ``Yes, please, I know what I'm doing!``
-
-        Returns:
-            How many there were.
-
-        Raises:
-            ValueError: the confirmation is another text.
-        """
-        if confirm != DROP_CONFIRMATION:
-            raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
-        return self._call(self._storage.drop_all, self.kind)
-
-    def peek(self, limit: int = 10) -> list[Row]:
-        """The first messages by due time, as they are stored, without taking them."""
-        return self._call(self._storage.peek, self.kind, _check_limit(limit))
-
-    def stats(self) -> DelayedQueueStats:
-        """Count the messages in each state; reads the whole queue's index, about 0.1 s a million messages."""
-        now = self._now()
-        counts = self._call(self._storage.counts, self.kind, now)
-        age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
-        return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
-
-    # --- dead letters
-
-    def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """The messages that were given up on, the latest first, with the reason."""
-        return self._call(self._storage.dead, self.kind, _check_limit(limit))
-
-    def redrive(self, keys: Iterable[str] | None = None) -> int:
-        """Put dead letters back, due now and with their attempts at zero.
-
-        Of two with one key the later goes back; one whose key a live message has taken stays.
-
-        Args:
-            keys: which; ``None`` for all.
-
-        Returns:
-            How many went back.
-        """
-        wanted = None if keys is None else _check_keys(keys)
-        back = self._call(self._storage.redrive, self.kind, self._now(), wanted)
-        self._wakeup.wake()
-        return back
-
-    def drop_dead_letters(self, keys: Iterable[str] | None = None) -> int:
-        """Delete dead letters for good; ``None`` for all. Return how many."""
-        wanted = None if keys is None else _check_keys(keys)
-        return self._call(self._storage.drop_dead, self.kind, wanted)
+            raise ValueError(
+                f"the payload of {key!r} cannot be decoded as {access.codec.type_name}: {error}"
+            ) from error
+        return AckEnvelope(access, payload, [row], None, from_ms(access.now()), many=False)
 
     # --- the rest
 
@@ -548,20 +427,24 @@ class DelayedQueue(Generic[T]):
         return AsyncDelayedQueue(self)
 
     @property
+    def source(self) -> str:
+        """What envelopes call this queue."""
+        return self._access.source
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time."""
+        return self._access.clock
+
+    @property
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
-        return self._closed
+        return self._access.closed
 
     def close(self) -> None:
         """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
         self.cron.close()
-        self._closed = True
-        self._wakeup.wake()
-        with self._listener_lock:
-            listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
-        self._storage.close()
+        self._access.close()
 
     def __enter__(self) -> DelayedQueue[T]:
         return self
@@ -570,53 +453,7 @@ class DelayedQueue(Generic[T]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<DelayedQueue {self.name!r} in {type(self._storage).__name__}>"
-
-    def _call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """Call the storage, again if its failure may pass."""
-        self._check_open()
-        try:
-            return with_retries(lambda: method(*arguments, **more), self.retry_config, self._is_transient)
-        except Exception:
-            self._check_open()  # closed by another thread in the middle of the call
-            raise
-
-    def _is_transient(self, error: BaseException) -> bool:
-        return not self._closed and self._storage.is_transient(error)
-
-    def _release(self, envelope: AckEnvelope[Any]) -> None:
-        """Give back what was polled and not worked on, as if it had never been polled."""
-        self._call(self._storage.release, self.kind, envelope._held())
-        self._wakeup.wake()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ShutDown(f"the delayed queue {self.name!r} is closed")
-
-    def _listen(self) -> None:
-        if self._notify and self._listener is None:
-            with self._listener_lock:
-                if self._listener is None and not self._closed:
-                    self._listener = self._storage.listen(self.kind, self._wakeup.wake)
-
-    def _now(self) -> int:
-        return to_ms(self.clock.now(), "the clock's time")
-
-    def _lease_ms(self) -> int:
-        return round(self.time_config.acquire_timeout * 1000)
-
-    def _after(self, delay: float | timedelta, what: str) -> int:
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-        if not seconds >= 0:
-            raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
-        return to_ms(self.clock.now() + seconds, what)
-
-    def _pause(self) -> float:
-        """Seconds until it is worth looking again: the next due time, at most a poll period."""
-        now = self._now()
-        due = self._call(self._storage.next_due, self.kind, now)
-        period = self.time_config.poll_period
-        return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
+        return f"<DelayedQueue {self.name!r} in {type(self._access.storage).__name__}>"
 
 
 def partition_kind(queue: str, type_name: str) -> str:
@@ -636,15 +473,3 @@ def _check_name(name: object, what: str = "queue") -> str:
         raise ValueError(f"{what} must not be blank, got {name!r}")
     check_text(name, what)
     return name
-
-
-def _check_keys(keys: Iterable[str]) -> list[str]:
-    if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of keys, got the str {keys!r}")
-    return [check_key(key) for key in keys]
-
-
-def _check_limit(limit: object) -> int:
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ValueError(f"limit must be a whole number of at least 1, got {limit!r}")
-    return limit

@@ -22,7 +22,7 @@ _log = logging.getLogger("drainq")
 
 
 class ResourceUnavailable(DrainqError):
-    """The database did not answer, and went on not answering; ``errors`` has every try's error, ``__cause__`` the last."""
+    """The database went on failing; ``errors`` has the error of every try, ``__cause__`` the last."""
 
     def __init__(self, message: str, errors: list[BaseException]) -> None:
         super().__init__(message)

@@ -28,7 +28,6 @@ from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter,
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
 
 _BUSY, _LOCKED = 5, 6
-_CHUNK = 1000
 
 
 class SQLiteStorage:
@@ -115,43 +114,30 @@ class SQLiteStorage:
     ) -> list[OfferOutcome]:
         if connection is not None:
             with _in_transaction_of(connection) as cursor:
-                return self._offer_all(cursor, kind, offers, now)
+                return self._offer_each(cursor, kind, offers, now)
         if len(offers) == 1:  # a new key is the common case, and one statement
             with self._cursor() as cursor:
                 if cursor.execute(self._sql["INSERT_NEW"], _values(kind, offers[0], now)).rowcount:
                     return [OfferOutcome.CREATED]
             if not offers[0].can_update:
                 return [OfferOutcome.IGNORED]
+        else:
+            try:
+                return self._offer_new(kind, offers, now)
+            except sqlite3.IntegrityError:
+                pass  # a key is there, or twice in the batch; nothing was done. Any other violation comes back below
         with self._transaction() as cursor:
-            return self._offer_all(cursor, kind, offers, now)
+            return self._offer_each(cursor, kind, offers, now)
 
-    def _offer_all(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
-        outcomes: list[OfferOutcome] = []
-        for start in range(0, len(offers), _CHUNK):
-            chunk = offers[start : start + _CHUNK]
-            outcomes += self._offer_new(cursor, kind, chunk, now) or self._offer_some_known(cursor, kind, chunk, now)
-        return outcomes
+    def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
+        """Insert all of them; if one is not new, insert none and raise IntegrityError."""
+        with self._transaction() as cursor:
+            cursor.executemany(self._sql["INSERT"], ((key, kind, payload, at, now) for key, payload, at, _ in offers))
+        return [OfferOutcome.CREATED] * len(offers)
 
-    def _offer_new(self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int) -> list[OfferOutcome]:
-        """Insert all of them, if all are new; else nothing, and return an empty list."""
-        if len(chunk) == 1:
-            return []
-        cursor.execute("SAVEPOINT all_new")
-        try:
-            cursor.executemany(self._sql["INSERT"], [(key, kind, payload, at, now) for key, payload, at, _ in chunk])
-        except sqlite3.IntegrityError:  # a key is there, or twice in the batch; any other violation comes back below
-            cursor.execute("ROLLBACK TO all_new")
-            return []
-        finally:
-            if cursor.connection.in_transaction:
-                cursor.execute("RELEASE all_new")
-        return [OfferOutcome.CREATED] * len(chunk)
-
-    def _offer_some_known(
-        self, cursor: sqlite3.Cursor, kind: str, chunk: Sequence[Offer], now: int
-    ) -> list[OfferOutcome]:
+    def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         outcomes = []
-        for offer in chunk:
+        for offer in offers:
             values = _values(kind, offer, now)
             if cursor.execute(self._sql["INSERT_NEW"], values).rowcount:
                 outcomes.append(OfferOutcome.CREATED)

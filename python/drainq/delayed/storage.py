@@ -220,8 +220,9 @@ class Storage(Protocol):
         """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
 
         First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
-        and forgotten (a tick that is due, in flight, expired or given back with :meth:`nack` stays). Then each of ``ticks`` that was never created
-        before is created. With ``update`` a tick that was created, but never delivered, takes the new payload and time.
+        and forgotten (a tick that is due, in flight, expired or given back with :meth:`nack` stays). Then each of
+        ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
+        delivered, takes the new payload and time.
 
         ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.tick_key.tick_key`.
 

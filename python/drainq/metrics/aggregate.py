@@ -77,7 +77,9 @@ class MergeByKey:
 
     def _merge(self, tables: list[pa.Table]) -> pa.Table:
         keys, sums = list(self._metric.keys), list(self._metric.sums)
-        merged = pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate([(column, "sum") for column in sums])
+        merged = (
+            pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate([(column, "sum") for column in sums])
+        )
         return merged.select([*keys, *(f"{column}_sum" for column in sums)]).rename_columns([*keys, *sums])
 
     def _rows(self, state: pa.Table) -> pa.RecordBatch:

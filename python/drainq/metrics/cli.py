@@ -12,18 +12,36 @@ def add_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "metrics",
         help="access logs to service metrics, on Spark, into SQL",
-        description="Read access logs with Spark, aggregate them in the tasks' batch queues, and add the metrics to a database.\n"
+        description="Read access logs with Spark, aggregate them in the tasks' batch queues, add to a database.\n"
         "A log that was loaded before, by content, is not counted again; another log for the same minutes adds up.",
         formatter_class=_Help,
     )
     parser.add_argument(
-        "logs", nargs="+", metavar="LOG", help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds"
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds",
     )
-    parser.add_argument("--db", metavar="URL", help="sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db (default: metrics.db in DIR)")
-    parser.add_argument("--out", metavar="DIR", default="drainq-out", help="where report.html and Spark's log go (default: %(default)s)")
-    parser.add_argument("--master", default="local[2,4]", help="Spark's master (default: %(default)s: two cores, four tries per task)")
-    parser.add_argument("--top", type=_positive, default=10, metavar="N", help="how many endpoints to rank (default: %(default)s)")
-    parser.add_argument("--door", choices=("arrow", "rdd"), default="arrow", help="mapInArrow, or the slower rdd.mapPartitions (default: %(default)s)")
+    parser.add_argument(
+        "--db",
+        metavar="URL",
+        help="sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db (default: metrics.db in DIR)",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", default="drainq-out", help="where report.html and Spark's log go (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--master", default="local[2,4]", help="Spark's master (default: %(default)s: two cores, four tries per task)"
+    )
+    parser.add_argument(
+        "--top", type=_positive, default=10, metavar="N", help="how many endpoints to rank (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--door",
+        choices=("arrow", "rdd"),
+        default="arrow",
+        help="mapInArrow, or the slower rdd.mapPartitions (default: %(default)s)",
+    )
     parser.set_defaults(run=_run)
 
 

@@ -95,10 +95,14 @@ def _combined(texts: pa.BinaryArray, starts: NDArray[Any]) -> tuple[Columns, Mas
     # pieces of a split hold no space, so the one byte between referrer and agent must be looked at itself
     fits[fits] = _first_bytes(texts, starts[fits] + 4) == ord(" ")
     numbers_start = numbers.offsets.to_numpy()[:-1]
-    fits[fits] = (_lengths(numbers.values, numbers_start[fits]) == 0) & (_lengths(numbers.values, numbers_start[fits] + 3) == 0)
+    fits[fits] = (_lengths(numbers.values, numbers_start[fits]) == 0) & (
+        _lengths(numbers.values, numbers_start[fits] + 3) == 0
+    )
     tail_lengths = _lengths(texts, starts + 6)
     fits &= tail_lengths <= LONGEST_TIME
-    fits[fits] &= (tail_lengths[fits] == 0) | ((tail_lengths[fits] > 1) & (_first_bytes(texts, starts[fits] + 6) == ord(" ")))
+    fits[fits] &= (tail_lengths[fits] == 0) | (
+        (tail_lengths[fits] > 1) & (_first_bytes(texts, starts[fits] + 6) == ord(" "))
+    )
     has_time = fits & (tail_lengths > 0)
     # a stop must be said: Arrow 26 cannot size the result of an open slice from 1
     tails = pc.binary_slice(_take(texts, starts[has_time] + 6), 1, LONGEST_TIME)
@@ -185,14 +189,16 @@ def _sizes(numbers: pa.BinaryArray, starts: NDArray[Any], fits: Mask) -> tuple[N
     size, known = np.zeros(len(fits), dtype=np.int64), fits.copy()
     texts = _take(numbers, starts[known] + 2)
     texts = pc.if_else(pc.equal(texts, b"-"), pa.scalar(b"0", pa.binary()), texts).view(pa.string())
-    digits = pc.and_(pc.ascii_is_decimal(texts), pc.less_equal(pc.binary_length(texts), 15)).to_numpy(zero_copy_only=False)
+    digits = pc.and_(pc.ascii_is_decimal(texts), pc.less_equal(pc.binary_length(texts), 15)).to_numpy(
+        zero_copy_only=False
+    )
     known[known] = digits
     size[known] = texts.filter(pa.array(digits)).cast(pa.int64()).to_numpy()
     return size, known
 
 
 def _milliseconds(tails: pa.BinaryArray, has_time: Mask) -> tuple[NDArray[np.float64], Mask, Mask]:
-    """Request times of the lines in ``has_time``, whose texts are ``tails``; which are numbers; which lines are right."""
+    """Request times of the lines in ``has_time``, whose texts are ``tails``; which are numbers; which lines fit."""
     milliseconds, timed, known = np.zeros(len(has_time)), has_time.copy(), ~has_time
     if not timed.any():
         return milliseconds, timed, known

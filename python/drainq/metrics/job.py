@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,7 +135,9 @@ def run(
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the directory {str(directory)!r} ({error.strerror}); name another with --out") from error
+        raise UserError(
+            f"cannot make the directory {str(directory)!r} ({error.strerror}); name another with --out"
+        ) from error
     url = database or DatabaseUrl.sqlite(directory / "metrics.db")
     clock = _Clock(progress)
     with _open(url) as connected:
@@ -150,17 +153,22 @@ def run(
             if found is None:
                 with clock.stage("digest, the rest", len(sources), "logs"):
                     found = digests.result()
-            outcome = Outcome([load.SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages)
+            outcome = Outcome(
+                [load.SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
+            )
             fresh = _mark_loaded(connected, outcome.sources)
             if fresh:
-                shared = None if master.startswith("local") else directory.absolute()  # executors elsewhere must see it
-                new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
                 counts = [outcome.sources[place] for place in fresh]
+                new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
                 loading = load.Load({}, [], lambda bad: bad.number, counts)
                 if spark is not None and any(source.size for source in new):
-                    session = spark
-                    with clock.stage("read and aggregate (L1)", 0, "lines", tasks=lambda: tasks_done(session)) as stage:
-                        loading = _fill(loading, outcome, _read(session, new, door, shared))
+                    shared = (
+                        None if master.startswith("local") else directory.absolute()
+                    )  # executors elsewhere must see it
+                    with clock.stage(
+                        "read and aggregate (L1)", 0, "lines", tasks=functools.partial(tasks_done, spark)
+                    ) as stage:
+                        loading = _fill(loading, outcome, _read(spark, new, door, shared))
                         stage.items = outcome.lines
                 with clock.stage("load (L2)", 0, "rows") as stage:
                     _write(connected, loading, outcome, top)
@@ -179,7 +187,9 @@ def _read(spark: SparkSession, sources: list[Source], door: Door, shared: Path |
         link(sources, Path(links))
         try:
             merged = read(spark, Path(links).as_uri(), door)
-        except Exception as error:  # whatever Java, Py4J or a task raised; a changed log is the likeliest reason, and told first
+        except (
+            Exception
+        ) as error:  # whatever Java, Py4J or a task raised; a changed log is the likeliest reason, and told first
             for source in sources:
                 source.check_unchanged()
             raise JobFailed(f"the Spark job failed, and nothing was loaded: {_reason(error)}") from error
@@ -209,7 +219,7 @@ def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
     by_kind = {kind: merged.filter(pc.equal(merged["kind"], kind)) for kind in pc.unique(merged["kind"]).to_pylist()}
     empty = merged.slice(0, 0)
 
-    def rows(kind: str, *columns: str) -> Iterator[tuple[object, ...]]:
+    def rows(kind: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         return zip(*(by_kind.get(kind, empty)[column].to_pylist() for column in columns))
 
     before: dict[tuple[int, int], int] = {}
@@ -218,7 +228,9 @@ def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
         counts[source].lines += lines
     bad_lines = [
         BadLine(source, block, number, line, reason)
-        for source, block, number, line, reason in sorted(rows(partials.BAD_LINE, "source", "number", "time", "name", "detail"))
+        for source, block, number, line, reason in sorted(
+            rows(partials.BAD_LINE, "source", "number", "time", "name", "detail")
+        )
     ]
     for bad in bad_lines:
         counts[bad.source].bad += 1
@@ -264,7 +276,7 @@ def _open(url: DatabaseUrl) -> Database:
 
 
 def _top(database: Database) -> list[tuple[str, int, int]]:
-    return [tuple(row) for row in database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")]  # type: ignore[misc]
+    return [tuple(row) for row in database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")]
 
 
 @dataclass
@@ -280,7 +292,9 @@ class _Clock:
         self._progress = progress
 
     @contextlib.contextmanager
-    def stage(self, name: str, items: int, unit: str, tasks: Callable[[], tuple[int, int]] | None = None) -> Iterator[_Running]:
+    def stage(
+        self, name: str, items: int, unit: str, tasks: Callable[[], tuple[int, int]] | None = None
+    ) -> Iterator[_Running]:
         running = _Running(items)
         started = time.perf_counter()
         with self._progress.during(name, tasks):

@@ -22,8 +22,13 @@ _LINE = re.compile(
     rb"(?: " + _QUOTED + rb" " + _QUOTED + rb")?(?: ([0-9]{1,9}(?:\.[0-9]{1,9})?|-))?",
     re.DOTALL,
 )
-_STAMP = re.compile(rb"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-5][0-9]):([0-5][0-9]|60) ([+-])([01][0-9]|2[0-3])([0-5][0-9])")
-_MONTHS = {name.encode(): 1 + place for place, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())}
+_STAMP = re.compile(
+    rb"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-5][0-9]):([0-5][0-9]|60)"
+    rb" ([+-])([01][0-9]|2[0-3])([0-5][0-9])"
+)
+_MONTHS = {
+    name.encode(): 1 + place for place, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+}
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 NO_ENDPOINT = b"-"  # what the client sent was no request: a port scan, a TLS greeting, silence
 
@@ -75,7 +80,7 @@ def parse(line: bytes) -> Record | str:
 
 @functools.lru_cache(maxsize=100_000)
 def second_of(stamp: bytes) -> int | None:
-    """Epoch seconds of ``17/May/2015:10:05:03 +0000``; None if there is no such time. A leap second is the one before."""
+    """Epoch seconds of ``17/May/2015:10:05:03 +0000``; None: no such time. A leap second is the one before."""
     found = _STAMP.fullmatch(stamp)
     if not found:
         return None

@@ -90,7 +90,9 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
         taken = loaded_before(database, [source.sha256 for source in load.sources])
         if taken:
             paths = ", ".join(repr(source.path) for source in load.sources if source.sha256 in taken)
-            raise UserError(f"{paths} was loaded by another run while this one read it; nothing was loaded: run the command again")
+            raise UserError(
+                f"{paths} was loaded by another run while this one read it; nothing was loaded: run the command again"
+            )
         stats = _write_rows(database, load)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         rows = [(s.sha256, s.path, s.lines, s.parsed, s.bad, now) for s in load.sources]
@@ -142,6 +144,7 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
         error_handler=lambda batch, error: failures.append(error),
     )
     with BatchQueue("drainq-metrics-l2", config) as queue:
+        metric: Any
         for metric in METRICS:
             queue.add_handler(metric, _WriteMetric(database, metric, load))
         queue.add_handler(BadLine, _WriteBadLines(database, load))
@@ -192,7 +195,8 @@ def _refresh_percentiles(database: Database, latencies: pa.Table | None) -> None
         chunk = minutes[start : start + MINUTES_AT_ONCE]
         marks = ", ".join([mark] * len(chunk))
         rows = database.execute(
-            f"SELECT endpoint, minute, bucket, requests FROM {quote(LatencyMinute.table)} WHERE minute IN ({marks})", chunk
+            f"SELECT endpoint, minute, bucket, requests FROM {quote(LatencyMinute.table)} WHERE minute IN ({marks})",
+            chunk,
         )
         for table, places in ((of_endpoint, (0, 1)), (of_service, (1,))):
             sketches: dict[tuple[Any, ...], list[tuple[int, int]]] = {}

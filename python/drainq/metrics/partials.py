@@ -19,10 +19,17 @@ import pyarrow as pa
 KEYS = ("kind", "name", "detail", "source", "number", "time")
 SUMS = ("requests", "bytes", "errors")
 SCHEMA = pa.schema(
-    [("kind", pa.string()), ("name", pa.string()), ("detail", pa.string()), ("source", pa.int64()), ("number", pa.int64()), ("time", pa.int64())]
+    [
+        ("kind", pa.string()),
+        ("name", pa.string()),
+        ("detail", pa.string()),
+        ("source", pa.int64()),
+        ("number", pa.int64()),
+        ("time", pa.int64()),
+    ]
     + [(column, pa.int64()) for column in SUMS]
 )
-SPARK_SCHEMA = "kind string, name string, detail string, source long, number long, time long, requests long, bytes long, errors long"
+SPARK_SCHEMA = ", ".join(f"{field.name} {'string' if field.type == pa.string() else 'long'}" for field in SCHEMA)
 
 LINES_READ = "lines_read"  # source, number = block; requests = lines
 PARSED = "parsed"  # source; requests = lines that became records

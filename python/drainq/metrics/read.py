@@ -58,7 +58,7 @@ def read(spark: SparkSession, directory: str, door: Door) -> pa.Table:
             F.col("_metadata.file_block_start").alias("block"),
         )
     )
-    sums = {column: "sum" for column in partials.SUMS}
+    sums = dict.fromkeys(partials.SUMS, "sum")
     if door is Door.ARROW:
         return aggregate(
             lines, make_handlers, schema=partials.SPARK_SCHEMA, rows="arrow", items=Reader, stats=queue_rows,
@@ -92,7 +92,10 @@ def counters(stats: BatchQueueStats) -> dict[str, int]:
         "offered": stats.offered,
         "accepted": stats.accepted,
         **{f"rejected_{reason}": count for reason, count in stats.rejected.items()},
-        **{name: getattr(stats, name) for name in ("handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued")},
+        **{
+            name: getattr(stats, name)
+            for name in ("handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued")
+        },
     }
 
 

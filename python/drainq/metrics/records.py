@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -104,4 +105,4 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
         number = file.dictionary_encode().indices.to_numpy()
         changed |= number[1:] != number[:-1]
     bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), length]
-    yield from zip(bounds, bounds[1:])
+    yield from itertools.pairwise(bounds)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import html
 import io
+import warnings
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,6 @@ from drainq.metrics.text import shortened
 from drainq.sql import Database
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from drainq.metrics.job import Outcome
 
 MOST_BINS = 240  # points along a time axis
@@ -62,13 +61,20 @@ def write_report(database: Database, path: Path, outcome: Outcome) -> None:
     with database.transaction():
         service = [(_second(minute), requests, errors, size) for minute, requests, errors, size in database.stream(
             "SELECT minute, requests, errors, bytes FROM service_minute ORDER BY minute")]  # fmt: skip
-        statuses = Counter(dict(database.execute("SELECT status, CAST(SUM(requests) AS BIGINT) FROM status_minute GROUP BY status")))
+        statuses = Counter(
+            dict(database.execute("SELECT status, CAST(SUM(requests) AS BIGINT) FROM status_minute GROUP BY status"))
+        )
         width = bin_width([row[0] for row in service])
         latency: dict[int, Counter[int]] = defaultdict(Counter)  # sketches, by the beginning of their stretch
         for minute, bucket, requests in database.stream("SELECT minute, bucket, requests FROM latency_minute"):
             latency[_second(minute) // width * width][bucket] += requests
-        bad = database.execute(f"SELECT source, line_number, line, reason FROM bad_lines ORDER BY source, line_number LIMIT {SHOWN_BAD_LINES}")
-        sources = database.execute("SELECT source, lines, parsed, bad, loaded_at FROM sources ORDER BY loaded_at, source")
+        bad = database.execute(
+            "SELECT source, line_number, line, reason FROM bad_lines "
+            f"ORDER BY source, line_number LIMIT {SHOWN_BAD_LINES}"
+        )
+        sources = database.execute(
+            "SELECT source, lines, parsed, bad, loaded_at FROM sources ORDER BY loaded_at, source"
+        )
     path.write_text(_page(service, width, statuses, latency, outcome.top, bad, sources), encoding="utf-8")
 
 
@@ -88,9 +94,16 @@ def _page(
         title = f"<h2>Request times, percentiles (each within {RELATIVE_ERROR:.0%})</h2>"
         body += [title, _plot(lambda axes: _percentiles(axes, latency, width), 3.0)]
     if bad:
-        body += [f"<h2>Bad lines (the first {len(bad)})</h2>", _table(("source", "line", "reason", "text"), [(b[0], b[1], b[3], shortened(b[2], 300)) for b in bad])]
+        body += [
+            f"<h2>Bad lines (the first {len(bad)})</h2>",
+            _table(("source", "line", "reason", "text"), [(b[0], b[1], b[3], shortened(b[2], 300)) for b in bad]),
+        ]
     body += ["<h2>Logs</h2>", _table(("log", "lines", "parsed", "bad", "loaded at"), sources)]
-    span = "nothing loaded" if not service else f"{_text(service[0][0])} to {_text(service[-1][0])} UTC, one point for {_duration(width)}"
+    span = (
+        "nothing loaded"
+        if not service
+        else f"{_text(service[0][0])} to {_text(service[-1][0])} UTC, one point for {_duration(width)}"
+    )
     return _PAGE.format(span=span, body="\n".join(body))
 
 
@@ -101,7 +114,7 @@ def bin_width(seconds: list[int]) -> int:
     return next((width for width in WIDTHS if seconds[-1] // width - seconds[0] // width < MOST_BINS), WIDTHS[-1])
 
 
-def _over_time(axes: Axes, service: list[tuple[int, int, int, int]], width: int) -> None:
+def _over_time(axes: Any, service: list[tuple[int, int, int, int]], width: int) -> None:
     requests: Counter[int] = Counter()
     errors: Counter[int] = Counter()
     for second, count, wrong, _ in service:
@@ -111,7 +124,14 @@ def _over_time(axes: Axes, service: list[tuple[int, int, int, int]], width: int)
     times = [_moment(second) for second in bins]
     axes.fill_between(times, [requests[second] for second in bins], step="post", color=BLUE, alpha=0.25, linewidth=0)
     axes.step(times, [requests[second] for second in bins], where="post", color=BLUE, linewidth=1.2, label="requests")
-    axes.step(times, [errors[second] for second in bins], where="post", color=RED, linewidth=1.2, label="errors (status 400 and above)")
+    axes.step(
+        times,
+        [errors[second] for second in bins],
+        where="post",
+        color=RED,
+        linewidth=1.2,
+        label="errors (status 400 and above)",
+    )
     if len(times) == 1:  # a step needs two ends to be seen
         axes.plot(times, [requests[bins[0]]], "o", color=BLUE)
         axes.plot(times, [errors[bins[0]]], "o", color=RED)
@@ -120,14 +140,14 @@ def _over_time(axes: Axes, service: list[tuple[int, int, int, int]], width: int)
     _dates(axes, bins[0], bins[-1], width)
 
 
-def _endpoints(axes: Axes, top: list[tuple[str, int, int]]) -> None:
+def _endpoints(axes: Any, top: list[tuple[str, int, int]]) -> None:
     names = [f"{rank}. {shortened(endpoint, 48)}" for rank, (endpoint, *_) in enumerate(top, 1)]
     counts = [requests for _, requests, _ in top]
     axes.barh(names, counts, color=BLUE, height=0.7)
     _bars(axes, [f"{count:,}" for count in counts], counts)
 
 
-def _shares(axes: Axes, statuses: Counter[int]) -> None:
+def _shares(axes: Any, statuses: Counter[int]) -> None:
     total = sum(statuses.values())
     ordered = sorted(statuses.items())
     counts = [requests for _, requests in ordered]
@@ -136,32 +156,40 @@ def _shares(axes: Axes, statuses: Counter[int]) -> None:
     _bars(axes, [f"{count / total:.2%}  ({count:,})" for count in counts], counts)
 
 
-def _percentiles(axes: Axes, latency: dict[int, Counter[int]], width: int) -> None:
+def _percentiles(axes: Any, latency: dict[int, Counter[int]], width: int) -> None:
     bins = sorted(latency)
     values = [percentiles(latency[second].items()) for second in bins]
     for place, (percent, colour) in enumerate(zip(PERCENTILES, PERCENTILE_COLOURS)):
-        axes.plot([_moment(second) for second in bins], [value[place] for value in values], ".-", color=colour, markersize=4, linewidth=1.2, label=f"p{percent}")
+        axes.plot(
+            [_moment(second) for second in bins],
+            [value[place] for value in values],
+            ".-",
+            color=colour,
+            markersize=4,
+            linewidth=1.2,
+            label=f"p{percent}",
+        )
     axes.set_yscale("log")
     axes.set_ylabel("milliseconds")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _dates(axes, bins[0], bins[-1], width)
 
 
-def _dates(axes: Axes, first: int, last: int, width: int) -> None:
+def _dates(axes: Any, first: int, last: int, width: int) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     margin = width + (last - first) // 50
-    axes.set_xlim(_moment(first - margin), _moment(last + width + margin))  # type: ignore[arg-type]
-    locator = AutoDateLocator()
+    axes.set_xlim(_moment(first - margin), _moment(last + width + margin))
+    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes.grid(axis="y", color="#e3e7ec")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, borderaxespad=0.1)
 
 
-def _bars(axes: Axes, labels: list[str], counts: list[int]) -> None:
+def _bars(axes: Any, labels: list[str], counts: list[int]) -> None:
     axes.invert_yaxis()
-    axes.bar_label(axes.containers[0], labels, padding=4, color=INK)  # type: ignore[arg-type]
+    axes.bar_label(axes.containers[0], labels, padding=4, color=INK)
     axes.set_xlim(0, max(counts) * 1.18)
     axes.xaxis.set_visible(False)
     axes.spines[["bottom"]].set_visible(False)
@@ -173,36 +201,54 @@ def _plot(draw: Any, height: float) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    settings = {
-        "axes.axisbelow": True, "axes.edgecolor": SOFT, "axes.spines.right": False, "axes.spines.top": False, "font.size": 10,
-        "svg.fonttype": "none", "svg.hashsalt": f"{draw.__code__.co_firstlineno}", "text.parse_math": False, "text.color": INK,
+    settings: Any = {
+        "axes.axisbelow": True, "axes.edgecolor": SOFT, "axes.spines.right": False, "axes.spines.top": False,
+        "svg.fonttype": "none", "svg.hashsalt": f"{draw.__code__.co_firstlineno}", "text.parse_math": False,
+        "font.size": 10, "text.color": INK,
         "timezone": "UTC", "xtick.color": INK, "ytick.color": INK, "axes.labelcolor": INK,
     }  # fmt: skip
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(10, height), layout="constrained")
         draw(figure.add_subplot())
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the glyphs
+            figure.savefig(
+                buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            )
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
 def _tiles(requests: int, errors: int, size: int, latency: dict[int, Counter[int]], bad: int) -> str:
-    tiles = [(f"{requests:,}", "requests"), (f"{errors / requests:.2%}" if requests else "-", f"errors ({errors:,})"), (_size(size), "sent")]
+    tiles = [
+        (f"{requests:,}", "requests"),
+        (f"{errors / requests:.2%}" if requests else "-", f"errors ({errors:,})"),
+        (_size(size), "sent"),
+    ]
     whole = sum(latency.values(), Counter())
     for percent, value in zip(PERCENTILES, percentiles(whole.items())):
         if value is not None:
             tiles.append((f"{value:.3g} ms", f"p{percent}"))
     tiles.append((f"{bad:,}", "bad lines"))
-    return '<div class="tiles">' + "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles) + "</div>"
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
 
 
 def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     numeric = [all(isinstance(row[place], int) for row in rows) and bool(rows) for place in range(len(header))]
-    head = "".join(f'<th class="n">{name}</th>' if number else f"<th>{name}</th>" for name, number in zip(header, numeric))
+    head = "".join(
+        f'<th class="n">{name}</th>' if number else f"<th>{name}</th>" for name, number in zip(header, numeric)
+    )
     lines = []
     for row in rows:
-        cells = (f'<td class="n">{cell:,}</td>' if number else f'<td class="t">{html.escape(shortened(str(cell), 400))}</td>' for cell, number in zip(row, numeric))
+        cells = (
+            f'<td class="n">{cell:,}</td>' if number else f'<td class="t">{html.escape(shortened(str(cell), 400))}</td>'
+            for cell, number in zip(row, numeric)
+        )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 

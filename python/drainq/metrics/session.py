@@ -73,7 +73,9 @@ def open_session(master: str, log: Path, *, size: int = 0) -> Iterator[SparkSess
             with _stderr_to(log):
                 session = builder.getOrCreate()
         except Exception as error:  # Py4J and PySpark raise whatever Java did
-            raise UserError(f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(log)!r}") from error
+            raise UserError(
+                f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(log)!r}"
+            ) from error
         try:
             yield session
         finally:

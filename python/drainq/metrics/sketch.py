@@ -8,7 +8,8 @@ rows and stays exact about ranks over any number of loads.
 1. ``bucket`` never decreases with the time, so ranks survive.
 2. ``|value(bucket(ms)) - ms| <= RELATIVE_ERROR * ms`` for every ``ms > FLOOR_MS``.
 
-Source: Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees" (VLDB 2019).
+Source: Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
+VLDB 2019.
 """
 
 from __future__ import annotations

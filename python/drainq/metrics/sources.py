@@ -49,7 +49,7 @@ class Source:
         now = find(self.number, self.path)
         if (now.size, now.changed) != (self.size, self.changed):
             raise UserError(
-                f"{self.path!r} changed while it was read, and nothing was loaded; load a log once it has been rotated, or a copy"
+                f"{self.path!r} changed while it was read, and nothing was loaded; load it once rotated, or a copy"
             )
 
 
@@ -62,7 +62,11 @@ def find(number: int, path: str) -> Source:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            kind = "a directory; name the logs in it" if stat.S_ISDIR(status.st_mode) else "not a file; save its content to one"
+            kind = (
+                "a directory; name the logs in it"
+                if stat.S_ISDIR(status.st_mode)
+                else "not a file; save its content to one"
+            )
             raise UserError(f"{path!r} is {kind}")
         with open(path, "rb") as file:
             compressed = file.read(2) == _GZIP

@@ -53,17 +53,29 @@ def _metric_table(metric: type[Metric]) -> Table:
 
 METRIC_TABLES: dict[type[Metric], Table] = {metric: _metric_table(metric) for metric in METRICS}
 TOP_ENDPOINTS = Table(
-    "top_endpoints", "The paths with the most requests over everything loaded, rank 1 first; exact.",
-    (("rank", "int"), ("endpoint", "text"), ("requests", "int"), ("bytes", "int")), ("rank",),
-)  # fmt: skip
+    "top_endpoints",
+    "The paths with the most requests over everything loaded, rank 1 first; exact.",
+    (("rank", "int"), ("endpoint", "text"), ("requests", "int"), ("bytes", "int")),
+    ("rank",),
+)
 BAD_LINES = Table(
-    "bad_lines", "A line that is no log record, and why; line 1 is the first.",
+    "bad_lines",
+    "A line that is no log record, and why; line 1 is the first.",
     (("source", "text"), ("line_number", "int"), ("line", "text"), ("reason", "text")),
-)  # fmt: skip
+)
 SOURCES = Table(
-    "sources", "A log that was loaded, by the SHA-256 of its uncompressed content.",
-    (("sha256", "text"), ("source", "text"), ("lines", "int"), ("parsed", "int"), ("bad", "int"), ("loaded_at", "text")), ("sha256",),
-)  # fmt: skip
+    "sources",
+    "A log that was loaded, by the SHA-256 of its uncompressed content.",
+    (
+        ("sha256", "text"),
+        ("source", "text"),
+        ("lines", "int"),
+        ("parsed", "int"),
+        ("bad", "int"),
+        ("loaded_at", "text"),
+    ),
+    ("sha256",),
+)
 TABLES: tuple[Table, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES)
 
 
@@ -71,7 +83,7 @@ def metric_upsert(metric: type[Metric]) -> Upsert:
     """Adds a metric's rows to those that are there."""
     table = METRIC_TABLES[metric]
     columns = [metric.columns[key] for key in metric.keys] + list(metric.sums)
-    return Upsert(table.name, columns, key=table.key, merge={column: "sum" for column in metric.sums})
+    return Upsert(table.name, columns, key=table.key, merge=dict.fromkeys(metric.sums, "sum"))
 
 
 def create_tables(database: Database) -> None:

@@ -18,6 +18,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = []
     for row in (header, ["-" * width for width in widths], *rows):
-        cells = [cell.rjust(width) if place in right else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))]
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The typed metrics that records become, each with its table.
 
 An object holds *columns*: a row for each log record, or for each key once rows were merged. One object per type and
-Arrow batch, not per record: on two cores an object per record and type costs ten times the parsing
+Arrow batch, not per record: an object per record and type costs ten times the parsing
 (``docs/howto/metrics.md`` has the figures). The queue tells them apart by type, as it would single records.
 
 1. Every type's rows can be merged by key: ``sums`` add up, and nothing else is in a row.
@@ -12,6 +12,8 @@ Arrow batch, not per record: on two cores an object per record and type costs te
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import pyarrow as pa
@@ -30,7 +32,7 @@ class Metric:
     table: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ("name", "time")  # out of name, number, time
     sums: ClassVar[tuple[str, ...]] = ("requests",)  # out of requests, bytes, errors
-    columns: ClassVar[dict[str, str]]  # key -> the table's column
+    columns: ClassVar[Mapping[str, str]]  # key -> the table's column
     period: ClassVar[int] = MINUTE
 
     __slots__ = ("records", "rows")
@@ -49,7 +51,7 @@ class ServiceMinute(Metric):
     table = "service_minute"
     keys = ("time",)
     sums = ("requests", "bytes", "errors")
-    columns = {"time": "minute"}
+    columns = MappingProxyType({"time": "minute"})
 
 
 class EndpointMinute(Metric):
@@ -57,7 +59,7 @@ class EndpointMinute(Metric):
 
     table = "endpoint_minute"
     sums = ("requests", "bytes", "errors")
-    columns = {"name": "endpoint", "time": "minute"}
+    columns = MappingProxyType({"name": "endpoint", "time": "minute"})
 
 
 class StatusMinute(Metric):
@@ -65,7 +67,7 @@ class StatusMinute(Metric):
 
     table = "status_minute"
     keys = ("number", "time")
-    columns = {"number": "status", "time": "minute"}
+    columns = MappingProxyType({"number": "status", "time": "minute"})
 
 
 class ClientHour(Metric):
@@ -73,7 +75,7 @@ class ClientHour(Metric):
 
     table = "client_hour"
     sums = ("requests", "bytes", "errors")
-    columns = {"name": "client", "time": "hour"}
+    columns = MappingProxyType({"name": "client", "time": "hour"})
     period = HOUR
 
 
@@ -81,7 +83,7 @@ class UserAgentDay(Metric):
     """One user agent, by day."""
 
     table = "user_agent_day"
-    columns = {"name": "user_agent", "time": "day"}
+    columns = MappingProxyType({"name": "user_agent", "time": "day"})
     period = DAY
 
 
@@ -89,7 +91,7 @@ class ReferrerDay(Metric):
     """One referrer, by day."""
 
     table = "referrer_day"
-    columns = {"name": "referrer", "time": "day"}
+    columns = MappingProxyType({"name": "referrer", "time": "day"})
     period = DAY
 
 
@@ -98,7 +100,7 @@ class LatencyMinute(Metric):
 
     table = "latency_minute"
     keys = ("name", "number", "time")
-    columns = {"name": "endpoint", "number": "bucket", "time": "minute"}
+    columns = MappingProxyType({"name": "endpoint", "number": "bucket", "time": "minute"})
 
 
 METRICS: tuple[type[Metric], ...] = (

@@ -122,7 +122,8 @@ def partition_fn(
     """The same for ``rdd.mapPartitions``: returns the function to map with.
 
     Args:
-        rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record batches.
+        rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record
+            batches.
         make_handlers, items, dispatch_key, threads, capacity, stats: as in :func:`aggregate`.
 
     Example:
@@ -146,7 +147,9 @@ def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
     functions = {"sum": F.sum, "max": F.max, "min": F.min}
     for column, function in merge.items():
         if column not in partial.columns or function not in functions:
-            raise ValueError(f"merge={{{column!r}: {function!r}}}: use a column of {partial.columns} and one of {list(functions)}")
+            raise ValueError(
+                f"merge={{{column!r}: {function!r}}}: use a column of {partial.columns} and one of {list(functions)}"
+            )
     keys = [F.col(column) for column in partial.columns if column not in merge]
     sums = [functions[merge[column]](column).alias(column) for column in partial.columns if column in merge]
     return partial.groupBy(*keys).agg(*sums).select(*partial.columns)

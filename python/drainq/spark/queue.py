@@ -1,7 +1,7 @@
 """A batch queue that lives exactly as long as one task attempt.
 
-A Python worker runs no ``atexit``, gets no signal and no listener when a task ends; the end of the task's own iterator is
-the only hook there is. So the queue is opened and drained inside it:
+A Python worker runs no ``atexit``, gets no signal and no listener when a task ends; the end of the task's own iterator
+is the only hook there is. So the queue is opened and drained inside it:
 
 1. The block ends normally: everything accepted is handled, then a handler's error is raised, so that Spark tries again.
 2. ``GeneratorExit`` (nobody wants more rows) or another exception: what is queued is dropped, nothing waits for it.
@@ -19,10 +19,6 @@ from drainq.errors import DrainqError
 from drainq.spark.task import task_info
 
 CAPACITY = 10_000  # items that wait in a task's queue before the task does
-_FIELDS = (
-    "threads", "shared_scheduler", "partitions", "partition_selector", "dispatch_key", "buffer_size", "strategy", "consumer",
-    "on_drop", "min_idle", "max_idle", "max_batch", "shutdown_timeout", "balancer", "rebalance_interval",
-)  # fmt: skip
 
 
 def default_config(
@@ -51,8 +47,8 @@ def task_queue(
     """Open a batch queue for this task attempt; a context manager around the loop that produces.
 
     Args:
-        config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``error_handler``, if it
-            has one, hears of failed batches; without one the first error is raised when the block ends.
+        config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``error_handler``, if
+            it has one, hears of failed batches; without one the first error is raised when the block ends.
         failures: a list that gets the errors as they happen, for a block that wants to stop early.
     Raises:
         RuntimeError: not inside a Spark task.
@@ -79,7 +75,7 @@ def task_queue(
             error.add_note(f"raised on a batch of {len(batch)} {type(batch[0]).__name__} items")
         failed.append(error)
 
-    config = BatchQueueConfig(**{name: getattr(config, name) for name in _FIELDS}, error_handler=theirs or error_handler)
+    config = config.replace(error_handler=theirs or error_handler)
     queue = BatchQueue(f"drainq-task-{info.task_attempt_id}", config)
     try:
         yield queue
@@ -87,6 +83,8 @@ def task_queue(
         queue.shutdown(timeout=0.0)
         raise
     if not queue.shutdown():
-        raise DrainqError(f"the queue of task attempt {info.task_attempt_id} was not drained in time: {queue.stats()!r}")
+        raise DrainqError(
+            f"the queue of task attempt {info.task_attempt_id} was not drained in time: {queue.stats()!r}"
+        )
     if failed:
         raise failed[0]

@@ -43,7 +43,9 @@ class Database:
     def __init__(self, url: DatabaseUrl | str) -> None:
         self.url = DatabaseUrl.parse(url) if isinstance(url, str) else url
         self.dialect = self.url.dialect
-        self.connection: Any = _connect_sqlite(self.url) if self.dialect is Dialect.SQLITE else _connect_postgres(self.url)
+        self.connection: Any = (
+            _connect_sqlite(self.url) if self.dialect is Dialect.SQLITE else _connect_postgres(self.url)
+        )
 
     @property
     def errors(self) -> type[Exception]:

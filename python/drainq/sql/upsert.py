@@ -71,7 +71,7 @@ class Upsert:
         key: the columns that identify a row; empty: every row is inserted.
         merge: column -> :class:`Merge` or its value; a column neither here nor in ``key`` takes the last value.
     Raises:
-        ValueError: ``key`` or ``merge`` names an unknown column, a merged column is part of the key, or the rule is unknown.
+        ValueError: ``key`` or ``merge`` names an unknown column or rule, or a merged column is part of the key.
 
     Example:
         >>> upsert = Upsert("hits", ["page", "n"], key=["page"], merge={"n": "sum"})
@@ -81,7 +81,12 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
     """
 
     def __init__(
-        self, table: str, columns: Sequence[str], *, key: Sequence[str] = (), merge: Mapping[str, Merge | str] | None = None
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        key: Sequence[str] = (),
+        merge: Mapping[str, Merge | str] | None = None,
     ) -> None:
         self.table, self.columns, self.key = table, tuple(columns), tuple(key)
         if not self.columns or len(set(self.columns)) != len(self.columns):
@@ -90,7 +95,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         for column in (*self.key, *self.merge):
             if column not in self.columns:
                 raise ValueError(f"no column {column!r} among {list(self.columns)!r}")
-        if not self.key and self.merge or any(column in self.key for column in self.merge):
+        if (not self.key and self.merge) or any(column in self.key for column in self.merge):
             raise ValueError(f"merge {list(self.merge)!r} needs a key that it is not part of, got {list(self.key)!r}")
         self._key_places = tuple(self.columns.index(column) for column in self.key)
         self._functions = [
@@ -164,7 +169,8 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         name = hashlib.sha256(repr((self.table, self.columns)).encode()).hexdigest()[:16]
         staged = quote(f"drainq_staged_{name}")
         names = ", ".join(map(quote, self.columns))
-        create = f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS SELECT {names} FROM {quote(self.table)} LIMIT 0"
+        like = f"SELECT {names} FROM {quote(self.table)} LIMIT 0"
+        create = f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS {like}"
         database.execute(create)
         self._copy(database, staged, batch)
         order = ", ".join(map(quote, self.key))

@@ -20,8 +20,8 @@ class MetricsAggregator(Worker):
     Args:
         key: maps an item to what it is merged by.
         merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``.
-        sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises, they
-            are kept, merged with what comes, and handed on again.
+        sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises,
+            they are kept, merged with what comes, and handed on again.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         queue, clock: as for every :class:`~drainq.workers.worker.Worker`.
 

@@ -1,7 +1,7 @@
 """L2: merge rows in memory, then into a table by one upsert statement.
 
-Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds it reads the stored rows, merges,
-and writes them back. Here the database merges, so several writers can share a table.
+Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds it reads the stored rows,
+merges, and writes them back. Here the database merges, so several writers can share a table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class MetricsPersister(Worker):
     """Merge rows by key and write them at each flush, in one transaction.
 
     A flush that fails writes nothing; its rows are kept, merged with what comes, and written by the next. A connection
-    that broke is opened again.
+    that broke is opened again. If it broke during COMMIT nobody knows whether that went through; the rows are then
+    written again, and sums may count them twice.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
@@ -40,7 +41,9 @@ class MetricsPersister(Worker):
         >>> from drainq.sql import Database
         >>> with Database("sqlite:///example.db") as database:
         ...     _ = database.execute("CREATE TABLE IF NOT EXISTS hits (page TEXT PRIMARY KEY, n INTEGER)")
-        >>> with MetricsPersister(url="sqlite:///example.db", table="hits", columns=["page", "n"], key=["page"], merge={"n": "sum"}) as hits:
+        >>> with MetricsPersister(
+        ...     url="sqlite:///example.db", table="hits", columns=["page", "n"], key=["page"], merge={"n": "sum"}
+        ... ) as hits:
         ...     hits.produce_many([("/", 1), ("/", 2)])
         2
     """
@@ -70,7 +73,9 @@ class MetricsPersister(Worker):
         width = len(self._upsert.columns)
         for row in batch:
             if len(row) != width:
-                raise ValueError(f"a row needs {width} values for the columns {list(self._upsert.columns)!r}, got {row!r}")
+                raise ValueError(
+                    f"a row needs {width} values for the columns {list(self._upsert.columns)!r}, got {row!r}"
+                )
         self._rows += batch
         if len(self._rows) > self._merge_at:
             self._rows = self._upsert.merged(self._rows)
@@ -88,7 +93,9 @@ class MetricsPersister(Worker):
                     self._upsert.write(self._database, self._rows[start : start + ROWS_A_STATEMENT])
         except self._database.errors as error:
             self._release()  # the connection may be what is broken
-            raise DatabaseError(f"{self._url} refused {len(self._rows)} rows for {self._upsert.table!r}: {one_line(error)}") from error
+            raise DatabaseError(
+                f"{self._url} refused {len(self._rows)} rows for {self._upsert.table!r}: {one_line(error)}"
+            ) from error
         self._rows, self._merge_at = [], ROWS_A_STATEMENT
 
     def _release(self) -> None:

@@ -56,7 +56,9 @@ class TopN(Worker):
             raise ValueError(f"n must be >= 1, got {n}")
         super().__init__(queue=queue, flush_interval=flush_interval, clock=clock)
         self._n, self._score, self._group, self._sink = n, score, group, sink
-        self._heaps: dict[Hashable, list[tuple[Any, int, Any]]] = {}  # group -> (score, -arrival, item), the worst first
+        self._heaps: dict[
+            Hashable, list[tuple[Any, int, Any]]
+        ] = {}  # group -> (score, -arrival, item), the worst first
         self._arrived = 0
 
     def _take(self, batch: list[Any]) -> None:
@@ -70,7 +72,10 @@ class TopN(Worker):
                 heapq.heapreplace(heap, (score, -self._arrived, item))
 
     def _emit(self) -> None:
-        best = {group: [item for *_, item in sorted(heap, key=lambda kept: kept[:2], reverse=True)] for group, heap in self._heaps.items()}
+        best = {
+            group: [item for *_, item in sorted(heap, key=lambda kept: kept[:2], reverse=True)]
+            for group, heap in self._heaps.items()
+        }
         if best:
             self._sink(best[None] if self._group is None else list(best.items()))
         self._heaps = {}

@@ -1,7 +1,7 @@
 """What every worker does: take items from a queue, hold them, hand them on at a flush, and account for each.
 
-1. ``offered = sent + refused + dead_lettered + lost + pending`` over the items that reached the worker; ``retried`` counts
-   further tries and is in none of them.
+1. ``offered = sent + refused + dead_lettered + lost + pending`` over the items that reached the worker; ``retried``
+   counts further tries and is in none of them.
 2. A flush that fails keeps what it could not hand on; it is tried again at the next one. Only ``close`` gives up,
    counts it as ``lost`` and says False.
 3. State is touched under one lock: by the drain thread, and by whoever calls ``flush`` or ``close``.
@@ -52,13 +52,16 @@ class Worker(abc.ABC):
     Args:
         queue: a batch queue to share: the worker registers for the type of each item that is produced through it,
             and a type belongs to one worker. None: it opens a queue of its own at the first ``produce``.
-        flush_interval: seconds between flushes, looked at after each batch and when idle; None: only ``flush`` and ``close``.
+        flush_interval: seconds between flushes, looked at after each batch and when idle; None: only ``flush`` and
+            ``close``.
         clock: decides when the interval is over.
     Raises:
         ValueError: ``flush_interval`` is negative.
     """
 
-    def __init__(self, *, queue: BatchQueue | None = None, flush_interval: float | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, queue: BatchQueue | None = None, flush_interval: float | None = None, clock: Clock | None = None
+    ) -> None:
         if flush_interval is not None and not flush_interval >= 0:
             raise ValueError(f"flush_interval must be at least 0 seconds or None, got {flush_interval!r}")
         self._clock = clock or SystemClock()
@@ -116,7 +119,7 @@ class Worker(abc.ABC):
         Args:
             timeout: seconds to wait for what is queued; None: as long as it takes.
         Returns:
-            False if time ran out, or it could not be handed on: then it is logged, kept, and tried again at the next flush.
+            False if time ran out, or it could not be handed on: that is logged, and tried again at the next flush.
         """
         if self._queue is not None and not self._queue.flush(timeout):
             return False
@@ -165,7 +168,7 @@ class Worker(abc.ABC):
         """The settings of a queue of its own."""
         return BatchQueueConfig(threads=ThreadPolicy.fixed(1), strategy=BufferStrategy.BLOCKING, consumer=self)
 
-    def _release(self) -> None:
+    def _release(self) -> None:  # noqa: B027
         """Let go of resources; called once, at the end of ``close``."""
 
     # -- inside -----------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 1. A batch is one transaction. If the database refuses it for what is in it, it is halved until the rows that it refuses
    stand alone: those are the poison, all others are written.
 2. If the database cannot be reached, the batch is tried again on a new connection, a few times.
-3. What is given up on goes to the delayed queue, if there is one, and is sent again from there by :meth:`BatchWriter.flush`
-   and when idle.
+3. What is given up on goes to the delayed queue, if there is one, and is sent again from there by
+   :meth:`BatchWriter.flush` and when idle.
 4. Each drain thread has a connection of its own. Rows of one key go through one thread, so the last one wins.
 
 Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing group is logged and gone.
@@ -18,7 +18,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, PartitionSelector, ThreadPolicy
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
 from drainq.clock import Clock
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
 from drainq.sql.database import one_line
@@ -44,11 +51,12 @@ class BatchWriter(Worker):
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
         table: the table; it exists.
         columns: the names of an item's values; an item is a tuple in this order.
-        key: the columns that identify a row: an existing one is replaced, the last one wins. None: every row is inserted.
+        key: the columns that identify a row: an existing one is replaced, the last one wins. None: every row is
+            inserted.
         threads: drain threads, each with a connection of its own.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on, as messages
-            ``{"rows": [...], "error": "..."}``; its codec must encode the values. None: poison rows are logged and ``refused``,
-            and a batch that finds no database counts as ``failed`` in the queue and ``lost`` here.
+            ``{"rows": [...], "error": "..."}``; its codec must encode the values. None: poison rows are logged and
+            ``refused``, and a batch that finds no database counts as ``failed`` in the queue and ``lost`` here.
         queue, clock: as for every :class:`~drainq.workers.worker.Worker`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.
@@ -132,7 +140,7 @@ class BatchWriter(Worker):
     # -- inside -----------------------------------------------------------------------------------
 
     def _refusal(self, rows: list[Any]) -> Exception | None:
-        """Write rows in one transaction. A DatabaseError: it cannot be reached, however often; another: it is about the rows."""
+        """Write rows in one transaction. A DatabaseError: it cannot be reached; another error: it is about the rows."""
         for attempt in range(1, TRIES + 1):
             try:
                 database = self._connection()
@@ -144,7 +152,9 @@ class BatchWriter(Worker):
                     if not unreachable(database, error):
                         return error
                     self._disconnect()
-                    failure = DatabaseError(f"{self._url} did not take {len(rows)} rows for {self._upsert.table!r}: {one_line(error)}")
+                    failure = DatabaseError(
+                        f"{self._url} did not take {len(rows)} rows for {self._upsert.table!r}: {one_line(error)}"
+                    )
             except DatabaseError as error:
                 failure = error
             except (TypeError, ValueError, OverflowError, IndexError) as error:  # a value that the driver cannot bind
@@ -160,7 +170,9 @@ class BatchWriter(Worker):
         if self._delayed is not None:
             message = {"rows": [list(row) for row in rows], "error": one_line(error)}
             try:
-                self._delayed.offer_if_not_exists(f"batch-writer/{uuid.uuid4()}", message, self._clock.now() + RESEND_DELAY)
+                self._delayed.offer_if_not_exists(
+                    f"batch-writer/{uuid.uuid4()}", message, self._clock.now() + RESEND_DELAY
+                )
             except Exception:
                 log.exception("the delayed queue did not take %d rows for %r", len(rows), self._upsert.table)
             else:

@@ -10,6 +10,7 @@ use drainq_core::batch::{self as core, Grouping};
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::time::Duration;
 
 /// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
@@ -73,6 +74,28 @@ pub struct BatchQueueConfig {
     pub(super) balancer: Option<Py<PyAny>>,
     pub(super) rebalance_interval: f64,
 }
+
+/// The names of all settings.
+const SETTINGS: [&str; 18] = [
+    "threads",
+    "shared_scheduler",
+    "partitions",
+    "partition_selector",
+    "dispatch_key",
+    "buffer_size",
+    "strategy",
+    "consumer",
+    "error_handler",
+    "on_drop",
+    "min_idle",
+    "max_idle",
+    "linger",
+    "len_of",
+    "max_batch",
+    "shutdown_timeout",
+    "balancer",
+    "rebalance_interval",
+];
 
 /// Checks a number of seconds.
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
@@ -189,6 +212,35 @@ impl BatchQueueConfig {
         };
         config.settings(py)?.validate().map_err(errors::bad_value)?;
         Ok(config)
+    }
+
+    /// The same settings with some changed.
+    ///
+    /// Args:
+    ///     changes: settings by name.
+    /// Returns:
+    ///     A new configuration.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueueConfig, ThreadPolicy
+    ///     >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
+    ///     >>> config.replace(buffer_size=5).buffer_size
+    ///     5
+    ///
+    /// Source: ``dataclasses.replace``.
+    #[pyo3(signature = (**changes))]
+    fn replace<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let settings = PyDict::new(slf.py());
+        for name in SETTINGS {
+            settings.set_item(name, slf.getattr(name)?)?;
+        }
+        if let Some(changes) = changes {
+            settings.update(changes.as_mapping())?;
+        }
+        slf.get_type().call((), Some(&settings))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -59,6 +59,12 @@ OFFER_MANY = _UNNEST + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
 """Tell waiting consumers that something is due soon."""
 
+OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, '')"
+"""Insert one message unless its key is there, and announce it. True: created; null: ignored."""
+
+OFFER_ANNOUNCED = "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, '')"
+"""Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
+
 # --- consumers
 
 _TAKE = """
@@ -78,9 +84,9 @@ ACQUIRE = _TAKE.replace("{but}", "") + "RETURNING " + ROW
 
 ACK_AND_ACQUIRE = (
     """
-WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s) AND "lockUuid" = %(held)s RETURNING 1),
+WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid" = %(held)s RETURNING 1),
 taken AS ("""
-    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
+    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s::bigint[]) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
     + "RETURNING "
     + ROW
     + """)
@@ -90,26 +96,26 @@ SELECT count.acked, taken.* FROM (SELECT count(*) AS acked FROM acked) AS count 
 """Acknowledge and fetch in one round trip and one commit. The two halves touch different rows: ``but`` sees to it even
 if our lease on the first ones has run out."""
 
-ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s'
+ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Delete what is still ours."""
 
 NACK = """
 UPDATE {table} SET "scheduledAt" = %(due)s, "lockUuid" = NULL, "lastError" = COALESCE(%(error)s, "lastError")
-WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
 """Give back what is still ours, for later."""
 
 RELEASE = """
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
-WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
 """Give back what is still ours, as if it had not been fetched."""
 
-EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s'
+EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Move the end of the lease of what is still ours."""
 
 BURY = """
-WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s) AND "lockUuid" = %(lock)s RETURNING *)
+WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt")
 SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s FROM died
 """
@@ -165,13 +171,13 @@ WITH latest AS (
     ORDER BY "pKey", "id" DESC
 ), back AS (
     INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s FROM latest ORDER BY "pKey" COLLATE "C"
+    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s FROM latest ORDER BY "id"
     ON CONFLICT ("pKey", "pKind") DO NOTHING
     RETURNING "pKey"
 )
 DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
 """
-"""Put dead letters back; of two with one key the later, and none whose key a live message has taken."""
+"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message took."""
 
 DROP_DEAD = (
     'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
@@ -190,10 +196,10 @@ WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C
     AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range, for
-LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
+"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range,
+for LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
 
-DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s)'
+DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
 
 FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s) AND NOT "isFloor"'
@@ -201,10 +207,12 @@ FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(k
 
 RECORD_TICKS = """
 INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt")
-SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n
+FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 WHERE n > COALESCE((
     SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text AND "isFloor"), n - 1)
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
+        AND "isFloor"), n - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
@@ -239,7 +247,8 @@ SELECT max("nominalAt") FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %
 # --- schema
 
 CREATE_LEDGER = """
-CREATE TABLE IF NOT EXISTS {migrations} ("number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
+CREATE TABLE IF NOT EXISTS {migrations} (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
 """
 """Where the migrations that were applied are written down."""
 

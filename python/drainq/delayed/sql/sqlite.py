@@ -28,9 +28,6 @@ WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially") IS NO
 """
 """Give a message a new payload and time, if they differ."""
 
-EXISTING = 'SELECT "pKey" FROM {table} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys))'
-"""Which of many keys are there."""
-
 # --- consumers
 
 _TAKE = """
@@ -149,8 +146,8 @@ SELECT "id", "pKey" FROM {table}
 WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
     AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched; a range, for
-LIKE knows wildcards and no case."""
+"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched; a range,
+for LIKE knows wildcards and no case."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
@@ -201,7 +198,8 @@ SELECT max("nominalAt") FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :pre
 # --- schema
 
 CREATE_LEDGER = """
-CREATE TABLE IF NOT EXISTS {migrations} ("number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" INTEGER NOT NULL)
+CREATE TABLE IF NOT EXISTS {migrations} (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" INTEGER NOT NULL)
 """
 """Where the migrations that were applied are written down."""
 
