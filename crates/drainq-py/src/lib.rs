@@ -4,8 +4,8 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
-mod sources;
 mod multi;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -23,8 +23,10 @@ mod _native {
     };
 
     #[pymodule_export]
-    use crate::sources::{SetQueue, SetQueueStats};
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
+
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
