@@ -30,7 +30,7 @@ OURS, STANDARD, NAIVE = "drainq", "queue.Queue", "naive multi-queue"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments("multi-queue")
+    options = protocol.arguments(argparse.ArgumentParser(description="The multi-queue figures."))
     report = Report("multi_queue", protocol.machine(quick=options.quick), options.out)
     for figure in (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt):
         if protocol.wanted(figure.__name__, options):
