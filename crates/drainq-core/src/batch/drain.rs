@@ -16,9 +16,9 @@ use super::partition::PartitionId;
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Outcome};
 use super::worker::Worker;
-use crate::park::{producer_fence, sleep_after};
+use crate::park::sleep_after;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Backoff, Parker};
+use crate::sync::{Arc, Backoff, Parker, full_fence, order, planted};
 use crate::word::Word;
 use std::time::Instant;
 
@@ -150,7 +150,7 @@ impl<T: Word + Keyed> Drainer<T> {
                 || self.is_finished()
                 || partitions.any(|at| !at.ring.is_empty() && !at.lease.is_busy());
         }
-        self.queue.epoch.load(Ordering::Acquire) != self.epoch
+        self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) != self.epoch
             || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
     }
 
@@ -158,7 +158,7 @@ impl<T: Word + Keyed> Drainer<T> {
     /// down belongs to every thread.
     fn refresh(&mut self) {
         let closing = !self.queue.is_running();
-        let epoch = if closing { CLOSING } else { self.queue.epoch.load(Ordering::Acquire) };
+        let epoch = if closing { CLOSING } else { self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) };
         if epoch != self.epoch {
             self.epoch = epoch;
             let me = self.me;
@@ -215,8 +215,8 @@ impl<T: Word + Keyed> Drainer<T> {
     fn end_leases(&mut self) {
         for id in self.leased.drain(..) {
             let at = self.queue.partition(id);
-            at.completed.store(at.ring.taken(), Ordering::Release);
-            if let Some(new) = at.lease.end() {
+            at.completed.store(at.ring.taken(), order("flush_publish", Ordering::Release));
+            if let Some(new) = at.lease.end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
         }
@@ -226,9 +226,13 @@ impl<T: Word + Keyed> Drainer<T> {
 impl<T: Word + Keyed> BatchQueue<T> {
     /// Makes sure that a thread learns of a partition that it was given, even if it sleeps.
     pub(super) fn tell_new_owner(&self, new: ThreadId) {
-        self.epoch.fetch_add(1, Ordering::Release);
-        producer_fence();
-        self.workers[usize::from(new)].sleeper.wake(|| true);
+        if !planted("move_epoch") {
+            self.epoch.fetch_add(1, order("move_epoch_publish", Ordering::Release));
+        }
+        full_fence("move_fence");
+        if !planted("move_wake") {
+            self.workers[usize::from(new)].sleeper.wake(|| true);
+        }
     }
 }
 
@@ -257,7 +261,7 @@ impl<T: Word + Keyed> Pass<'_, T> {
         debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size as u64);
         let worker = self.drainer.worker();
         let mut counts = worker.counts.lock();
-        if counts.cut {
+        if counts.cut && !planted("cut_account") {
             return false;
         }
         counts.in_flight -= batch.size as u64;
@@ -292,8 +296,10 @@ impl<T: Word + Keyed> Drop for Pass<'_, T> {
         }
         drop(left);
         self.drainer.end_leases();
-        self.drainer.queue.watchers.call_all();
-        if !self.drainer.queue.is_running() {
+        if !planted("flush_call") {
+            self.drainer.queue.watchers.call_all();
+        }
+        if !self.drainer.queue.is_running() && !planted("close_wake_peers") {
             // What this pass left behind, any thread may take now; or all may end.
             self.drainer.queue.wake_all();
         }
