@@ -26,6 +26,7 @@ mod wake;
 
 use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -93,6 +94,21 @@ impl Keyed for Box<Parcel> {
 /// A parcel with this content.
 pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
     Box::new(Parcel { key, content: Plain::new(content) })
+}
+
+/// A step that loom tries in every order with the same step of the other threads.
+///
+/// Loom finds out by itself which orders matter, but it remembers one access per atomic: a
+/// thread that loads before it stores hides the load of the other thread, and the order
+/// "store first" is never tried. A model whose threads step before such calls gets it back.
+/// The step is relaxed, so it puts no order between what the threads do elsewhere.
+#[derive(Default)]
+pub struct Race(AtomicUsize);
+
+impl Race {
+    pub fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The cases that the runs of a model met. Under loom it must have met all of them: a model

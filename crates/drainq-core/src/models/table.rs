@@ -1,6 +1,6 @@
 //! The append-only table: whoever sees the length sees the element.
 
-use super::{Met, Plain};
+use super::{Met, Plain, Race};
 use crate::sync::{Arc, model, thread};
 use crate::table::Table;
 
@@ -10,14 +10,17 @@ fn a_reader_of_the_length_sees_the_element() {
     let note = met.clone();
     model(move || {
         let table = Arc::new(Table::new());
+        let race = Arc::new(Race::default());
         let writer = {
-            let table = table.clone();
+            let (table, race) = (table.clone(), race.clone());
             thread::spawn(move || {
                 for value in [7, 8] {
+                    race.step();
                     table.push_with(|index| Plain::new(value + index as u32));
                 }
             })
         };
+        race.step();
         let length = table.len();
         note.note(["empty", "one", "two"][length]);
         for index in 0..length {
