@@ -117,12 +117,14 @@ impl<T: Word> Ring<T> {
     /// Items taken since the ring was made.
     #[inline]
     pub fn taken(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
+        self.head.load(order("ring_len", Ordering::Acquire))
     }
 
     /// Items accepted and not taken. Exact while nobody pushes or takes.
     #[inline]
     pub fn len(&self) -> usize {
+        // This order of the two, and the Acquire of the first, so that the difference is not
+        // negative: who sees a head sees the tail that its consumer saw.
         let taken = self.taken();
         (self.accepted() - taken).min(self.capacity) as usize
     }

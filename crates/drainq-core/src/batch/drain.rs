@@ -28,6 +28,15 @@ const PASS: usize = 4;
 /// The epoch of a drainer that knows that its queue shuts down.
 const CLOSING: u64 = u64::MAX;
 
+/// What became of the items of a pass that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accounted {
+    /// All were accounted for by the pass.
+    All,
+    /// The queue gave up on some of them first.
+    UpToTheCut,
+}
+
 /// What a drain thread is to do next.
 pub enum Step<'a, T: Word + Keyed> {
     /// Hand these items out.
@@ -51,7 +60,8 @@ pub struct Drainer<T: Word + Keyed> {
     empty_passes: u32,
     told_idle: bool,
     taken: Vec<T>,
-    leased: Vec<PartitionId>,
+    /// Partitions that the pass holds, and the index up to which it took from each.
+    leased: Vec<(PartitionId, u64)>,
     groups: Groups<T>,
     started: Instant,
 }
@@ -189,7 +199,7 @@ impl<T: Word + Keyed> Drainer<T> {
             // where at most one thread is, and the lease orders one pass after the other;
             // the cut of a shutdown takes under the counts locks of all workers.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
-            self.leased.push(id);
+            self.leased.push((id, at.ring.taken()));
             at.space.call(taken);
             self.groups.add(&mut self.taken);
             total += taken;
@@ -202,7 +212,7 @@ impl<T: Word + Keyed> Drainer<T> {
         counts.in_flight = total as u64;
         if total == 0 {
             drop(counts);
-            self.end_leases();
+            self.end_leases(Accounted::All);
             return false;
         }
         counts.cycles += 1;
@@ -212,10 +222,12 @@ impl<T: Word + Keyed> Drainer<T> {
         true
     }
 
-    fn end_leases(&mut self) {
-        for id in self.leased.drain(..) {
+    fn end_leases(&mut self, accounted: Accounted) {
+        for (id, taken) in self.leased.drain(..) {
             let at = self.queue.partition(id);
-            at.completed.store(at.ring.taken(), order("flush_publish", Ordering::Release));
+            if accounted == Accounted::All || planted("flush_after_cut") {
+                at.completed.store(taken, order("flush_publish", Ordering::Release));
+            }
             if let Some(new) = at.lease.end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
@@ -285,7 +297,7 @@ impl<T: Word + Keyed> Pass<'_, T> {
 impl<T: Word + Keyed> Drop for Pass<'_, T> {
     fn drop(&mut self) {
         let left = self.drainer.groups.end();
-        {
+        let accounted = {
             let mut counts = self.drainer.worker().counts.lock();
             if !counts.cut {
                 // Nobody asked for these, or a batch was taken out and never accounted for.
@@ -293,9 +305,10 @@ impl<T: Word + Keyed> Drop for Pass<'_, T> {
                 counts.in_flight = 0;
             }
             counts.busy_nanos += self.drainer.started.elapsed().as_nanos() as u64;
-        }
+            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
+        };
         drop(left);
-        self.drainer.end_leases();
+        self.drainer.end_leases(accounted);
         if !planted("flush_call") {
             self.drainer.queue.watchers.call_all();
         }

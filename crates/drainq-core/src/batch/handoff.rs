@@ -135,14 +135,9 @@ impl Lease {
             } else {
                 (word(new, new, 0), Move::Done)
             };
-            // AcqRel: what the last pass released must reach the new owner through this
-            // store, for the new owner reads the word from here.
-            match self.0.compare_exchange_weak(
-                current,
-                wanted,
-                order("lease_revoke", Ordering::AcqRel),
-                Ordering::Relaxed,
-            ) {
+            // Relaxed: a read-modify-write carries on the release sequence of the pass that
+            // ended before, so the new owner synchronises with that pass through this one.
+            match self.0.compare_exchange_weak(current, wanted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return outcome,
                 Err(now) => current = now,
             }

@@ -2,7 +2,7 @@
 
 use super::{Met, Plain, accounts, drain, parcel, queue};
 use crate::batch::flush::Flush;
-use crate::batch::{Drainer, PartitionPolicy, Rejection};
+use crate::batch::{Drainer, PartitionPolicy, Rejection, Step};
 use crate::ring::Refusal;
 use crate::sync::{Arc, model, thread};
 use std::time::Duration;
@@ -18,13 +18,14 @@ fn a_flush_returns_after_the_handler_call() {
         let handler = Arc::new(Plain::new(0));
         let drainer = {
             let (queue, handler) = (queue.clone(), handler.clone());
-            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &handler, |items| items == 1))
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &handler, |_| false))
         };
         assert!(queue.try_produce(parcel(key, 5)).is_ok());
         let mut flush = Flush::of_queue(&queue);
         while flush.wait(FOR_EVER) != Some(true) {}
         assert_eq!(handler.get(), 1);
-        drainer.join().unwrap();
+        queue.close();
+        assert_eq!(drainer.join().unwrap(), [5]);
     });
 }
 
@@ -74,6 +75,26 @@ fn at_a_close_every_thread_ends() {
         assert_eq!(mine.len() + theirs.len(), 2);
         assert_eq!(handler.get(), 2, "one handler call saw the other");
         assert_eq!(accounts(&queue), 2);
+    });
+}
+
+/// A flush waits for a pass that hangs; the cut gives up on it, and the flush says so also
+/// if the pass ends after all: of what the pass holds, and of what it left in the ring.
+#[test]
+fn a_flush_does_not_count_what_the_cut_gave_up() {
+    model(|| {
+        for items in 1..=2 {
+            let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+            let key = queue.add_type(1.0);
+            assert!((0..items).all(|content| queue.try_produce(parcel(key, content)).is_ok()));
+            let mut flush = Flush::of_queue(&queue);
+            let mut drainer = Drainer::new(queue.clone(), 0);
+            let Step::Pass(pass) = drainer.try_step() else { unreachable!("there are items") };
+            assert_eq!(queue.cut().abandoned, u64::from(items));
+            drop(pass);
+            assert_eq!(flush.wait(FOR_EVER), Some(false));
+            accounts(&queue);
+        }
     });
 }
 

@@ -116,6 +116,33 @@ fn a_segment_is_used_again_with_all_its_places_empty() {
     met.exactly(&["in the first segment", "later"]);
 }
 
+/// Somebody who only looks never sees more taken than accepted.
+#[test]
+fn the_length_is_never_negative() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let ring = Raced::new(2);
+        let watcher = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                ring.race.step();
+                ring.ring.len()
+            })
+        };
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(1).is_ok())
+        };
+        let taken = ring.take(1).len();
+        note.note(["not taken", "taken"][taken]);
+        note.note(["seen empty", "seen full"][watcher.join().unwrap()]);
+        assert!(producer.join().unwrap());
+        assert_eq!(ring.ring.len(), 1 - taken);
+    });
+    met.exactly(&["not taken", "taken", "seen empty", "seen full"]);
+}
+
 #[test]
 fn the_capacity_is_exact() {
     let met = Met::default();
