@@ -57,6 +57,8 @@ MUTANTS = [
     Mutant("lease_end", "lease::the_next_owner_sees_the_whole_pass_of_the_last", "end a pass Relaxed"),
     Mutant("lease_no_fence", "lease::the_next_owner_sees_the_whole_pass_of_the_last", "assign without the cycle fence"),
     Mutant("lease_anybody", "lease::after_the_revoke_the_old_owner_starts_no_other_pass", "begin without being the owner"),
+    Mutant("cycle_fence_drain_thread", "cycle_fence::a_counted_pass_is_over_only_with_full_fences_on_both_sides", "AcqRel"),
+    Mutant("cycle_fence_rebalancer", "cycle_fence::a_counted_pass_is_over_only_with_full_fences_on_both_sides", "AcqRel"),
     Mutant("wake_producer_fence", "wake::an_item_published_to_an_idle_thread_is_never_missed", "no fence in the producer"),
     Mutant("wake_sleeper_fence", "wake::an_item_published_to_an_idle_thread_is_never_missed", "no fence in the sleeper"),
     Mutant("wake_second_look", "wake::an_item_published_to_an_idle_thread_is_never_missed", "no second look"),
