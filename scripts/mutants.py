@@ -80,6 +80,7 @@ MUTANTS = [
     Mutant("close_call_producers", "ends::a_close_releases_a_blocked_producer_with_its_item", "leave producers waiting"),
     Mutant("close_wake_threads", "ends::a_close_loses_nothing_and_ends_the_thread", "leave drain threads asleep"),
     Mutant("close_wake_peers", "ends::at_a_close_every_thread_ends", "end without waking the others"),
+    Mutant("cut_unpublished", "ends::a_cut_counts_an_item_that_is_being_pushed", "leave a claimed place behind"),
     Mutant("cut_account", "ends::a_cut_counts_each_item_once", "account for a batch after the cut"),
 ]
 

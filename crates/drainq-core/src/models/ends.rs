@@ -78,6 +78,28 @@ fn at_a_close_every_thread_ends() {
     });
 }
 
+/// The cut against a producer: what was claimed before the close is abandoned too, even if
+/// it was not published yet.
+#[test]
+fn a_cut_counts_an_item_that_is_being_pushed() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || u64::from(queue.try_produce(parcel(key, 5)).is_ok()))
+        };
+        let cut = queue.cut();
+        let accepted = producer.join().unwrap();
+        note.note(["refused", "abandoned"][accepted as usize]);
+        assert_eq!(cut.abandoned, accepted);
+        assert_eq!(queue.snapshot().queued, 0);
+    });
+    met.exactly(&["refused", "abandoned"]);
+}
+
 /// A flush waits for a pass that hangs; the cut gives up on it, and the flush says so also
 /// if the pass ends after all: of what the pass holds, and of what it left in the ring.
 #[test]
