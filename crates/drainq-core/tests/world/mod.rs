@@ -9,10 +9,10 @@
 use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, Rejection, Step};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::atomic::Ordering as ModelOrdering;
-use drainq_core::sync::{Arc, atomic, thread};
+use drainq_core::sync::{Arc, Mutex, atomic, thread};
+use drainq_core::table::Table;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -92,7 +92,9 @@ pub struct Produced {
 /// The queue, its handlers by key, and what was produced.
 pub struct World {
     pub queue: Arc<Queue>,
-    handlers: Mutex<Vec<std::sync::Arc<Handler>>>,
+    /// By key; read without a lock, which would put an order between passes.
+    handlers: Table<Handler>,
+    registration: Mutex<()>,
     pub produced: Produced,
     pub stopped: atomic::AtomicBool,
 }
@@ -101,7 +103,8 @@ impl World {
     pub fn new(queue: Queue) -> Arc<Self> {
         Arc::new(Self {
             queue: Arc::new(queue),
-            handlers: Mutex::default(),
+            handlers: Table::new(),
+            registration: Mutex::new(()),
             produced: Produced::default(),
             stopped: atomic::AtomicBool::new(false),
         })
@@ -109,12 +112,9 @@ impl World {
 
     /// A new type with a handler of its own.
     pub fn add_handler(&self, weight: f64, fail_every: u64) -> Key {
+        let _one_at_a_time = self.registration.lock();
         let key = self.queue.add_type(weight);
-        let mut handlers = self.handlers.lock().unwrap();
-        // Two threads may register at once, and come here in the other order.
-        while handlers.len() <= key as usize {
-            handlers.push(std::sync::Arc::new(Handler::new(fail_every)));
-        }
+        assert_eq!(self.handlers.push_with(|_| Handler::new(fail_every)), key as usize);
         key
     }
 
@@ -167,7 +167,7 @@ impl World {
                 Step::Closed => return,
             };
             while let Some(batch) = pass.next_batch() {
-                let handler = self.handlers.lock().unwrap()[batch.key as usize].clone();
+                let handler = self.handlers.get(batch.key as usize).expect("registered with its key");
                 let outcome = handler.consume(&batch.items);
                 let size = batch.size();
                 if !pass.account(batch, &[(outcome, size)]) {
@@ -187,12 +187,11 @@ impl World {
         let ended = now.total(|counts| counts.handled + counts.failed + counts.unrouted + counts.dead_lettered);
         assert_eq!(now.accepted, ended + now.abandoned);
         if now.abandoned == 0 {
-            let handlers = self.handlers.lock().unwrap();
-            let seen: u64 = handlers.iter().map(|handler| handler.seen.load(Ordering::Relaxed)).sum();
-            let sum: u64 = handlers.iter().map(|handler| handler.sum.load(Ordering::Relaxed)).sum();
+            let seen: u64 = self.handlers.iter().map(|handler| handler.seen.load(Ordering::Relaxed)).sum();
+            let sum: u64 = self.handlers.iter().map(|handler| handler.sum.load(Ordering::Relaxed)).sum();
             assert_eq!((seen, sum), (now.accepted, produced.sum.load(Ordering::Relaxed)), "each item once");
             for (key, counts) in now.types.iter().enumerate() {
-                let seen = handlers[key].seen.load(Ordering::Relaxed);
+                let seen = self.handlers.get(key).expect("each type has one").seen.load(Ordering::Relaxed);
                 assert_eq!((counts.accepted, counts.handled + counts.failed), (seen, seen), "type {key}");
             }
         }
