@@ -1,5 +1,9 @@
 """drainq: the queue layer between a Spark task, or any Python program, and everything slow behind it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from drainq._native import (
     BatchQueue,
     BatchQueueConfig,
@@ -7,15 +11,34 @@ from drainq._native import (
     BatchQueueStats,
     BufferStrategy,
     DrainBalancer,
+    MultiQueue,
+    MultiQueueStats,
     PartitionPolicy,
     PartitionSelector,
     PartitionUsage,
+    SetQueue,
+    SetQueueStats,
+    SubQueue,
+    SubQueueStats,
     ThreadPolicy,
     __version__,
 )
-from drainq.errors import DrainqError, DrainqWarning, DuplicateName, ModeConflict, ShutDown, SubQueueRemoved, WouldDeadlock
+from drainq.errors import (
+    DrainqError,
+    DrainqWarning,
+    DuplicateName,
+    ModeConflict,
+    ShutDown,
+    SubQueueRemoved,
+    WouldDeadlock,
+)
+from drainq.tuning import tune
+
+if TYPE_CHECKING:
+    from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 
 __all__ = [
+    "Backoff",
     "BatchQueue",
     "BatchQueueConfig",
     "BatchQueueManager",
@@ -25,13 +48,40 @@ __all__ = [
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
+    "Fair",
+    "ItemState",
+    "ItemTracker",
     "ModeConflict",
+    "MultiQueue",
+    "MultiQueueStats",
     "PartitionPolicy",
     "PartitionSelector",
     "PartitionUsage",
+    "Prefer",
+    "PrefetchSource",
+    "SetQueue",
+    "SetQueueStats",
     "ShutDown",
+    "SourceScheduler",
+    "SubQueue",
     "SubQueueRemoved",
+    "SubQueueStats",
     "ThreadPolicy",
+    "Weighted",
     "WouldDeadlock",
     "__version__",
+    "tune",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The names of :mod:`drainq.sources` load with their first use: ``import drainq`` is to cost little."""
+    if name in __all__:
+        from drainq import sources
+
+        return getattr(sources, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,7 +6,7 @@ the classes here are for what only a queue can run into.
 
 from __future__ import annotations
 
-import queue
+import sys
 
 
 class DrainqError(RuntimeError):
@@ -29,11 +29,11 @@ class DrainqWarning(UserWarning):
     """A set-up that works, but not as it was written down."""
 
 
-if hasattr(queue, "ShutDown"):
-    ShutDown = queue.ShutDown
+if sys.version_info >= (3, 13):
+    from queue import ShutDown
 else:
 
-    class ShutDown(Exception):  # type: ignore[no-redef]
+    class ShutDown(Exception):
         """The queue was shut down (``queue.ShutDown`` from Python 3.13 on)."""
 
 

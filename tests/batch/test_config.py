@@ -72,3 +72,17 @@ def test_wrong_types_are_type_errors():
         BatchQueueConfig(threads=ONE, buffer_size="many")
     with pytest.raises(TypeError):
         BatchQueueConfig(ONE)
+
+
+def test_replace_changes_some_settings_and_keeps_all_others():
+    config = BatchQueueConfig(threads=ONE, buffer_size=7, linger=0.5, len_of=len, dispatch_key=str, max_batch=3)
+    changed = config.replace(buffer_size=9, threads=None, shared_scheduler=("pool", ONE), linger=0.0)
+    assert (changed.buffer_size, changed.shared_scheduler, changed.linger) == (9, ("pool", ONE), 0.0)
+    names = [name for name in dir(config) if not name.startswith("_") and name != "replace"]
+    assert len(names) == 18
+    for name in set(names) - {"buffer_size", "threads", "shared_scheduler", "linger"}:
+        assert getattr(changed, name) == getattr(config, name), name
+    with pytest.raises(ValueError, match="buffer_size"):
+        config.replace(buffer_size=0)
+    with pytest.raises(TypeError, match="colour"):
+        config.replace(colour="red")

@@ -1,7 +1,7 @@
 //! Time as a value handed in, so that no test has to sleep.
 //!
-//! [`SystemClock`] reads the machine's monotonic clock; [`ManualClock`] stands still until
-//! a test moves it. Both give a [`Duration`] since an origin of their own.
+//! [`SystemClock`] reads the machine's monotonic clock, [`CoarseClock`] the same more cheaply
+//! and less exactly; [`ManualClock`] stands still until a test moves it. All give a [`Duration`] since an origin of their own.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +33,32 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
         self.origin.elapsed()
+    }
+}
+
+/// The machine's monotonic clock as of its last tick (4 ms or less on Linux), for time stamps
+/// on a hot path: reading it costs 5 ns instead of 25.
+///
+/// Elsewhere it is as exact, and as dear, as [`SystemClock`].
+#[derive(Default)]
+pub struct CoarseClock {
+    #[cfg(not(target_os = "linux"))]
+    exact: SystemClock,
+}
+
+impl Clock for CoarseClock {
+    #[cfg(target_os = "linux")]
+    #[inline]
+    fn now(&self) -> Duration {
+        use rustix::time::{ClockId, clock_gettime};
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        // Time since boot: neither part is negative.
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn now(&self) -> Duration {
+        self.exact.now()
     }
 }
 
@@ -68,6 +94,16 @@ impl Clock for ManualClock {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_coarse_clock_goes_forward_and_stays_near_the_exact_one() {
+        let (coarse, exact) = (CoarseClock::default(), SystemClock::new());
+        let start = coarse.now();
+        while exact.now() < Duration::from_millis(20) {
+            assert!(coarse.now() >= start);
+        }
+        assert!(coarse.now() - start >= Duration::from_millis(5));
+    }
 
     #[test]
     fn a_manual_clock_moves_only_by_hand() {

@@ -8,11 +8,15 @@
 //! | [`word`] | items as one machine word |
 //! | [`sync`] | the one door to threads, atomics, locks and parking |
 //! | [`clock`] | time as a value handed in |
+//! | [`sources`] | a queue that refuses what it already knows, for slow sources |
+//! | [`multi`] | many keyed queues behind one blocking head |
 
 pub mod batch;
 pub mod clock;
+pub mod multi;
 pub mod park;
 pub mod ring;
+pub mod sources;
 pub mod space;
 pub mod sync;
 pub mod table;

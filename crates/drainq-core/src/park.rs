@@ -9,6 +9,9 @@
 //! 1. A sleeper sets its state, then runs a SeqCst fence, then looks at its partitions once
 //!    more. A producer publishes, then runs a SeqCst fence, then reads the state. So either
 //!    the sleeper sees the item or the producer sees the sleeper: no wake-up is lost.
+//!    Producers that one lock keeps apart need no fence: there the sleeper takes the lock and
+//!    gives it back between the two steps (`settle`). A produce call that held the lock
+//!    before is seen by the second look; one that holds it after sees the state.
 //! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap; its winner alone unparks, so
 //!    a thousand producers make one wake-up.
 //! 3. The unparker leaves a token: a wake-up between the second look and the park ends the
@@ -70,9 +73,16 @@ impl Sleeper {
 
     /// Says that the thread is about to sleep, then takes the second look: if `work` finds
     /// something the thread is awake again, and this is false.
-    pub fn fall_asleep(&self, depth: Depth, work: impl FnOnce() -> bool) -> bool {
+    ///
+    /// Before the look of a thread that falls idle, `settle` is called: it takes the
+    /// producers' lock and gives it back, if they have one (invariant 1). A nap ends by
+    /// itself, and so does without.
+    pub fn fall_asleep(&self, depth: Depth, settle: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
+        if depth == Depth::Idle && !planted("wake_settle") {
+            settle();
+        }
         let asleep = planted("wake_second_look") || !work();
         if !asleep {
             self.wake_up();
@@ -92,8 +102,14 @@ impl Sleeper {
 
     /// Sleeps on `parker` until woken or until `timeout` is over, unless `work` finds
     /// something on the second look.
-    pub fn sleep(&self, parker: &Parker, depth: Depth, timeout: Option<Duration>, work: impl FnOnce() -> bool) {
-        if self.fall_asleep(depth, work) {
+    pub fn sleep(
+        &self,
+        parker: &Parker,
+        (depth, timeout): (Depth, Option<Duration>),
+        settle: impl FnOnce(),
+        work: impl FnOnce() -> bool,
+    ) {
+        if self.fall_asleep(depth, settle, work) {
             match timeout {
                 Some(timeout) => parker.park_timeout(timeout),
                 None => parker.park(),
@@ -103,7 +119,7 @@ impl Sleeper {
     }
 
     /// Wakes the thread if it is idle, or if it naps and `urgent` says so. To be called
-    /// after [`producer_fence`].
+    /// after [`producer_fence`], or within the producers' lock.
     #[inline]
     pub fn wake(&self, urgent: impl FnOnce() -> bool) {
         let state = self.state.load(Ordering::Relaxed);

@@ -148,7 +148,7 @@ impl<T: Word> Ring<T> {
     /// Queues `item`, or gives it back with the reason.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), (T, Refusal)> {
-        match self.claim(1) {
+        match self.claim::<false>(1) {
             Ok((index, _)) => {
                 self.publish(index, item);
                 Ok(())
@@ -160,9 +160,13 @@ impl<T: Word> Ring<T> {
     /// Queues as many of `items` as there is room for, in order; says how many and, if any
     /// are left, why.
     pub fn push_many(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
+        self.publish_many::<false>(items)
+    }
+
+    fn publish_many<const SERIALISED: bool>(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
         let mut pushed = 0;
         while items.len() > 0 {
-            match self.claim(items.len().min(CLAIM)) {
+            match self.claim::<SERIALISED>(items.len().min(CLAIM)) {
                 Ok((first, count)) => {
                     for (index, item) in (first..first + count).zip(items.by_ref()) {
                         self.publish(index, item);
@@ -175,9 +179,10 @@ impl<T: Word> Ring<T> {
         (pushed, None)
     }
 
-    /// Claims up to `wanted` places by one compare-and-swap: the first index and how many.
+    /// Claims up to `wanted` places by one compare-and-swap, or, where a lock keeps the
+    /// producers apart, by one store: the first index and how many.
     #[inline]
-    fn claim(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
+    fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let backoff = Backoff::new();
         let mut tail = self.tail.load(Ordering::Relaxed);
         loop {
@@ -193,6 +198,10 @@ impl<T: Word> Ring<T> {
             let count = room.min(wanted as u64);
             if planted("ring_check_then_push") {
                 return Ok((self.tail.fetch_add(count * ONE, Ordering::Relaxed) / ONE, count));
+            }
+            if SERIALISED {
+                self.tail.store(tail + count * ONE, Ordering::Relaxed);
+                return Ok((index, count));
             }
             match self.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Ok((index, count)),
@@ -212,17 +221,22 @@ impl<T: Word> Ring<T> {
     /// [`Ring::close`]) apart.
     #[inline]
     pub unsafe fn push_serialised(&self, item: T) -> Result<(), (T, Refusal)> {
-        let tail = self.tail.load(Ordering::Relaxed);
-        let index = tail / ONE;
-        if tail & CLOSED != 0 {
-            return Err((item, Refusal::Closed));
+        match self.claim::<true>(1) {
+            Ok((index, _)) => {
+                self.publish(index, item);
+                Ok(())
+            }
+            Err(refusal) => Err((item, refusal)),
         }
-        if index >= self.head.load(Ordering::Acquire) + self.capacity {
-            return Err((item, Refusal::Full));
-        }
-        self.tail.store(tail + ONE, Ordering::Relaxed);
-        self.publish(index, item);
-        Ok(())
+    }
+
+    /// As [`Ring::push_many`], without a compare-and-swap.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_serialised`].
+    pub unsafe fn push_many_serialised(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
+        self.publish_many::<true>(items)
     }
 
     /// Puts `item` into the place that this thread claimed.
@@ -381,8 +395,13 @@ mod tests {
                     // SAFETY: one thread (the lock is not needed).
                     Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
                     Op::PushMany(n) => {
-                        let items: Vec<_> = (next..next + n).map(item).collect();
-                        ring.push_many(&mut items.into_iter()).0
+                        let mut items = (next..next + n).map(item).collect::<Vec<_>>().into_iter();
+                        if n % 2 == 0 {
+                            ring.push_many(&mut items).0
+                        } else {
+                            // SAFETY: one thread (the lock is not needed).
+                            unsafe { ring.push_many_serialised(&mut items) }.0
+                        }
                     }
                     Op::Take(n) => {
                         let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();

@@ -15,17 +15,17 @@
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, order};
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// Elements of the first chunk.
 #[cfg(not(loom))]
-const FIRST: usize = 16;
+const FIRST: usize = 64;
 #[cfg(loom)]
 const FIRST: usize = 1;
 
 /// Chunks at most: room for `FIRST * (2^CHUNKS - 1)` elements.
 #[cfg(not(loom))]
-const CHUNKS: usize = 24;
+const CHUNKS: usize = 20;
 #[cfg(loom)]
 const CHUNKS: usize = 3;
 
@@ -36,6 +36,14 @@ pub struct Table<T> {
     grow: Mutex<()>,
 }
 
+/// The address of an element of a table, for as long as the table lives.
+pub struct Pinned<T>(NonNull<T>);
+
+// SAFETY: it is only followed through the table, which is Sync if T allows it.
+unsafe impl<T: Send + Sync> Send for Pinned<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Pinned<T> {}
+
 // SAFETY: the table owns its elements and gives out shared references only (invariant 2).
 unsafe impl<T: Send + Sync> Send for Table<T> {}
 // SAFETY: as above.
@@ -44,6 +52,9 @@ unsafe impl<T: Send + Sync> Sync for Table<T> {}
 /// The chunk of an index, and the place in it.
 #[inline]
 fn locate(index: usize) -> (usize, usize) {
+    if index < FIRST {
+        return (0, index); // The case that is worth a branch: most queues are small.
+    }
     let shifted = index / FIRST + 1;
     let chunk = shifted.ilog2() as usize;
     (chunk, index - FIRST * ((1 << chunk) - 1))
@@ -82,6 +93,22 @@ impl<T> Table<T> {
         // SAFETY: `index < len`, so the chunk and the element are there for good
         // (invariants 1 and 2), and `locate` stays within the chunk.
         Some(unsafe { (*elements.add(place)).assume_init_ref() })
+    }
+
+    /// The address of an element, cheaper to follow than its index.
+    pub fn pin(&self, index: usize) -> Option<Pinned<T>> {
+        self.get(index).map(|element| Pinned(NonNull::from(element)))
+    }
+
+    /// The element at a pinned address.
+    ///
+    /// # Safety
+    ///
+    /// `pinned` came from [`Table::pin`] of this table.
+    #[inline]
+    pub unsafe fn at(&self, pinned: &Pinned<T>) -> &T {
+        // SAFETY: elements never move and live as long as the table, which `&self` borrows.
+        unsafe { pinned.0.as_ref() }
     }
 
     /// The elements, as many as there are now.

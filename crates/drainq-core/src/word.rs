@@ -2,9 +2,9 @@
 //!
 //! Source: pointer-like slots as in the JCTools queues, where null means empty.
 
+use crate::sync::plain::Arc;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// A value that fits into one non-null word and comes back out of it.
 pub trait Word: Send + Sized + 'static {

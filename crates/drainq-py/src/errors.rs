@@ -1,25 +1,33 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// A class of `drainq.errors`, looked up once.
+/// A class of `drainq.errors` or of the standard library, looked up once.
 pub struct ErrorClass {
+    module: &'static str,
     name: &'static str,
     class: PyOnceLock<Py<PyType>>,
 }
 
 impl ErrorClass {
-    /// The class of this name.
+    /// The class of this name in `drainq.errors`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, class: PyOnceLock::new() }
+        Self::of("drainq.errors", name)
+    }
+
+    /// The class of this name in `module`.
+    pub const fn of(module: &'static str, name: &'static str) -> Self {
+        Self { module, name, class: PyOnceLock::new() }
     }
 
     /// The class itself.
     pub fn class<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyType>> {
-        self.class.import(py, "drainq.errors", self.name)
+        self.class.import(py, self.module, self.name)
     }
 
     /// An exception of this class with `message`.
@@ -46,14 +54,44 @@ pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 /// `drainq.DrainqWarning`.
 pub static DRAINQ_WARNING: ErrorClass = ErrorClass::new("DrainqWarning");
 
+/// `queue.Empty`.
+pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
+/// `queue.Full`.
+pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
+
 /// A ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }
 
+/// A SystemError with `message`: for what does not happen unless this module or the interpreter is wrong.
+pub fn internal(message: impl Into<String>) -> PyErr {
+    PySystemError::new_err(message.into())
+}
+
 /// A TypeError with `message`.
 pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
+}
+
+/// A KeyError with `message`.
+pub fn bad_key(message: impl Into<String>) -> PyErr {
+    PyKeyError::new_err(message.into())
+}
+
+/// A RuntimeError with `message`: a call that comes at the wrong time.
+pub fn bad_state(message: impl Into<String>) -> PyErr {
+    PyRuntimeError::new_err(message.into())
+}
+
+/// The end of a coroutine, with its result.
+pub fn stop_iteration(result: Py<PyAny>) -> PyErr {
+    PyStopIteration::new_err((result,))
+}
+
+/// The end of an `async for`.
+pub fn stop_async_iteration() -> PyErr {
+    PyStopAsyncIteration::new_err(())
 }
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.

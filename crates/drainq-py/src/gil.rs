@@ -14,3 +14,10 @@ pub fn released<R: Ungil>(py: Python<'_>, work: impl Ungil + FnOnce() -> R) -> R
 pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     Python::try_attach(work)
 }
+
+/// Runs `work` of a raw method, which CPython calls with the GIL held.
+///
+/// PyO3 learns of the GIL by it, so that references dropped on the way are given back at once.
+pub fn entered<R>(work: impl FnOnce() -> R) -> R {
+    Python::attach(|_| work())
+}

@@ -4,6 +4,8 @@ mod batch;
 mod deadline;
 mod errors;
 mod gil;
+mod multi;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -20,8 +22,14 @@ mod _native {
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
     };
 
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
+    #[pymodule_export]
+    use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::batch::hot::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)
     }
 }

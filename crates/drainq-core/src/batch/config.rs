@@ -44,8 +44,12 @@ pub struct Settings {
     pub min_idle: Duration,
     /// The longest sleep of the idle back-off.
     pub max_idle: Duration,
+    /// How long a thread that was idle lets items gather before it takes the first.
+    pub linger: Duration,
     /// The most items that one handler call gets.
     pub max_batch: usize,
+    /// Whether an item has a weight, and capacity and counters are in weights.
+    pub weighed: bool,
     /// Whether an item's key alone decides its partition, for ever.
     pub sticky: bool,
 }
@@ -60,6 +64,8 @@ impl Settings {
             strategy: BufferStrategy::Blocking,
             min_idle: MIN_IDLE,
             max_idle: MAX_IDLE,
+            linger: Duration::ZERO,
+            weighed: false,
             max_batch: MAX_BATCH,
             sticky: true,
         }

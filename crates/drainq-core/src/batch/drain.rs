@@ -16,7 +16,7 @@ use super::partition::PartitionId;
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Outcome};
 use super::worker::Worker;
-use crate::park::sleep_after;
+use crate::park::{Depth, sleep_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Backoff, Parker, full_fence, order, planted};
 use crate::word::Word;
@@ -59,6 +59,8 @@ pub struct Drainer<T: Word + Keyed> {
     turn: usize,
     empty_passes: u32,
     told_idle: bool,
+    /// Items have had their time to gather.
+    lingered: bool,
     taken: Vec<T>,
     /// Partitions that the pass holds, and the index up to which it took from each.
     leased: Vec<(PartitionId, u64)>,
@@ -69,7 +71,7 @@ pub struct Drainer<T: Word + Keyed> {
 impl<T: Word + Keyed> Drainer<T> {
     /// The drainer of worker `me`.
     pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
-        let groups = Groups::new(queue.grouping, queue.settings.max_batch);
+        let groups = Groups::new(queue.grouping, queue.settings.max_batch, queue.settings.weighed);
         let parker = queue.workers[usize::from(me)].take_parker();
         Self {
             queue,
@@ -80,6 +82,7 @@ impl<T: Word + Keyed> Drainer<T> {
             turn: 0,
             empty_passes: 0,
             told_idle: false,
+            lingered: false,
             taken: Vec::new(),
             leased: Vec::new(),
             groups,
@@ -103,12 +106,17 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Waits until there is something to do, and says what.
     ///
+    /// `settle` is called before the thread falls idle: it takes the lock that keeps the
+    /// queue's producers apart, if there is one, and gives it back. Without such a lock
+    /// it does nothing.
+    ///
     /// # Panics
     ///
     /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
-    pub fn next_step(&mut self) -> Step<'_, T> {
+    pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
+            self.linger();
             if self.take() {
                 return Step::Pass(Pass { drainer: self });
             }
@@ -123,9 +131,9 @@ impl<T: Word + Keyed> Drainer<T> {
             self.empty_passes = self.empty_passes.saturating_add(1);
             let settings = &self.queue.settings;
             let watched = self.queue.watched.load(Ordering::Relaxed);
-            let (depth, time) = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
+            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-            self.worker().sleeper.sleep(parker, depth, time, || {
+            self.worker().sleeper.sleep(parker, how, &settle, || {
                 let busy = self.has_work();
                 if busy {
                     backoff.snooze();
@@ -133,6 +141,26 @@ impl<T: Word + Keyed> Drainer<T> {
                 busy
             });
         }
+    }
+
+    /// Lets items gather, if that was asked for and the first has just come. A partition
+    /// that is half full, a flush and a close end it.
+    fn linger(&mut self) {
+        let time = self.queue.settings.linger;
+        if time.is_zero() || self.lingered || !self.has_work() {
+            return;
+        }
+        self.lingered = true;
+        let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
+        self.worker().sleeper.sleep(
+            parker,
+            (Depth::Nap, Some(time)),
+            || {},
+            || {
+                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+                !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
+            },
+        );
     }
 
     /// What there is to do now, without waiting, for a thread that serves several queues.
@@ -188,7 +216,7 @@ impl<T: Word + Keyed> Drainer<T> {
         if counts.cut {
             return false;
         }
-        let mut total = 0;
+        let (mut total, mut in_flight) = (0, 0);
         for step in 0..self.mine.len() {
             let id = self.mine[(self.turn + step) % self.mine.len()];
             let at = queue.partition(id);
@@ -200,16 +228,18 @@ impl<T: Word + Keyed> Drainer<T> {
             // the cut of a shutdown takes under the counts locks of all workers.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.leased.push((id, at.ring.taken()));
+            let weight = at.rows.took(&self.taken);
             at.space.call(taken);
             self.groups.add(&mut self.taken);
             total += taken;
+            in_flight += weight;
             if total >= enough {
                 self.turn = self.turn.wrapping_add(step);
                 break;
             }
         }
         self.turn = self.turn.wrapping_add(1) % self.mine.len().max(1);
-        counts.in_flight = total as u64;
+        counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
             self.end_leases(Accounted::All);
@@ -218,6 +248,7 @@ impl<T: Word + Keyed> Drainer<T> {
         counts.cycles += 1;
         self.empty_passes = 0;
         self.told_idle = false;
+        self.lingered = false;
         self.started = Instant::now();
         true
     }
@@ -270,13 +301,13 @@ impl<T: Word + Keyed> Pass<'_, T> {
     /// False if the queue gave up waiting for this call and counted the batch as abandoned
     /// before it was over: then the rest of the pass must not be handed out either.
     pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
-        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size as u64);
+        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size);
         let worker = self.drainer.worker();
         let mut counts = worker.counts.lock();
         if counts.cut && !planted("cut_account") {
             return false;
         }
-        counts.in_flight -= batch.size as u64;
+        counts.in_flight -= batch.size;
         for (outcome, count) in outcomes {
             match outcome {
                 Outcome::Handled => counts.handled += count,

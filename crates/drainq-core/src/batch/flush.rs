@@ -38,20 +38,24 @@ impl<T: Word + Keyed> Flush<T> {
     /// counted as failed or unrouted, false once the queue has given up on it, `None` if it
     /// is not known yet.
     pub fn wait(&mut self, patience: Duration) -> Option<bool> {
-        if self.is_done() {
-            return Some(true);
+        if let Some(answer) = self.answer() {
+            return Some(answer);
         }
         let queue = self.queue.clone();
         let mut line = queue.watchers.enlist();
         for worker in &queue.workers {
             worker.sleeper.wake(|| true);
         }
-        if !self.is_done() && !queue.is_cut() {
+        if self.answer().is_none() {
             line.wait(patience);
         }
-        if self.is_done() {
-            return Some(true);
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Option<bool> {
+        if self.queue.is_cut() {
+            return Some(self.queue.abandoned.load(Ordering::Relaxed) == 0);
         }
-        queue.is_cut().then_some(false)
+        self.is_done().then_some(true)
     }
 }

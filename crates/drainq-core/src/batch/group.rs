@@ -17,23 +17,18 @@ pub struct Batch<T> {
     pub key: Key,
     /// The items, oldest first.
     pub items: Vec<T>,
-    /// How many there were when the batch was made: the handler may empty `items`.
-    pub(super) size: usize,
-    /// How many of each key there were.
+    /// Their weight when the batch was made, which is their number unless the queue weighs
+    /// them: the handler may empty `items`.
+    pub size: u64,
+    /// The same by key.
     pub(super) tally: Vec<(Key, u64)>,
-}
-
-impl<T> Batch<T> {
-    /// How many items there were when the batch was made.
-    pub fn size(&self) -> u64 {
-        self.size as u64
-    }
 }
 
 /// Sorts items into batches, keeping its memory from pass to pass.
 pub(super) struct Groups<T> {
     grouping: Grouping,
     max_batch: usize,
+    weighed: bool,
     full: Vec<(Key, Vec<T>)>,
     empty: Vec<Vec<T>>,
     /// Place in `full` of a key, plus one; 0 for a key that this pass has not met.
@@ -46,8 +41,8 @@ pub(super) struct Groups<T> {
 const KEEP: usize = 16_384;
 
 impl<T: Keyed> Groups<T> {
-    pub fn new(grouping: Grouping, max_batch: usize) -> Self {
-        Self { grouping, max_batch, full: Vec::new(), empty: Vec::new(), place: Vec::new(), tallied: Vec::new() }
+    pub fn new(grouping: Grouping, max_batch: usize, weighed: bool) -> Self {
+        Self { grouping, max_batch, weighed, full: Vec::new(), empty: Vec::new(), place: Vec::new(), tallied: Vec::new() }
     }
 
     /// Sorts `items` in, leaving it empty.
@@ -94,15 +89,16 @@ impl<T: Keyed> Groups<T> {
             items
         };
         let tally = match self.grouping {
+            Grouping::ByKey if self.weighed => vec![(key, items.iter().map(Keyed::weight).sum())],
             Grouping::ByKey => vec![(key, items.len() as u64)],
             Grouping::Whole => self.count_keys(&items),
         };
-        Some(Batch { key, size: items.len(), tally, items })
+        Some(Batch { key, size: tally.iter().map(|(_, weight)| weight).sum(), tally, items })
     }
 
     fn count_keys(&mut self, items: &[T]) -> Vec<(Key, u64)> {
         let mut tally: Vec<(Key, u64)> = Vec::new();
-        for key in items.iter().map(Keyed::key) {
+        for (key, weight) in items.iter().map(|item| (item.key(), item.weight())) {
             let index = key as usize;
             if index >= self.tallied.len() {
                 self.tallied.resize(index + 1, 0);
@@ -111,7 +107,7 @@ impl<T: Keyed> Groups<T> {
                 tally.push((key, 0));
                 self.tallied[index] = tally.len() as u32;
             }
-            tally[self.tallied[index] as usize - 1].1 += 1;
+            tally[self.tallied[index] as usize - 1].1 += weight;
         }
         for (key, _) in &tally {
             self.tallied[*key as usize] = 0;
@@ -152,7 +148,7 @@ mod tests {
             keys in prop::collection::vec(0_u32..5, 0..200), max_batch in 1_usize..50, whole in any::<bool>(),
         ) {
             let grouping = if whole { Grouping::Whole } else { Grouping::ByKey };
-            let mut groups = Groups::new(grouping, max_batch);
+            let mut groups = Groups::new(grouping, max_batch, false);
             let mut items: Vec<_> = keys.iter().copied().zip(0_usize..).collect();
             let expected = items.clone();
             groups.add(&mut items);
@@ -164,7 +160,7 @@ mod tests {
                     prop_assert!(!seen.iter().any(|old| (whole || old.0 == item.0) && old.1 > item.1));
                     seen.push(*item);
                 }
-                prop_assert_eq!(batch.tally.iter().map(|count| count.1).sum::<u64>() as usize, batch.size);
+                prop_assert_eq!(batch.size, batch.items.len() as u64);
                 groups.reuse(batch);
             }
             seen.sort_by_key(|item| item.1);

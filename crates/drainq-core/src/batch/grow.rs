@@ -31,7 +31,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
         control.weights.push(weight);
         self.grow_to(control, self.wanted_partitions(control));
         let partition = control.promised.choose(weight);
-        self.routes.push_with(|_| Route::new(partition)) as Key
+        let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
+        self.routes.push_with(|_| Route::new(partition, pinned)) as Key
     }
 
     /// Changes the weight of a type's handler. Partitions may grow; no route changes.
@@ -52,7 +53,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         for _ in before..count {
             self.partitions.push_with(|index| {
                 let owner = (index % self.workers.len()) as ThreadId;
-                let partition = Partition::new(self.settings.buffer_size, owner);
+                let partition = Partition::new(self.settings.buffer_size, self.settings.weighed, owner);
                 if control.closed {
                     partition.ring.close();
                 }

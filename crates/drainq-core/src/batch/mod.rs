@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`config`], [`policy`] | settings, defaults, rules for numbers of threads and partitions |
 //! | [`route`] | a type's partition, chosen once, and its counters |
+//! | [`rows`] | capacity and counters in weights |
 //! | [`partition`] | ring, lease and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
 //! | [`grow`] | new types and new partitions while the queue runs |
@@ -32,6 +33,7 @@ pub mod policy;
 pub mod queue;
 pub mod rebalance;
 pub mod route;
+pub mod rows;
 pub mod scheduler;
 pub mod shutdown;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! One partition: a ring, the lease on it, and the producers that wait for room.
 
 use super::handoff::{Lease, ThreadId};
+use super::rows::Rows;
 use crate::ring::Ring;
 use crate::space::Space;
 use crate::sync::CachePadded;
@@ -16,6 +17,8 @@ pub struct Partition<T: Word> {
     pub ring: Ring<T>,
     /// Who may take from it.
     pub lease: CachePadded<Lease>,
+    /// What is queued in weights, if the queue weighs items.
+    pub rows: Rows,
     /// Who waits for room in it.
     pub space: Space,
     /// Everything accepted up to this index has been through a handler call, or was
@@ -25,12 +28,32 @@ pub struct Partition<T: Word> {
 
 impl<T: Word> Partition<T> {
     /// An empty partition that `owner` drains.
-    pub fn new(capacity: usize, owner: ThreadId) -> Self {
+    pub fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
         Self {
             ring: Ring::new(capacity),
             lease: CachePadded::new(Lease::new(owner)),
+            rows: Rows::new(weighed, capacity),
             space: Space::new(),
             completed: AtomicU64::new(0),
         }
+    }
+
+    /// Accepted and taken so far: items, or their weight where it counts.
+    pub fn counts(&self) -> (u64, u64) {
+        let taken = self.ring.taken();
+        self.rows.counts().unwrap_or_else(|| (self.ring.accepted(), taken))
+    }
+
+    /// Whether it is worth waking a thread from its nap.
+    #[inline]
+    pub fn is_half_full(&self) -> bool {
+        self.holds_one_in(2)
+    }
+
+    /// Whether at least the capacity divided by `share` is taken.
+    #[inline]
+    pub fn holds_one_in(&self, share: u64) -> bool {
+        let (accepted, taken) = self.counts();
+        share * accepted.saturating_sub(taken) >= self.ring.capacity() as u64
     }
 }

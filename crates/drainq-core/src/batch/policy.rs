@@ -3,7 +3,7 @@
 //! Source: `ThreadPolicy` and `PartitionPolicy` in SkyWalking's `library-batch-queue`.
 
 use super::config::{MAX_PARTITIONS, MAX_THREADS};
-use std::thread::available_parallelism;
+use crate::sync::plain::available_parallelism;
 
 /// Partitions per thread up to which each unit of handler weight gets a partition.
 pub const ADAPTIVE_MULTIPLIER: usize = 25;

@@ -11,7 +11,7 @@ use crate::park::{Sleeper, producer_fence};
 use crate::ring::Refusal;
 use crate::space::{InLine, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{CachePadded, Mutex};
+use crate::sync::{CachePadded, Mutex, plain};
 use crate::table::Table;
 use crate::word::Word;
 use std::time::Duration;
@@ -58,8 +58,10 @@ pub struct BatchQueue<T: Word + Keyed> {
     name: String,
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
+    /// Whether the workers are slots of a pool.
+    pooled: bool,
     pub(super) partitions: Table<Partition<T>>,
-    pub(super) routes: Table<Route>,
+    pub(super) routes: Table<Route<T>>,
     pub(super) workers: Box<[Worker]>,
     pub(super) control: Mutex<Control>,
     /// Grows whenever a thread should look again which partitions are its own.
@@ -76,7 +78,7 @@ pub struct BatchQueue<T: Word + Keyed> {
     pub(super) closers: Space,
 }
 
-static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 
 impl<T: Word + Keyed> BatchQueue<T> {
     /// A queue whose workers are threads of its own.
@@ -87,14 +89,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let wanted = settings.threads.resolve();
         let partitions = settings.partitions.resolve(wanted, 0.0);
         let workers = (0..wanted.min(partitions)).map(|_| Worker::new()).collect();
-        Self::with_workers(name, settings, grouping, workers, partitions)
+        Self::with_workers(name, settings, grouping, workers, partitions, false)
     }
 
     /// A queue whose workers are slots of a pool, each woken by its own sleeper.
     pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, slots: Vec<Sleeper>) -> Self {
         let partitions = settings.partitions.resolve(slots.len(), 0.0);
         let workers = slots.into_iter().take(partitions).map(Worker::of_pool).collect();
-        Self::with_workers(name, settings, grouping, workers, partitions)
+        Self::with_workers(name, settings, grouping, workers, partitions, true)
     }
 
     fn with_workers(
@@ -103,12 +105,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
         grouping: Grouping,
         workers: Box<[Worker]>,
         partitions: usize,
+        pooled: bool,
     ) -> Self {
         let queue = Self {
-            id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            id: NEXT_ID.fetch_add(1, plain::Ordering::Relaxed),
             name: name.into(),
             settings,
             grouping,
+            pooled,
             partitions: Table::new(),
             routes: Table::new(),
             workers,
@@ -153,7 +157,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// The route of this key.
     #[inline]
-    pub fn route(&self, key: Key) -> &Route {
+    pub fn route(&self, key: Key) -> &Route<T> {
         self.routes.get(key as usize).expect("a key comes from the queue")
     }
 
@@ -179,32 +183,64 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[inline]
     pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
-        let at = self.partition(partition);
-        at.ring.push(item)?;
-        route.count_accepted(1);
+        self.push(route, self.partition(partition), item)
+    }
+
+    fn push(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        let mut weight = 1;
+        if at.rows.are_weighed() {
+            weight = item.weight();
+            if !at.rows.admit(weight) {
+                return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
+            }
+        }
+        at.ring.push(item).inspect_err(|_| at.rows.revoke(weight))?;
+        route.count_accepted(weight);
         self.wake_owner(at);
         Ok(())
     }
 
-    /// As [`Self::try_produce_to`], without a compare-and-swap.
+    /// As [`Self::try_produce_to`], without a compare-and-swap and without a fence.
     ///
     /// # Safety
     ///
     /// One lock, held around each call, keeps all produce calls of this queue and
-    /// [`Self::close`] apart.
+    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `settle` of
+    /// [`super::Drainer::next_step`] (or a wake-up may be lost, which is not unsafe).
     #[inline]
     pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
-        let at = self.partition(partition);
+        // SAFETY: the caller keeps pushes and closes apart.
+        unsafe { self.push_serialised(route, self.partition(partition), item) }
+    }
+
+    /// As [`Self::try_produce_serialised`], where the item's key says it belongs.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    #[inline(always)]
+    pub unsafe fn try_produce_routed(&self, item: T) -> Result<(), (T, Refusal)> {
+        let route = self.route(item.key());
+        // SAFETY: the caller keeps pushes and closes apart, and a route's partition was pinned
+        // in this queue's table.
+        unsafe { self.push_serialised(route, self.partitions.at(&route.pinned), item) }
+    }
+
+    #[inline(always)]
+    unsafe fn push_serialised(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        if at.rows.are_weighed() {
+            return self.push(route, at, item);
+        }
         // SAFETY: the caller keeps pushes and closes apart.
         unsafe { at.ring.push_serialised(item)? };
-        route.count_accepted_serialised();
-        self.wake_owner(at);
+        route.count_accepted_serialised(1);
+        self.wake_owner_serialised(at);
         Ok(())
     }
 
     /// Queues items of one key in order, as far as there is room; returns how many, and why
-    /// it stopped if it did.
+    /// it stopped if it did. Not for a queue that weighs its items.
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
@@ -212,6 +248,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
+        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
         let (pushed, refusal) = at.ring.push_many(items);
         if pushed > 0 {
             self.route(key).count_accepted(pushed as u64);
@@ -220,12 +257,48 @@ impl<T: Word + Keyed> BatchQueue<T> {
         (pushed, refusal)
     }
 
+    /// As [`Self::try_produce_many`], without a compare-and-swap and without a fence.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    pub unsafe fn try_produce_many_serialised(
+        &self,
+        partition: PartitionId,
+        key: Key,
+        items: &mut std::vec::IntoIter<T>,
+    ) -> (usize, Option<Refusal>) {
+        let at = self.partition(partition);
+        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
+        // SAFETY: the caller keeps pushes and closes apart.
+        let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
+        if pushed > 0 {
+            self.route(key).count_accepted_serialised(pushed as u64);
+            self.wake_owner_serialised(at);
+        }
+        (pushed, refusal)
+    }
+
+    /// Workers of a pool have no `settle`, so their producers have the fence.
+    #[inline]
+    fn wake_owner_serialised(&self, partition: &Partition<T>) {
+        if self.pooled {
+            producer_fence();
+        }
+        self.wake_sleeper(partition);
+    }
+
     #[inline]
     fn wake_owner(&self, partition: &Partition<T>) {
         producer_fence();
+        self.wake_sleeper(partition);
+    }
+
+    #[inline]
+    fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.lease.owner())]
             .sleeper
-            .wake(|| 2 * partition.ring.len() >= partition.ring.capacity());
+            .wake(|| partition.is_half_full());
     }
 
     /// Gets in line for room in a partition, and makes sure that it is being drained.

@@ -28,7 +28,7 @@ pub struct Load {
 impl<T: Word + Keyed> Rebalancer<T> {
     /// A rebalancer whose first look counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
-        let last = queue.partitions.iter().map(|at| at.ring.accepted()).collect();
+        let last = queue.partitions.iter().map(|at| at.counts().0).collect();
         Self { queue, last }
     }
 
@@ -39,7 +39,7 @@ impl<T: Word + Keyed> Rebalancer<T> {
 
     /// What happened since the last call.
     pub fn look(&mut self) -> Load {
-        let now: Vec<u64> = self.queue.partitions.iter().map(|at| at.ring.accepted()).collect();
+        let now: Vec<u64> = self.queue.partitions.iter().map(|at| at.counts().0).collect();
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
         let throughput = now.iter().zip(before).map(|(now, before)| now - before).collect();
         let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.lease.target()).collect();

@@ -9,9 +9,11 @@
 //! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type
 //! when the number of partitions grows and leaves a third of them empty.
 
-use super::partition::PartitionId;
+use super::partition::{Partition, PartitionId};
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::table::Pinned;
+use crate::word::Word;
 
 /// The number of a type, or of another dispatch key, within its queue.
 pub type Key = u32;
@@ -20,6 +22,11 @@ pub type Key = u32;
 pub trait Keyed {
     /// The key that [`super::BatchQueue::add_type`] gave for the type.
     fn key(&self) -> Key;
+
+    /// What it counts for in a queue that weighs its items: the rows of a table, say.
+    fn weight(&self) -> u64 {
+        1
+    }
 }
 
 /// What became of a batch.
@@ -36,9 +43,11 @@ pub enum Outcome {
 }
 
 /// The route of one type and its counters, all in items.
-pub struct Route {
+pub struct Route<T: Word> {
     /// Where its items go (invariant 1).
     pub partition: PartitionId,
+    /// The same, as an address in the queue's table of partitions.
+    pub(super) pinned: Pinned<Partition<T>>,
     /// Counted by producers, on a line of their own.
     accepted: CachePadded<AtomicU64>,
     handled: AtomicU64,
@@ -59,10 +68,11 @@ pub struct TypeCounts {
     pub unrouted: u64,
 }
 
-impl Route {
-    pub(super) fn new(partition: PartitionId) -> Self {
+impl<T: Word> Route<T> {
+    pub(super) fn new(partition: PartitionId, pinned: Pinned<Partition<T>>) -> Self {
         Self {
             partition,
+            pinned,
             accepted: CachePadded::new(AtomicU64::new(0)),
             handled: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -76,11 +86,11 @@ impl Route {
         self.accepted.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts an accepted item for cheaper, where a lock keeps the producers apart; without
+    /// Counts accepted items for cheaper, where a lock keeps the producers apart; without
     /// one the count would be wrong, and nothing worse.
     #[inline]
-    pub fn count_accepted_serialised(&self) {
-        self.accepted.store(self.accepted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub fn count_accepted_serialised(&self, count: u64) {
+        self.accepted.store(self.accepted.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, outcome: Outcome, count: u64) {

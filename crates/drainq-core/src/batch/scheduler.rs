@@ -189,7 +189,7 @@ impl<T: Word + Keyed, C> Member<T, C> {
             slot.empty = slot.empty.saturating_add(1);
             let settings = &self.queue.settings;
             let (depth, time) = sleep_after(slot.empty, settings.min_idle, settings.max_idle, watched);
-            if !sleeper.fall_asleep(depth, || drainer.has_work()) {
+            if !sleeper.fall_asleep(depth, || {}, || drainer.has_work()) {
                 return Ok((id, drainer));
             }
             slot.due = time.map(|time| now + time);

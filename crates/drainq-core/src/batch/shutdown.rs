@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Cut<T> {
     /// Items taken out of the rings, for the caller to drop.
     pub items: Vec<T>,
-    /// Items abandoned in all: those, and what was in flight.
+    /// Items abandoned in all, by weight where it counts: those, and what was in flight.
     pub abandoned: u64,
 }
 
@@ -49,21 +49,22 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn cut(&self) -> Cut<T> {
         self.close();
         let mut workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
-        let mut items = Vec::new();
+        let (mut items, mut taken, mut abandoned) = (Vec::new(), Vec::new(), 0);
         for at in self.partitions.iter() {
             let backoff = Backoff::new();
             loop {
                 // SAFETY: takes happen under a worker's counts lock, unless that worker is
                 // cut; this thread holds all of these locks.
-                unsafe { at.ring.take(usize::MAX >> 2, &mut items) };
+                unsafe { at.ring.take(usize::MAX >> 2, &mut taken) };
                 if at.ring.is_empty() || planted("cut_unpublished") {
                     break;
                 }
                 // A producer claimed its place before the close and is about to publish.
                 backoff.snooze();
             }
+            abandoned += at.rows.took(&taken);
+            items.append(&mut taken);
         }
-        let mut abandoned = items.len() as u64;
         for counts in &mut workers {
             abandoned += std::mem::take(&mut counts.in_flight);
             counts.cut = true;

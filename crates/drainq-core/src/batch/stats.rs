@@ -58,7 +58,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let (mut accepted, mut queued) = (0, 0);
         let (mut used, mut owners, mut allocated_bytes) = (Vec::new(), Vec::new(), 0);
         for at in self.partitions.iter() {
-            let (tail, head) = (at.ring.accepted(), at.ring.taken());
+            let (tail, head) = at.counts();
             accepted += tail;
             queued += tail - head;
             used.push((tail - head) as usize);

@@ -95,7 +95,7 @@ impl<T: Word + Keyed> Running<T> {
 
 fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     loop {
-        match drainer.next_step() {
+        match drainer.next_step(|| {}) {
             Step::Pass(pass) => hand_out(pass, handlers),
             Step::Idle(drainer) => {
                 let all: Vec<_> = handlers.lock().iter().map(|(key, at)| (*key, at.clone())).collect();
@@ -110,7 +110,7 @@ fn hand_out<T: Word + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
     while let Some(mut batch) = pass.next_batch() {
         let handler = handlers.lock().get(&batch.key).cloned();
         let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&**handler, &mut batch));
-        let size = batch.size();
+        let size = batch.size;
         if !pass.account(batch, &[(outcome, size)]) {
             break;
         }

@@ -154,17 +154,27 @@ pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, ma
 /// Drains until the queue is closed and empty, or `enough` says so of the items handled so
 /// far; returns the contents in the order in which they came.
 pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl Fn(usize) -> bool) -> Vec<u32> {
+    drain_settled(drainer, || {}, handler, enough)
+}
+
+/// As [`drain`], where a lock keeps the producers apart.
+pub fn drain_settled(
+    drainer: &mut Drainer<Box<Parcel>>,
+    settle: impl Fn(),
+    handler: &Plain,
+    enough: impl Fn(usize) -> bool,
+) -> Vec<u32> {
     let mut seen = Vec::new();
     while !enough(seen.len()) {
-        let mut pass = match drainer.next_step() {
+        let mut pass = match drainer.next_step(&settle) {
             Step::Pass(pass) => pass,
             Step::Idle(_) => continue,
             Step::Closed => break,
         };
         while let Some(batch) = pass.next_batch() {
-            handler.add(batch.size() as u32);
+            handler.add(batch.size as u32);
             seen.extend(batch.items.iter().map(|item| item.content.get()));
-            let size = batch.size();
+            let size = batch.size;
             if !pass.account(batch, &[(Outcome::Handled, size)]) {
                 break;
             }

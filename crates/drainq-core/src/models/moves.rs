@@ -1,10 +1,10 @@
 //! The real queue while partitions change hands and come into being: nobody sleeps over an
 //! item, and a handler is on one thread at a time.
 
-use super::{Met, Plain, accounts, drain, parcel, queue};
+use super::{Met, Plain, accounts, drain, drain_settled, parcel, queue};
 use crate::batch::rebalance::Rebalancer;
 use crate::batch::{Drainer, PartitionPolicy, Step};
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, Mutex, model, thread};
 
 /// The partition is given to a thread that is falling asleep, its item already in it.
 #[test]
@@ -40,6 +40,34 @@ fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
         };
         Rebalancer::new(queue.clone()).carry_out(&[1, 1]);
         assert!(producer.join().unwrap());
+        assert_eq!(sleeper.join().unwrap(), [5]);
+    });
+}
+
+/// The same for a producer that has a lock instead of a fence: the new owner settles.
+#[test]
+fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let lock = Arc::new(Mutex::new(()));
+        let sleeper = {
+            let (queue, lock) = (queue.clone(), lock.clone());
+            thread::spawn(move || {
+                let settle = || drop(lock.lock());
+                drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 1)
+            })
+        };
+        let mover = {
+            let queue = queue.clone();
+            thread::spawn(move || Rebalancer::new(queue).carry_out(&[1, 1]))
+        };
+        {
+            let _lock = lock.lock();
+            // SAFETY: all produce calls are made under the lock, and nobody closes.
+            assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok());
+        }
+        assert_eq!(mover.join().unwrap(), 1);
         assert_eq!(sleeper.join().unwrap(), [5]);
     });
 }

@@ -3,7 +3,7 @@
 use super::Met;
 use crate::park::{Depth, Sleeper, producer_fence};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, Mutex, model, thread};
 
 #[test]
 fn an_item_published_to_an_idle_thread_is_never_missed() {
@@ -19,10 +19,15 @@ fn an_item_published_to_an_idle_thread_is_never_missed() {
                 while !shared.1.load(Ordering::Relaxed) {
                     looks += 1;
                     let mut seen = false;
-                    shared.0.sleep(&parker, Depth::Idle, None, || {
-                        seen = shared.1.load(Ordering::Relaxed);
-                        seen
-                    });
+                    shared.0.sleep(
+                        &parker,
+                        (Depth::Idle, None),
+                        || {},
+                        || {
+                            seen = shared.1.load(Ordering::Relaxed);
+                            seen
+                        },
+                    );
                     note.note(if seen { "seen on the second look" } else { "woken" });
                 }
                 if looks == 0 {
@@ -36,6 +41,31 @@ fn an_item_published_to_an_idle_thread_is_never_missed() {
         drain.join().unwrap();
     });
     met.exactly(&["never slept", "seen on the second look", "woken"]);
+}
+
+/// Producers under one lock, which the sleeper takes and gives back between the two steps.
+#[test]
+fn within_the_producers_lock_no_fence_is_needed() {
+    model(|| {
+        let (sleeper, parker) = Sleeper::of_thread();
+        let shared = Arc::new((sleeper, AtomicBool::new(false), Mutex::new(())));
+        let drain = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                while !shared.1.load(Ordering::Relaxed) {
+                    let settle = || drop(shared.2.lock());
+                    let work = || shared.1.load(Ordering::Relaxed);
+                    shared.0.sleep(&parker, (Depth::Idle, None), settle, work);
+                }
+            })
+        };
+        {
+            let _lock = shared.2.lock();
+            shared.1.store(true, Ordering::Relaxed);
+            shared.0.wake(|| false);
+        }
+        drain.join().unwrap();
+    });
 }
 
 /// Two producers find one sleeper: one of them rings, and both items are seen.
@@ -67,7 +97,7 @@ fn of_two_producers_one_wakes_and_none_is_missed() {
                     seen = shared.1.load(Ordering::Relaxed);
                     if seen < 2 {
                         sleeps += 1;
-                        shared.0.sleep(&parker, Depth::Idle, None, || shared.1.load(Ordering::Relaxed) > seen);
+                        shared.0.sleep(&parker, (Depth::Idle, None), || {}, || shared.1.load(Ordering::Relaxed) > seen);
                     }
                 }
                 sleeps
@@ -91,9 +121,9 @@ fn a_thread_that_goes_from_nap_to_idle_is_woken() {
             thread::spawn(move || {
                 let seen = || shared.1.load(Ordering::Relaxed);
                 // The nap is over at once: its time ran out.
-                shared.0.fall_asleep(Depth::Nap, seen);
+                shared.0.fall_asleep(Depth::Nap, || {}, seen);
                 while !seen() {
-                    shared.0.sleep(&parker, Depth::Idle, None, seen);
+                    shared.0.sleep(&parker, (Depth::Idle, None), || {}, seen);
                 }
             })
         };

@@ -241,7 +241,7 @@ impl Checked {
                     let place = taken.iter().position(|(key, _)| *key == item.key).expect("an item that was taken");
                     assert_eq!((item.key, taken.remove(place)), (batch.key, (item.key, item.number)), "in order");
                 }
-                let size = batch.size();
+                let size = batch.size;
                 let key = batch.key as usize;
                 let fail = fails >> (number % 8) & 1 == 1;
                 let outcome = if fail { Outcome::Failed } else { Outcome::Handled };

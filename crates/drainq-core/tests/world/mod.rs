@@ -161,7 +161,7 @@ impl World {
     pub fn drain(&self, me: u16) {
         let mut drainer = Drainer::new(self.queue.clone(), me);
         loop {
-            let mut pass = match drainer.next_step() {
+            let mut pass = match drainer.next_step(|| {}) {
                 Step::Pass(pass) => pass,
                 Step::Idle(_) => continue,
                 Step::Closed => return,
@@ -169,7 +169,7 @@ impl World {
             while let Some(batch) = pass.next_batch() {
                 let handler = self.handlers.get(batch.key as usize).expect("registered with its key");
                 let outcome = handler.consume(&batch.items);
-                let size = batch.size();
+                let size = batch.size;
                 if !pass.account(batch, &[(outcome, size)]) {
                     break;
                 }

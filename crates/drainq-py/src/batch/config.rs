@@ -10,6 +10,7 @@ use drainq_core::batch::{self as core, Grouping};
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::time::Duration;
 
 /// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
@@ -34,6 +35,10 @@ use std::time::Duration;
 ///         ``closed``, ``unrouted``, ``abandoned``), at most once a second and reason.
 ///     min_idle, max_idle: seconds; a drain thread that finds nothing sleeps first
 ///         ``min_idle``, then twice as long each time up to ``max_idle``, or until it is woken.
+///     linger: seconds that a drain thread which was idle lets items gather before it takes
+///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
+///     len_of: a callable ``item -> int`` that says for how many items one counts: the rows of
+///         an Arrow record batch, say. ``buffer_size`` and all counters are then in rows.
 ///     max_batch: items that a handler gets at most in one call; default 8,192.
 ///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
 ///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
@@ -62,11 +67,35 @@ pub struct BatchQueueConfig {
     pub(super) on_drop: Option<Py<PyAny>>,
     pub(super) min_idle: f64,
     pub(super) max_idle: f64,
+    pub(super) linger: f64,
+    pub(super) len_of: Option<Py<PyAny>>,
     pub(super) max_batch: usize,
     pub(super) shutdown_timeout: Option<f64>,
     pub(super) balancer: Option<Py<PyAny>>,
     pub(super) rebalance_interval: f64,
 }
+
+/// The names of all settings.
+const SETTINGS: [&str; 18] = [
+    "threads",
+    "shared_scheduler",
+    "partitions",
+    "partition_selector",
+    "dispatch_key",
+    "buffer_size",
+    "strategy",
+    "consumer",
+    "error_handler",
+    "on_drop",
+    "min_idle",
+    "max_idle",
+    "linger",
+    "len_of",
+    "max_batch",
+    "shutdown_timeout",
+    "balancer",
+    "rebalance_interval",
+];
 
 /// Checks a number of seconds.
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
@@ -90,7 +119,7 @@ impl BatchQueueConfig {
         *, threads=None, shared_scheduler=None, partitions=None, partition_selector=None, dispatch_key=None,
         buffer_size=BUFFER_SIZE as i64, strategy=BufferStrategy::BLOCKING, consumer=None, error_handler=None,
         on_drop=None, min_idle=MIN_IDLE.as_secs_f64(), max_idle=MAX_IDLE.as_secs_f64(),
-        max_batch=MAX_BATCH as i64, shutdown_timeout=None, balancer=None,
+        linger=0.0, len_of=None, max_batch=MAX_BATCH as i64, shutdown_timeout=None, balancer=None,
         rebalance_interval=REBALANCE_INTERVAL.as_secs_f64()
     ))]
     #[allow(clippy::too_many_arguments)]
@@ -108,6 +137,8 @@ impl BatchQueueConfig {
         on_drop: Option<Bound<'_, PyAny>>,
         min_idle: f64,
         max_idle: f64,
+        linger: f64,
+        len_of: Option<Bound<'_, PyAny>>,
         max_batch: i64,
         shutdown_timeout: Option<f64>,
         balancer: Option<Bound<'_, PyAny>>,
@@ -124,8 +155,13 @@ impl BatchQueueConfig {
         {
             return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
         }
-        for (name, value) in [("dispatch_key", &dispatch_key), ("error_handler", &error_handler), ("on_drop", &on_drop)]
-        {
+        let callables = [
+            ("dispatch_key", &dispatch_key),
+            ("error_handler", &error_handler),
+            ("on_drop", &on_drop),
+            ("len_of", &len_of),
+        ];
+        for (name, value) in callables {
             check_callable(name, value.as_ref())?;
         }
         check_callable("partition_selector", partition_selector.as_ref())?;
@@ -139,6 +175,9 @@ impl BatchQueueConfig {
                  shape, got {}",
                 balancer.repr()?
             )));
+        }
+        if linger > 0.0 && shared_scheduler.is_some() {
+            return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {linger}")));
         }
         if seconds("rebalance_interval", rebalance_interval)?.is_zero() {
             return Err(errors::bad_value(format!("rebalance_interval must be > 0 seconds, got {rebalance_interval}")));
@@ -164,6 +203,8 @@ impl BatchQueueConfig {
             on_drop: on_drop.map(Bound::unbind),
             min_idle,
             max_idle,
+            linger,
+            len_of: len_of.map(Bound::unbind),
             max_batch: count("max_batch", max_batch)?,
             shutdown_timeout,
             balancer: balancer.map(Bound::unbind),
@@ -171,6 +212,35 @@ impl BatchQueueConfig {
         };
         config.settings(py)?.validate().map_err(errors::bad_value)?;
         Ok(config)
+    }
+
+    /// The same settings with some changed.
+    ///
+    /// Args:
+    ///     changes: settings by name.
+    /// Returns:
+    ///     A new configuration.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueueConfig, ThreadPolicy
+    ///     >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
+    ///     >>> config.replace(buffer_size=5).buffer_size
+    ///     5
+    ///
+    /// Source: ``dataclasses.replace``.
+    #[pyo3(signature = (**changes))]
+    fn replace<'py>(
+        slf: &Bound<'py, Self>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let settings = PyDict::new(slf.py());
+        for name in SETTINGS {
+            settings.set_item(name, slf.getattr(name)?)?;
+        }
+        if let Some(changes) = changes {
+            settings.update(changes.as_mapping())?;
+        }
+        slf.get_type().call((), Some(&settings))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -192,7 +262,14 @@ impl BatchQueueConfig {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.partition_selector)?;
-        [&self.dispatch_key, &self.consumer, &self.error_handler, &self.on_drop, &self.balancer]
+        [
+            &self.dispatch_key,
+            &self.consumer,
+            &self.error_handler,
+            &self.on_drop,
+            &self.len_of,
+            &self.balancer,
+        ]
             .into_iter()
             .try_for_each(|held| visit.call(held))
     }
@@ -219,7 +296,9 @@ impl BatchQueueConfig {
             strategy: self.strategy.into(),
             min_idle: seconds("min_idle", self.min_idle)?,
             max_idle: seconds("max_idle", self.max_idle)?,
+            linger: seconds("linger", self.linger)?,
             max_batch: self.max_batch,
+            weighed: self.len_of.is_some(),
             sticky,
         })
     }

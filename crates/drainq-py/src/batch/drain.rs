@@ -91,7 +91,7 @@ impl Shared {
         }
         let Some((handler, serial)) = self.handler(py, batch.key) else {
             self.tell_unrouted(py, batch);
-            return vec![(Outcome::Unrouted, batch.size())];
+            return vec![(Outcome::Unrouted, batch.size)];
         };
         if !self.spreads_types() {
             return self.call(py, &handler, batch);
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     fn call(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        handler.call(py, &mut batch.items, self.error_handler(), self.name())
+        handler.call(py, batch, self.error_handler(), self.name())
     }
 
     fn tell_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
@@ -119,7 +119,7 @@ impl Shared {
                 &format!("queue {:?} has no handler for {name}: its items are counted as unrouted", self.name()),
             );
         }
-        self.drops.add(py, self.name(), Reason::Unrouted, batch.size());
+        self.drops.add(py, self.name(), Reason::Unrouted, batch.size);
     }
 
     fn tell_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
@@ -176,7 +176,16 @@ impl Shared {
 
 /// One pass of a borrowed drainer; whether it found something.
 pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
-    match gil::released(py, || drainer.try_step()) {
+    let turn = &shared.process().turn;
+    let (step, since) = gil::released(py, || {
+        let step = drainer.try_step();
+        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+        (step, since)
+    });
+    if let Some(since) = since {
+        turn.got(since);
+    }
+    match step {
         Step::Pass(pass) => {
             shared.hand_out(py, pass);
             true
@@ -192,7 +201,19 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 /// A drain thread's life.
 fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
     loop {
-        let step = gil::released(py, || drainer.next_step());
+        // The producers' lock is the GIL.
+        let settle = || {
+            gil::held(|_| ());
+        };
+        let turn = &shared.process().turn;
+        let (step, since) = gil::released(py, || {
+            let step = drainer.next_step(settle);
+            let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+            (step, since)
+        });
+        if let Some(since) = since {
+            turn.got(since);
+        }
         match step {
             Step::Pass(pass) => shared.hand_out(py, pass),
             Step::Idle(drainer) => shared.tell_idle(py, drainer),

@@ -2,7 +2,7 @@
 
 use super::item::Item;
 use crate::errors;
-use drainq_core::batch::Outcome;
+use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -58,15 +58,15 @@ impl Handler {
         }
     }
 
-    /// Hands a batch over, and says what became of how many items.
+    /// Hands a batch over, and says what became of how many items (or of what weight).
     pub fn call(
         &self,
         py: Python<'_>,
-        items: &mut Vec<Item>,
+        Batch { items, size, .. }: &mut Batch<Item>,
         on_error: Option<&Py<PyAny>>,
         queue: &str,
     ) -> Vec<(Outcome, u64)> {
-        let size = items.len() as u64;
+        let size = *size;
         let batch = match Item::list(py, items) {
             Ok(batch) => batch,
             Err(error) => {

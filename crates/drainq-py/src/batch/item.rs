@@ -5,12 +5,13 @@
 //!    given to a list or dropped.
 //! 2. The upper 16 bits of an object's address are zero (checked when the item is made), so
 //!    they can hold the key.
-//! 3. References are made and given back with the GIL held.
+//! 3. The lowest bit of the word says that it does not hold the address of the object but of a
+//!    `Weighed`, which this item owns. Objects and boxes lie at even addresses.
+//! 4. References are made and given back with the GIL held.
 
-use crate::gil;
+use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
 use drainq_core::word::Word;
-use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -21,36 +22,69 @@ const KEY_SHIFT: u32 = 48;
 /// The number of keys that fit beside a pointer.
 pub const MAX_KEYS: usize = 1 << 16;
 
+const WEIGHED: usize = 1;
+
+/// An object with what it counts for.
+struct Weighed {
+    object: NonNull<ffi::PyObject>,
+    weight: u64,
+}
+
 /// An object of a known type.
 pub struct Item(NonNull<()>);
 
 // SAFETY: the word is only turned back into a Python reference with the GIL held
-// (invariant 3); moving the word between threads touches no reference count.
+// (invariant 4); moving the word between threads touches no reference count.
 unsafe impl Send for Item {}
 
 impl Item {
     /// Takes a reference to `object`.
     #[inline]
     pub fn new(object: &Bound<'_, PyAny>, key: Key) -> PyResult<Self> {
-        let word = NonNull::new(object.as_ptr()).expect("a reference is not null").cast::<()>();
+        let item = Self::pack(NonNull::new(object.as_ptr()).expect("a reference is not null").cast(), key)?;
+        std::mem::forget(object.clone());
+        Ok(item)
+    }
+
+    /// Takes a reference to an object that counts for so many.
+    pub fn weighed(object: &Bound<'_, PyAny>, key: Key, weight: u64) -> PyResult<Self> {
+        let object = NonNull::new(object.clone().into_ptr()).expect("a reference is not null");
+        let boxed = NonNull::from(Box::leak(Box::new(Weighed { object, weight })));
+        Self::pack(boxed.cast::<()>().map_addr(|address| address | WEIGHED), key)
+    }
+
+    #[inline]
+    fn pack(word: NonNull<()>, key: Key) -> PyResult<Self> {
         if word.addr().get() >> KEY_SHIFT != 0 {
-            return Err(PySystemError::new_err(format!(
+            return Err(errors::internal(format!(
                 "the object lies at {word:?}, above the 48 address bits that drainq supports"
             )));
         }
-        std::mem::forget(object.clone());
         Ok(Self(word.map_addr(|address| address | (key as usize) << KEY_SHIFT)))
     }
 
-    fn object(&self) -> *mut ffi::PyObject {
-        self.0.as_ptr().map_addr(|address| address & ((1 << KEY_SHIFT) - 1)).cast()
+    #[inline]
+    fn address(&self) -> *mut () {
+        self.0.as_ptr().map_addr(|address| address & ((1 << KEY_SHIFT) - 1) & !WEIGHED)
+    }
+
+    #[inline]
+    fn is_weighed(&self) -> bool {
+        self.0.addr().get() & WEIGHED != 0
     }
 
     /// Gives the reference up.
+    #[inline]
     fn into_object(self) -> *mut ffi::PyObject {
-        let object = self.object();
+        let address = self.address();
+        let weighed = self.is_weighed();
         std::mem::forget(self);
-        object
+        if weighed {
+            // SAFETY: the box was leaked when the item was made, and the item owned it
+            // (invariant 3).
+            return unsafe { Box::from_raw(address.cast::<Weighed>()) }.object.as_ptr();
+        }
+        address.cast()
     }
 
     /// Moves all items into a new list, in order.
@@ -68,7 +102,8 @@ impl Item {
 
 impl Drop for Item {
     fn drop(&mut self) {
-        let object = self.object();
+        // SAFETY: the word is not used again, and the copy is not dropped.
+        let object = unsafe { Self::from_word(self.0) }.into_object();
         // Without an interpreter there is nothing to give the reference back to.
         // SAFETY: this item owns the reference (invariant 1), and `held` holds the GIL.
         gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));
@@ -93,5 +128,13 @@ impl Keyed for Item {
     #[inline]
     fn key(&self) -> Key {
         (self.0.addr().get() >> KEY_SHIFT) as Key
+    }
+
+    fn weight(&self) -> u64 {
+        if !self.is_weighed() {
+            return 1;
+        }
+        // SAFETY: the item owns the box (invariant 3).
+        unsafe { (*self.address().cast::<Weighed>()).weight }
     }
 }

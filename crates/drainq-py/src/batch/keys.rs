@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. A type in the map is kept alive by it, so its address means this type for ever.
-//! 2. A slot's key is stored before its address with `Release`; a slot never changes after.
+//! 2. A slot holds address and key in one word (48 and 16 bits), so both are read at once; it
+//!    never changes once it is not 0.
 //! 3. A generation that is full is followed by one twice as large that holds all of it; the
 //!    old ones stay readable.
 
@@ -15,22 +16,21 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const FIRST_BITS: u32 = 6;
 const GENERATIONS: usize = 13;
 
-#[derive(Default)]
-struct Slot {
-    address: AtomicUsize,
-    key: AtomicU32,
-}
+/// `address << 16 | key`, or 0.
+type Slot = AtomicU64;
 
 /// Addresses to keys: open addressing, at most half full.
 struct AddressMap {
     generations: [OnceLock<Box<[Slot]>>; GENERATIONS],
     current: AtomicUsize,
 }
+
+const KEY_BITS: u32 = MAX_KEYS.trailing_zeros();
 
 impl AddressMap {
     fn new() -> Self {
@@ -39,7 +39,7 @@ impl AddressMap {
 
     fn slots(&self, generation: usize) -> &[Slot] {
         self.generations[generation]
-            .get_or_init(|| (0..1_usize << (FIRST_BITS + generation as u32)).map(|_| Slot::default()).collect())
+            .get_or_init(|| (0..1_usize << (FIRST_BITS + generation as u32)).map(|_| Slot::new(0)).collect())
     }
 
     /// The slots to look at for an address, in order.
@@ -53,21 +53,21 @@ impl AddressMap {
     fn get(&self, address: usize) -> Option<Key> {
         let slots = self.generations[self.current.load(Ordering::Acquire)].get()?;
         for slot in Self::probe(slots, address) {
-            match slot.address.load(Ordering::Acquire) {
-                0 => return None,
-                found if found == address => return Some(slot.key.load(Ordering::Relaxed)),
-                _ => {}
+            let word = slot.load(Ordering::Relaxed);
+            if word >> KEY_BITS == address as u64 {
+                return Some((word as usize % MAX_KEYS) as Key);
+            }
+            if word == 0 {
+                return None;
             }
         }
         unreachable!("half of the slots are empty")
     }
 
     fn put(slots: &[Slot], address: usize, key: Key) {
-        let slot = Self::probe(slots, address)
-            .find(|slot| slot.address.load(Ordering::Relaxed) == 0)
-            .expect("half of the slots are empty");
-        slot.key.store(key, Ordering::Relaxed);
-        slot.address.store(address, Ordering::Release);
+        let empty = Self::probe(slots, address).find(|slot| slot.load(Ordering::Relaxed) == 0);
+        let word = (address as u64) << KEY_BITS | u64::from(key);
+        empty.expect("half of the slots are empty").store(word, Ordering::Relaxed);
     }
 
     /// Adds an address; `all` are the addresses by key, this one included. One call at a time.
@@ -110,6 +110,16 @@ impl Keys {
             types: AddressMap::new(),
             others: PyDict::new(py).unbind(),
             known: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The key of the type at this address, if items are told apart by their types and this
+    /// one was met before.
+    #[inline]
+    pub fn of_type(&self, address: usize) -> Option<Key> {
+        match self.rule {
+            KeyRule::Type => self.types.get(address),
+            KeyRule::Callable(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! | `queue.rs` | `BatchQueue`, the class |
 //! | `shared.rs` | what a queue's object and its drain threads share |
 //! | `produce.rs` | the way of an item into its partition |
+//! | `hot.rs`, `turn.rs` | produce at its cheapest; the GIL, handed over in time |
 //! | `drain.rs` | the drain threads, and the calls of handlers |
 //! | `item.rs`, `keys.rs` | objects as words; types as numbers |
 //! | `pool.rs` | drain threads that several queues share |
@@ -17,6 +18,7 @@ pub mod drain;
 pub mod drops;
 pub mod fork;
 pub mod handler;
+pub mod hot;
 pub mod item;
 pub mod keys;
 pub mod lifecycle;
@@ -27,3 +29,4 @@ pub mod produce;
 pub mod queue;
 pub mod shared;
 pub mod stats;
+pub mod turn;

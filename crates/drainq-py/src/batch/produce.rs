@@ -10,10 +10,14 @@ use super::policy::{PartitionSelector, Selection};
 use super::shared::{Select, Shared};
 use crate::deadline::Deadline;
 use crate::{errors, gil};
-use drainq_core::batch::{Key, PartitionId, Rejection};
+use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::sync::Arc;
+
+/// A partition fills up when it holds its capacity divided by this.
+const FILLING: u64 = 4;
 
 /// What to do if there is no room.
 #[derive(Clone, Copy)]
@@ -40,6 +44,19 @@ impl Shared {
         }
     }
 
+    /// A word for the ring, with the item's weight where that counts.
+    fn item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
+        let Some(len_of) = &self.len_of else { return Item::new(object, key) };
+        let rows = len_of.bind(object.py()).call1((object,))?;
+        match rows.extract::<u64>() {
+            Ok(weight) => Item::weighed(object, key, weight),
+            Err(_) => Err(errors::bad_value(format!(
+                "len_of must say for how many an item counts, a whole number >= 0, got {}",
+                rows.repr()?
+            ))),
+        }
+    }
+
     fn partition_of(&self, item: &Bound<'_, PyAny>, key: Key) -> PyResult<PartitionId> {
         let count = self.queue().partition_count();
         match &self.select {
@@ -62,6 +79,34 @@ impl Shared {
         }
     }
 
+    /// Queues one item if that is all there is to it: true if it was queued.
+    #[inline]
+    pub fn produce_fast(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> bool {
+        let process = self.process();
+        if !matches!(self.select, Select::Sticky) || self.len_of.is_some() || !process.is_started() {
+            return false;
+        }
+        let Some(key) = self.keys.of_type(object.get_type_ptr().addr()) else { return false };
+        let Ok(item) = Item::new(object, key) else { return false };
+        // SAFETY: the GIL is held (invariant 1).
+        if unsafe { process.queue.try_produce_routed(item) }.is_err() {
+            return false;
+        }
+        if process.turn.is_wanted() {
+            self.hand_over_if_filling(py, process.queue.partition_of(key));
+        }
+        true
+    }
+
+    /// Lets a drain thread have the GIL that wants it, if the partition fills up.
+    fn hand_over_if_filling(&self, py: Python<'_>, partition: PartitionId) {
+        let process = self.process();
+        let filling = || process.queue.partition(partition).holds_one_in(FILLING);
+        if process.turn.is_wanted() && filling() && !process.queue.is_draining_here() {
+            process.turn.hand_over(py);
+        }
+    }
+
     /// Queues one item.
     pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, patience: Patience) -> PyResult<bool> {
         let key = self.key_of(object)?;
@@ -69,13 +114,17 @@ impl Shared {
         if !self.process().is_started() {
             self.start_threads(object.py())?;
         }
-        let item = Item::new(object, key)?;
+        let item = self.item(object, key)?;
+        let weight = item.weight();
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.hand_over_if_filling(object.py(), partition);
+                Ok(true)
+            }
             Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, patience),
             Err((_, Refusal::Closed)) => {
-                self.reject(object.py(), Rejection::Closed, 1);
+                self.reject(object.py(), Rejection::Closed, weight);
                 Ok(false)
             }
         }
@@ -91,12 +140,10 @@ impl Shared {
     ) -> PyResult<bool> {
         let deadline = match patience {
             Patience::Until(deadline) if !deadline.passed() => deadline,
-            _ => {
-                self.reject(py, Rejection::Full, 1);
-                return Ok(false);
-            }
+            _ => return Ok(self.produce_after_handing_over(py, partition, item)),
         };
-        self.check_not_draining_here(py, 1)?;
+        let weight = item.weight();
+        self.check_not_draining_here(py, weight)?;
         let queue = self.queue().clone();
         let mut line = queue.wait_for_room(partition);
         loop {
@@ -107,14 +154,14 @@ impl Shared {
                     return Ok(true);
                 }
                 Err((_, Refusal::Closed)) => {
-                    self.reject(py, Rejection::Closed, 1);
+                    self.reject(py, Rejection::Closed, weight);
                     return Ok(false);
                 }
                 Err((back, Refusal::Full)) => item = back,
             }
             let interrupted = py.check_signals();
             if interrupted.is_err() || deadline.passed() {
-                self.reject(py, Rejection::Full, 1);
+                self.reject(py, Rejection::Full, weight);
                 return interrupted.map(|()| false);
             }
             let slice = deadline.slice();
@@ -122,11 +169,28 @@ impl Shared {
         }
     }
 
-    fn check_not_draining_here(&self, py: Python<'_>, items: u64) -> PyResult<()> {
+    /// No room, and no time to wait: unless a drain thread waits for the GIL, which is what
+    /// keeps it from making room, that is the end of it.
+    fn produce_after_handing_over(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
+        let (mut reason, weight) = (Rejection::Full, item.weight());
+        if self.process().turn.is_wanted() && !self.queue().is_draining_here() {
+            self.process().turn.hand_over(py);
+            // SAFETY: the GIL is held (invariant 1).
+            match unsafe { self.queue().try_produce_serialised(partition, item) } {
+                Ok(()) => return true,
+                Err((back, refusal)) => (item, reason) = (back, refusal.into()),
+            }
+        }
+        drop(item);
+        self.reject(py, reason, weight);
+        false
+    }
+
+    fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {
         if !self.queue().is_draining_here() {
             return Ok(());
         }
-        self.queue().count_rejected(Rejection::WouldDeadlock, items);
+        self.queue().count_rejected(Rejection::WouldDeadlock, weight);
         Err(errors::WOULD_DEADLOCK.error(
             py,
             format!(
@@ -152,10 +216,23 @@ impl Shared {
         if !self.process().is_started() {
             self.start_threads(py)?;
         }
+        if self.len_of.is_some() {
+            let each = |object: PyResult<Bound<'_, PyAny>>| Ok(u64::from(self.produce(&object?, patience)?));
+            return objects.try_iter()?.map(each).sum();
+        }
         let mut accepted = 0;
         let mut run: Vec<Item> = Vec::new();
         let mut of_run = None;
-        for object in objects.try_iter()? {
+        // A list is read by index: an iterator costs more, and is used for all else.
+        let list = objects.cast_exact::<PyList>().ok();
+        let mut others = if list.is_some() { None } else { Some(objects.try_iter()?) };
+        let mut index = 0;
+        while let Some(object) = match (list, &mut others) {
+            (Some(list), _) => (index < list.len()).then(|| list.get_item(index)),
+            (None, Some(others)) => others.next(),
+            (None, None) => None,
+        } {
+            index += 1;
             let place = object.and_then(|object| {
                 let key = self.key_of(&object)?;
                 let partition = self.partition_of(&object, key)?;
@@ -188,10 +265,15 @@ impl Shared {
     ) -> PyResult<u64> {
         let Some((key, partition)) = of_run else { return Ok(0) };
         let mut items = std::mem::take(run).into_iter();
-        let (mut accepted, mut refusal) = self.queue().try_produce_many(partition, key, &mut items);
+        // SAFETY: the GIL is held (invariant 1).
+        let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, key, items) };
+        let (mut accepted, mut refusal) = bulk(&mut items);
+        self.hand_over_if_filling(py, partition);
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
-            if refusal != Some(Refusal::Full) || matches!(patience, Patience::None) {
+            if refusal != Some(Refusal::Full) || (matches!(patience, Patience::None) && !self.process().turn.is_wanted())
+            {
+                drop(item);
                 let reason = refusal.map_or(Rejection::Full, Rejection::from);
                 self.reject(py, reason, 1 + items.len() as u64);
                 return Ok(accepted as u64);
@@ -199,7 +281,7 @@ impl Shared {
             if self.produce_when_room(py, partition, item, patience)? {
                 accepted += 1;
             }
-            let (more, why) = self.queue().try_produce_many(partition, key, &mut items);
+            let (more, why) = bulk(&mut items);
             accepted += more;
             refusal = why;
         }

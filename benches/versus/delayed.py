@@ -1,0 +1,133 @@
+"""The delayed queue beside the source document's SQL, procrastinate and pgqueuer, and beside itself on crowded tables.
+
+Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--disk DIR] [--out FILE] [--markdown
+FILE]
+
+A PostgreSQL server of its own is started with the defaults of the distribution (``fsync`` and ``synchronous_commit``
+on), on a unix socket. By default its files are in memory: every commit then takes its whole way but for the disk, and
+the figures compare the queues and not the minutes at which a shared disk was busy. ``--disk DIR`` puts them on a disk.
+
+What it needs: ``pip install --group bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import psycopg
+
+from benches import protocol
+from benches.protocol import Faster, Goal, Report, measure
+from benches.versus import delayed_crowded, delayed_sqlite
+from benches.versus.delayed_processes import Consumers
+from benches.versus.delayed_rivals import RIVALS, Drainq, PgQueuer, Procrastinate, Rival, SourceSql, messages
+from tests.postgres import PostgresServer
+
+OURS = Drainq.name
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else "/tmp"
+
+
+def main() -> int:
+    """Run the figures that were asked for."""
+    parser = argparse.ArgumentParser(description="The delayed queue's figures.")
+    parser.add_argument("--disk", metavar="DIR", default=_MEMORY, help=f"where the database lives; default {_MEMORY}")
+    options = protocol.arguments(parser)
+    with PostgresServer(options={}, parent=options.disk) as server:
+        with psycopg.connect(server.url) as connection:
+            version = connection.execute("SHOW server_version").fetchone()
+        about = {"postgres": version[0] if version else "?", "database on": options.disk, "quick": options.quick}
+        report = Report("delayed", protocol.machine(**about), options.out)
+        versus(report, server.url, options)
+        delayed_crowded.run(report, server.url, options)
+    delayed_sqlite.run(report, options)
+    if options.markdown:
+        Path(options.markdown).write_text(protocol.markdown(report) + "\n", encoding="utf-8")
+    return report.finish()
+
+
+def versus(report: Report, url: str, options: argparse.Namespace) -> None:
+    """Offering and consuming, every contestant in every round."""
+    rivals = {name: make(url) for name, make in RIVALS.items()}
+    for rival in rivals.values():
+        rival.install()
+    try:
+        _offers(report, rivals, options)
+        for processes in (1, 4):
+            _consumers(report, rivals, url, options, processes)
+    finally:
+        for rival in rivals.values():
+            rival.close()
+
+
+def _offers(report: Report, rivals: dict[str, Rival], options: argparse.Namespace) -> None:
+    singles, batches = (100, 3) if options.quick else (150, 5)
+
+    def one_by_one(rival: Rival) -> float:
+        rival.clear()
+        what = messages(singles)
+        return protocol.seconds(lambda: rival.offer_one_by_one(what)) / singles
+
+    def batch(rival: Rival) -> float:
+        rival.clear()
+        whats = [messages(1000) for _ in range(batches)]
+        return protocol.seconds(lambda: [rival.offer_batch(what) for what in whats]) / batches / 1000
+
+    goals: list[Goal] = _faster({SourceSql: 1.5, Procrastinate: 2.5, PgQueuer: 1.3})
+    if protocol.wanted("offer one by one", options):
+        contestants = {name: lambda rival=rival: one_by_one(rival) for name, rival in rivals.items()}
+        report.add(measure("offer one by one", "message", contestants, rounds=_rounds(options), goals=goals))
+    goals = _faster({SourceSql: 1.7, Procrastinate: 4.5, PgQueuer: 1.2})
+    if protocol.wanted("offer_batch of 1,000", options):
+        contestants = {name: lambda rival=rival: batch(rival) for name, rival in rivals.items()}
+        report.add(measure("offer_batch of 1,000", "message", contestants, rounds=_rounds(options), goals=goals))
+
+
+def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argparse.Namespace, processes: int) -> None:
+    by = f"{processes} process" + ("es" if processes > 1 else "")
+    few, many = (100, 2000) if options.quick else (150, 5000)
+    batch_rivals = [name for name in rivals if name != Procrastinate.name]  # it fetches one job at a time
+    figures = [
+        (
+            f"consume one by one, {by}",
+            1,
+            few,
+            list(rivals),
+            {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), PgQueuer: (3, 4)},
+        ),
+        (f"fetch 100 + ack, {by}", 100, many, batch_rivals, {SourceSql: (1.2, 1.2), PgQueuer: (2, 2)}),
+    ]
+    figures = [figure for figure in figures if protocol.wanted(figure[0], options)]
+    if not figures:
+        return
+    consumers = {name: Consumers(name, url, processes) for name in rivals}
+    try:
+        for figure, size, count, names, factors in figures:
+
+            def consume(name: str, size: int = size, count: int = count) -> float:
+                rivals[name].clear()
+                for start in range(0, count, 1000):
+                    rivals[name].offer_batch(messages(min(1000, count - start)))
+                return consumers[name].seconds_to_consume(count, size) / count
+
+            contestants = {name: lambda name=name: consume(name) for name in names}
+            goals = _faster({rival: pair[processes > 1] for rival, pair in factors.items()})
+            report.add(measure(figure, "message", contestants, rounds=_rounds(options), goals=goals))
+    finally:
+        for group in consumers.values():
+            group.close()
+
+
+def _faster(factors: dict[type, float]) -> list[Goal]:
+    return [Faster(OURS, rival.name, times) for rival, times in factors.items()]
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    return options.rounds or (
+        2 if options.quick else 15
+    )  # short and many: a busy moment spoils a round, not the median
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+//! Many keyed queues behind one blocking head.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
+//! | `state` | everything under the one lock, and each step on it |
+//! | `sub_queue` | what one sub-queue holds |
+//! | [`selector`] | whose turn it is: groups by priority, round-robin by weight |
+//! | [`bitmap`] | the next ready place among any number, in a few steps |
+//! | [`waiters`] | who waits in which order, who was woken |
+//! | [`wait`] | a place in line, given back however the waiting ends |
+//! | `blocking` | the blocking calls of a Rust program |
+//!
+//! One short lock guards it all. No code of the caller's runs under it, so a holder never
+//! waits for anything: not for another lock, not for an interpreter.
+//!
+//! Source: linked-blocking-multi-queue 1.0.0 for what it does; one lock instead of two, the
+//! bitmap instead of a scan, and the state that a removed sub-queue keeps are ours.
+
+pub mod bitmap;
+mod blocking;
+#[cfg(test)]
+mod models;
+mod owner;
+pub mod queue;
+pub mod selector;
+mod state;
+mod sub_queue;
+pub mod wait;
+pub mod waiters;
+
+pub use queue::{MultiQueue, SubQueue, Taken};
+pub use selector::Order;
+pub use state::{Leftovers, Nothing, Refusal, Settings};
+pub use sub_queue::{Bond, Counters, Stats};
+pub use wait::Wait;
+pub use waiters::Wake;

@@ -1,0 +1,154 @@
+//! The waiting protocol under a model checker: no wake-up is lost, whoever gives up.
+//!
+//! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`.
+//! The mutants that they kill there: `multi_enter` (lining up does not look again),
+//! `multi_pass_on` (a given-up wake-up goes to nobody), `multi_spent` (a used wake-up stays
+//! counted as under way), `multi_final` (shutdown and removal wake nobody).
+
+use super::waiters::Wake;
+use super::{MultiQueue, Order, Refusal, Settings, SubQueue};
+use crate::clock::ManualClock;
+use crate::sync::{Arc, Parker, model, thread};
+
+type Queue = MultiQueue<u32, ()>;
+
+/// A multi-queue with one sub-queue.
+fn queue_of(capacity: usize) -> (Arc<Queue>, Arc<SubQueue<u32, ()>>) {
+    let queue = MultiQueue::new(Order::Priority, ManualClock::new());
+    let settings = Settings { priority: 0, capacity, weight: 1 };
+    let sub = queue.add((), settings, None).expect("it is not shut down");
+    (Arc::new(queue), Arc::new(sub))
+}
+
+struct Unreachable;
+
+impl Wake for Unreachable {
+    fn wake(self: Box<Self>) -> bool {
+        false
+    }
+}
+
+#[test]
+fn every_blocked_getter_is_woken_by_an_item_of_its_own() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let getters = [queue.clone(), queue].map(|queue| thread::spawn(move || queue.get()));
+        sub.put(1).unwrap();
+        sub.put(2).unwrap();
+        let got = getters.map(|getter| getter.join().unwrap().unwrap());
+        assert_eq!(got[0] + got[1], 3);
+    });
+}
+
+#[test]
+fn every_blocked_putter_is_woken_by_room_of_its_own() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        sub.put(1).unwrap();
+        let putters = [2, 3].map(|item| {
+            let sub = sub.clone();
+            thread::spawn(move || sub.put(item).unwrap())
+        });
+        let got: u32 = (0..3).map(|_| queue.get().unwrap()).sum();
+        for putter in putters {
+            putter.join().unwrap();
+        }
+        assert_eq!(got, 6);
+    });
+}
+
+#[test]
+fn a_getter_that_gives_up_passes_its_wake_up_on() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let parker = Parker::new();
+        let mut impatient = queue.getter();
+        impatient.enter(Box::new(parker.unparker().clone()));
+        let patient = thread::spawn(move || queue.get());
+        let putter = thread::spawn(move || sub.put(7).map(|()| sub));
+        drop(impatient);
+        assert_eq!(patient.join().unwrap(), Some(7));
+        assert!(putter.join().unwrap().is_ok());
+    });
+}
+
+#[test]
+fn a_putter_that_gives_up_passes_its_wake_up_on() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        sub.put(1).unwrap();
+        let parker = Parker::new();
+        let mut impatient = sub.putter();
+        impatient.enter(Box::new(parker.unparker().clone()));
+        let patient = thread::spawn(move || sub.put(2).map(|()| sub));
+        let getter = thread::spawn(move || [queue.get(), queue.get()]);
+        drop(impatient);
+        let _sub = patient.join().unwrap().unwrap();
+        assert_eq!(getter.join().unwrap(), [Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn a_wake_up_for_an_unreachable_getter_goes_to_the_next() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let mut gone = queue.getter();
+        gone.enter(Box::new(Unreachable));
+        let getter = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.get())
+        };
+        sub.put(7).unwrap();
+        assert_eq!(getter.join().unwrap(), Some(7));
+        assert_eq!(queue.stats(&[]).2, 0);
+    });
+}
+
+#[test]
+fn shutdown_wakes_getters_and_putters() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        sub.disable(String::new());
+        sub.put(1).unwrap();
+        let putter = thread::spawn(move || (sub.put(2), sub));
+        let getter = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.get())
+        };
+        queue.shut_down(super::Leftovers::Serve);
+        assert_eq!(getter.join().unwrap(), None);
+        assert_eq!(putter.join().unwrap().0, Err((2, Refusal::ShutDown)));
+    });
+}
+
+#[test]
+fn removal_wakes_putters_and_refuses_later_ones() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        sub.put(1).unwrap();
+        let putter = {
+            let sub = sub.clone();
+            thread::spawn(move || sub.put(2))
+        };
+        assert!(sub.retire());
+        assert_eq!(putter.join().unwrap(), Err((2, Refusal::Removed)));
+        assert_eq!(sub.clear(), [1]);
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn a_put_races_a_removal_and_is_either_in_or_refused() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let putter = {
+            let sub = sub.clone();
+            thread::spawn(move || sub.put(1).is_ok())
+        };
+        sub.retire();
+        assert_eq!(putter.join().unwrap(), sub.clear() == [1]);
+        let (_, total, _) = queue.stats(&[]);
+        assert_eq!(total.counters.put, total.counters.removed);
+        assert!(queue.is_empty());
+    });
+}

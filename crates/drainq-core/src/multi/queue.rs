@@ -1,0 +1,345 @@
+//! The handles: a [`MultiQueue`] is the blocking head of many [`SubQueue`]s.
+//!
+//! No algorithm lives here: each call takes the lock, does one step of [`State`], releases
+//! the lock, and then wakes whom that step has something for.
+
+use super::owner::Owner;
+use super::selector::{Order, Slot};
+use super::state::{Leftovers, Nothing, Refusal, Settings, State};
+use super::sub_queue::{Bond, Entry, Stats};
+use super::wait::Wait;
+use super::waiters::{Line, Ticket, Wakes};
+use crate::clock::Clock;
+use crate::sync::{Arc, Mutex, planted};
+
+pub(super) struct Shared<T, L> {
+    state: Mutex<State<T, L>>,
+    clock: Box<dyn Clock>,
+}
+
+impl<T, L> Shared<T, L> {
+    /// Runs one step under the lock, then delivers the wake-ups that it made due.
+    #[inline]
+    pub fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::new();
+        let answer = {
+            let mut state = self.state.lock();
+            let answer = step(&mut state, &mut wakes);
+            state.wake_getters(&mut wakes);
+            answer
+        };
+        if !wakes.is_empty() {
+            self.deliver(wakes);
+        }
+        answer
+    }
+
+    /// Nanoseconds on the clock.
+    #[inline]
+    fn now(&self) -> u64 {
+        // 584 years fit.
+        self.clock.now().as_nanos() as u64
+    }
+
+    /// Leaves a line; a wake-up under way goes to the next.
+    pub fn leave(&self, line: Line, ticket: Ticket) {
+        // A waker may own things of the caller's: it drops here, without the lock.
+        let _waker = self.with(|state, wakes| {
+            let waker = state.line(line).leave(ticket);
+            if !planted("multi_pass_on") {
+                state.wake(line, wakes);
+            }
+            waker
+        });
+    }
+
+    #[cold]
+    fn deliver(&self, wakes: Wakes) {
+        for (line, ticket, waker) in wakes {
+            if !waker.wake() {
+                self.with(|state, wakes| state.pass_on(line, ticket, wakes));
+            }
+        }
+    }
+}
+
+/// An item that was taken, and where from, so that it can be given back.
+pub struct Taken<T> {
+    entry: Entry<T>,
+    slot: Slot,
+    id: u64,
+}
+
+impl<T> Taken<T> {
+    /// The item, not to be given back any more.
+    pub fn into_item(self) -> T {
+        self.entry.item
+    }
+}
+
+/// The blocking head of many sub-queues.
+///
+/// `T` is the item, `L` what the caller knows a sub-queue by.
+pub struct MultiQueue<T, L> {
+    shared: Arc<Shared<T, L>>,
+}
+
+impl<T, L: Clone> MultiQueue<T, L> {
+    /// A multi-queue without sub-queues.
+    pub fn new(order: Order, clock: impl Clock + 'static) -> Self {
+        Self { shared: Arc::new(Shared { state: Mutex::new(State::new(order)), clock: Box::new(clock) }) }
+    }
+
+    /// Adds a sub-queue; gives the label back after shutdown.
+    pub fn add(&self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
+        let slot = self.shared.with(|state, _| state.add(label, settings, disabled_by))?;
+        Ok(SubQueue { owner: Arc::new(Owner { shared: self.shared.clone(), slot }) })
+    }
+
+    /// Takes the item whose turn it is.
+    #[inline]
+    pub fn try_get(&self) -> Result<T, Nothing> {
+        self.shared.with(|state, wakes| state.take(wakes).map(|(_, entry)| entry.item))
+    }
+
+    /// Takes the item whose turn it is, with the label of its sub-queue.
+    pub fn try_get_labelled(&self) -> Result<(L, T), Nothing> {
+        self.shared.with(|state, wakes| {
+            let (slot, entry) = state.take(wakes)?;
+            Ok((state.sub(slot).label.clone(), entry.item))
+        })
+    }
+
+    /// Takes up to `count` items, at least one, in one step.
+    pub fn try_get_many(&self, count: usize) -> Result<Vec<Taken<T>>, Nothing> {
+        self.shared.with(|state, wakes| {
+            let mut taken = Vec::with_capacity(count.min(state.servable));
+            while taken.len() < count {
+                let Ok((slot, entry)) = state.take(wakes) else { break };
+                taken.push(Taken { entry, slot, id: state.sub(slot).id });
+            }
+            if taken.is_empty() { Err(state.nothing()) } else { Ok(taken) }
+        })
+    }
+
+    /// Gives taken items back to the heads they came from; returns those without a home.
+    pub fn put_back(&self, taken: Vec<Taken<T>>) -> Vec<T> {
+        self.shared.with(|state, _| {
+            let newest_first = taken.into_iter().rev();
+            newest_first
+                .filter_map(|Taken { entry, slot, id }| state.unpop(slot, id, entry))
+                .map(|entry| entry.item)
+                .collect()
+        })
+    }
+
+    /// Reads the item whose turn it is; changes nothing.
+    ///
+    /// `read` runs under the lock: it must not call back, block, or drop an item.
+    pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Result<R, Nothing> {
+        self.shared.with(|state, _| {
+            let slot = state.selector.next().ok_or(state.nothing())?;
+            state.sub(slot).items.front().map(|head| read(&head.item)).ok_or(Nothing::Empty)
+        })
+    }
+
+    /// The labels of what can be served, a list for each group by priority, in order of turn.
+    pub fn servable(&self) -> Result<Vec<Vec<L>>, Nothing> {
+        self.shared.with(|state, _| {
+            let groups = state.selector.in_turn_order();
+            if groups.is_empty() {
+                return Err(state.nothing());
+            }
+            let label = |slot: Slot| state.sub(slot).label.clone();
+            Ok(groups.into_iter().map(|group| group.into_iter().map(label).collect()).collect())
+        })
+    }
+
+    /// A place in the line of getters; nobody stands there before [`Wait::enter`].
+    pub fn getter(&self) -> Wait<T, L> {
+        Wait::new(self.shared.clone(), Line::Getters, None)
+    }
+
+    /// How many items can be taken now.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shared.with(|state, _| state.servable)
+    }
+
+    /// Whether nothing can be taken now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it was shut down.
+    pub fn is_shut_down(&self) -> bool {
+        self.shared.with(|state, _| state.is_shut_down)
+    }
+
+    /// Refuses items from now on; returns what is discarded.
+    pub fn shut_down(&self, leftovers: Leftovers) -> Vec<T> {
+        self.shared.with(|state, wakes| state.shut_down(leftovers, wakes))
+    }
+
+    /// The counters of `subs` that are still attached, of the whole, and the blocked getters.
+    pub fn stats(&self, subs: &[&SubQueue<T, L>]) -> (Vec<Option<Stats>>, Stats, usize) {
+        let now = self.shared.now();
+        self.shared.with(|state, _| {
+            let slots = subs.iter().map(|sub| sub.owner.slot);
+            let attached = slots.map(|slot| (state.sub(slot).bond == Bond::Attached).then_some(slot));
+            let each = attached.map(|slot| slot.map(|slot| state.sub_stats(slot, now))).collect();
+            (each, state.total_stats(now), state.getters.blocked())
+        })
+    }
+}
+
+/// One keyed queue below a [`MultiQueue`].
+///
+/// Dropping it removes it and drops its items.
+pub struct SubQueue<T, L> {
+    owner: Arc<Owner<T, L>>,
+}
+
+impl<T, L> SubQueue<T, L> {
+    /// Adds an item if there is room.
+    #[inline]
+    pub fn try_put(&self, item: T) -> Result<(), (T, Refusal)> {
+        let Owner { shared, slot } = &*self.owner;
+        let now = shared.now();
+        shared.with(|state, _| state.push(*slot, item, now))
+    }
+
+    /// Adds items, first to last, while there is room; those that are left stay in `items`.
+    pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), Refusal> {
+        let Owner { shared, slot } = &*self.owner;
+        let now = shared.now();
+        shared.with(|state, _| state.push_many(*slot, items, now))
+    }
+
+    /// Counts items that were refused for good.
+    pub fn reject(&self, count: u64) {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, _| state.reject(*slot, count));
+    }
+
+    /// Takes the head, if this sub-queue can be served.
+    pub fn try_get(&self) -> Option<Taken<T>> {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, wakes| {
+            let entry = state.take_from(*slot, wakes)?;
+            Some(Taken { entry, slot: *slot, id: state.sub(*slot).id })
+        })
+    }
+
+    /// A place in the line of putters; nobody stands there before [`Wait::enter`].
+    pub fn putter(&self) -> Wait<T, L> {
+        Wait::new(self.owner.shared.clone(), Line::Putters(self.owner.slot), Some(self.owner.clone()))
+    }
+
+    /// Takes every item out.
+    pub fn clear(&self) -> Vec<T> {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, wakes| state.clear(*slot, wakes))
+    }
+
+    /// Takes out the first item that `is_it` holds for.
+    ///
+    /// `is_it` runs under the lock: it must not call back, block, or drop an item.
+    pub fn remove(&self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, wakes| state.remove(*slot, is_it, wakes))
+    }
+
+    /// Reads the items, first to last, under the lock; see [`SubQueue::remove`] for `read`.
+    pub fn read<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = &T>) -> R) -> R {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, _| read(&mut state.sub(*slot).items.iter().map(|entry| &entry.item)))
+    }
+
+    /// Reads the head; see [`SubQueue::remove`] for `read`.
+    pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, _| state.sub(*slot).items.front().map(|head| read(&head.item)))
+    }
+
+    /// Removes it from its multi-queue for good; false if that was done before.
+    pub fn retire(&self) -> bool {
+        let Owner { shared, slot } = &*self.owner;
+        shared.with(|state, wakes| state.retire(*slot, wakes))
+    }
+
+    /// Whether it still belongs to its multi-queue.
+    pub fn bond(&self) -> Bond {
+        self.owner.shared.with(|state, _| state.sub(self.owner.slot).bond)
+    }
+
+    /// How many items wait.
+    pub fn len(&self) -> usize {
+        self.owner.shared.with(|state, _| state.sub(self.owner.slot).items.len())
+    }
+
+    /// Whether no item waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many more items fit.
+    pub fn room(&self) -> usize {
+        self.owner.shared.with(|state, _| state.sub(self.owner.slot).room())
+    }
+
+    /// Priority, capacity and weight as they are now.
+    pub fn settings(&self) -> Settings {
+        self.owner.shared.with(|state, _| {
+            let sub = state.sub(self.owner.slot);
+            Settings { priority: sub.priority, capacity: sub.capacity, weight: sub.weight }
+        })
+    }
+
+    /// Moves it to the place after the last one of another priority.
+    pub fn set_priority(&self, priority: i64) {
+        self.owner.shared.with(|state, _| state.set_priority(self.owner.slot, priority));
+    }
+
+    /// Sets how many items fit; what is already here stays.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.owner.shared.with(|state, wakes| state.set_capacity(self.owner.slot, capacity, wakes));
+    }
+
+    /// Sets the number of turns in a row.
+    pub fn set_weight(&self, weight: u32) {
+        self.owner.shared.with(|state, _| state.set_weight(self.owner.slot, weight));
+    }
+
+    /// Adds a reason not to serve it.
+    pub fn disable(&self, reason: String) {
+        self.owner.shared.with(|state, _| {
+            state.change_reasons(self.owner.slot, |sub| {
+                sub.disabled_by.insert(reason);
+            });
+        });
+    }
+
+    /// Takes one reason away, or all; it is served again when none is left.
+    pub fn enable(&self, reason: Option<&str>) {
+        self.owner.shared.with(|state, _| {
+            state.change_reasons(self.owner.slot, |sub| match reason {
+                None => sub.disabled_by.clear(),
+                Some(reason) => {
+                    sub.disabled_by.remove(reason);
+                }
+            });
+        });
+    }
+
+    /// The reasons why it is not served now; none when it is enabled.
+    pub fn disabled_by(&self) -> Vec<String> {
+        self.owner.shared.with(|state, _| state.sub(self.owner.slot).disabled_by.iter().cloned().collect())
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> Stats {
+        let now = self.owner.shared.now();
+        self.owner.shared.with(|state, _| state.sub_stats(self.owner.slot, now))
+    }
+}

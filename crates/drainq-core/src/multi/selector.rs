@@ -1,0 +1,314 @@
+//! Whose turn it is: priority groups, and round-robin over fixed places inside each.
+//!
+//! A sub-queue has a *seat*: a place in the group of its priority. Places are handed out in
+//! order and never reused, so a removal costs nobody a turn; a group whose places are mostly
+//! vacant is renumbered in the same order. A bitmap of the occupied places that are *ready*
+//! (enabled and not empty), and one of the groups that have any, make a choice as cheap
+//! among 10,000 idle sub-queues as among one.
+//!
+//! `weight` is the number of turns in a row (deficit round-robin with one item a turn).
+//! A ready sub-queue is passed over by at most the sum of the other weights: of its group
+//! in [`Order::Priority`] while its group is the first ready one, of all sub-queues in
+//! [`Order::Weighted`].
+//!
+//! # Invariants
+//! 1. `order` lists the live groups by ascending priority; `groups[order[r]].rank == r`.
+//! 2. A place of `ready` is occupied; `ready_groups` holds the rank of each group with any.
+//! 3. `turn.served` turns in a row have gone to the occupant of `turn.place`; 0 means that
+//!    the search starts at that place.
+//!
+//! Source: linked-blocking-multi-queue's default selection; M. Shreedhar and G. Varghese,
+//! *Efficient Fair Queuing Using Deficit Round-Robin* (1996).
+
+use super::bitmap::Bitmap;
+
+/// Names a sub-queue inside its multi-queue.
+pub type Slot = usize;
+
+/// How the turn moves from group to group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The first ready group is served alone.
+    Priority,
+    /// One ring over all groups; the priority only orders a round.
+    Weighted,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    place: usize,
+    served: u32,
+}
+
+#[derive(Debug)]
+struct Group {
+    priority: i64,
+    rank: usize,
+    places: Vec<Option<Occupant>>,
+    occupied: usize,
+    ready: Bitmap,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Occupant {
+    slot: Slot,
+    weight: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    group: usize,
+    place: usize,
+}
+
+/// Who is next, and whether it goes on with its turn.
+struct Choice {
+    group: usize,
+    place: usize,
+    goes_on: bool,
+}
+
+/// The seats of all sub-queues and the state of the turn.
+#[derive(Debug)]
+pub struct Selector {
+    mode: Order,
+    groups: Vec<Group>,
+    free_groups: Vec<usize>,
+    order: Vec<usize>,
+    ready_groups: Bitmap,
+    /// The group that the ring of [`Order::Weighted`] stands at; none before its first turn.
+    ring: Option<usize>,
+    seats: Vec<Option<Seat>>,
+}
+
+impl Selector {
+    /// A selector without any seat.
+    pub fn new(mode: Order) -> Self {
+        Self {
+            mode,
+            groups: Vec::new(),
+            free_groups: Vec::new(),
+            order: Vec::new(),
+            ready_groups: Bitmap::default(),
+            ring: None,
+            seats: Vec::new(),
+        }
+    }
+
+    /// Seats `slot`, not ready, at the place after the last of its priority.
+    pub fn insert(&mut self, slot: Slot, priority: i64, weight: u32) {
+        let group = self.group_of(priority);
+        let place = self.groups[group].places.len();
+        self.groups[group].places.push(Some(Occupant { slot, weight }));
+        self.groups[group].occupied += 1;
+        if self.seats.len() <= slot {
+            self.seats.resize(slot + 1, None);
+        }
+        self.seats[slot] = Some(Seat { group, place });
+    }
+
+    /// Takes the seat of `slot` away; nobody loses a turn by it.
+    pub fn remove(&mut self, slot: Slot) {
+        let Some(Seat { group: id, place }) = self.seats.get(slot).copied().flatten() else {
+            return;
+        };
+        self.set_ready(slot, false);
+        self.seats[slot] = None;
+        let group = &mut self.groups[id];
+        group.places[place] = None;
+        group.occupied -= 1;
+        if group.turn.place == place {
+            group.turn.served = 0;
+        }
+        if group.occupied == 0 {
+            self.remove_group(id);
+        } else if group.places.len() > 64 && group.occupied < group.places.len() / 2 {
+            self.renumber(id);
+        }
+    }
+
+    /// Sets how many turns in a row `slot` has; counts from the turn under way.
+    pub fn set_weight(&mut self, slot: Slot, weight: u32) {
+        if let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() {
+            self.groups[group].places[place] = Some(Occupant { slot, weight });
+        }
+    }
+
+    /// Says whether `slot` can be served.
+    #[inline]
+    pub fn set_ready(&mut self, slot: Slot, ready: bool) {
+        let Some(Some(seat)) = self.seats.get(slot) else {
+            return;
+        };
+        let group = &mut self.groups[seat.group];
+        if ready {
+            if group.ready.insert(seat.place) {
+                self.ready_groups.insert(group.rank);
+            }
+        } else if group.ready.remove(seat.place) && group.ready.is_empty() {
+            self.ready_groups.remove(group.rank);
+        }
+    }
+
+    /// Whose turn it is; changes nothing.
+    pub fn next(&self) -> Option<Slot> {
+        let choice = self.choose()?;
+        self.groups[choice.group].places[choice.place].map(|occupant| occupant.slot)
+    }
+
+    /// Whose turn it is; counts as served.
+    #[inline]
+    pub fn take_turn(&mut self) -> Option<Slot> {
+        let Choice { group: id, place, goes_on } = self.choose()?;
+        let group = &mut self.groups[id];
+        let served = if goes_on { group.turn.served + 1 } else { 1 };
+        group.turn = Turn { place, served };
+        self.ring = Some(id);
+        group.places[place].map(|occupant| occupant.slot)
+    }
+
+    /// Moves the turn of its group: `slot` has been served once, whosever turn it was.
+    pub fn served(&mut self, slot: Slot) {
+        let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() else { return };
+        let group = &mut self.groups[group];
+        let goes_on = group.turn.place == place && group.turn_in_row().is_some();
+        let served = if goes_on { group.turn.served + 1 } else { 1 };
+        group.turn = Turn { place, served };
+    }
+
+    #[inline]
+    fn choose(&self) -> Option<Choice> {
+        match self.mode {
+            Order::Priority => {
+                let id = self.order[self.ready_groups.next(0)?];
+                let group = &self.groups[id];
+                match group.turn_in_row() {
+                    Some(place) => Some(Choice { group: id, place, goes_on: true }),
+                    None => {
+                        let place = group.ready.next_around(group.after_turn())?;
+                        Some(Choice { group: id, place, goes_on: false })
+                    }
+                }
+            }
+            Order::Weighted => self.choose_on_ring(),
+        }
+    }
+
+    fn choose_on_ring(&self) -> Option<Choice> {
+        let mut rank = 0;
+        if let Some(id) = self.ring {
+            let here = &self.groups[id];
+            if let Some(place) = here.turn_in_row() {
+                return Some(Choice { group: id, place, goes_on: true });
+            }
+            if let Some(place) = here.ready.next(here.after_turn()) {
+                return Some(Choice { group: id, place, goes_on: false });
+            }
+            rank = here.rank + 1;
+        }
+        let group = self.order[self.ready_groups.next_around(rank)?];
+        Some(Choice { group, place: self.groups[group].ready.next(0)?, goes_on: false })
+    }
+
+    /// The ready sub-queues, a list for each group by priority, each in order of turn.
+    pub fn in_turn_order(&self) -> Vec<Vec<Slot>> {
+        let ranks = std::iter::successors(self.ready_groups.next(0), |&rank| self.ready_groups.next(rank + 1));
+        ranks.map(|rank| self.groups[self.order[rank]].in_turn_order()).collect()
+    }
+
+    /// The group of `priority`, made if there is none.
+    fn group_of(&mut self, priority: i64) -> usize {
+        let found = self.order.binary_search_by_key(&priority, |&id| self.groups[id].priority);
+        let rank = match found {
+            Ok(rank) => return self.order[rank],
+            Err(rank) => rank,
+        };
+        let turn = Turn::default();
+        let group = Group { priority, rank, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
+        let id = match self.free_groups.pop() {
+            Some(id) => {
+                self.groups[id] = group;
+                id
+            }
+            None => {
+                self.groups.push(group);
+                self.groups.len() - 1
+            }
+        };
+        self.order.insert(rank, id);
+        self.rank_from(rank);
+        id
+    }
+
+    fn remove_group(&mut self, id: usize) {
+        let rank = self.groups[id].rank;
+        self.order.remove(rank);
+        self.free_groups.push(id);
+        self.rank_from(rank);
+        if self.ring == Some(id) && self.mode == Order::Weighted {
+            // The ring goes on with the group after it, at that group's first place.
+            self.ring = self.order.get(rank).copied();
+            if let Some(next) = self.ring {
+                self.groups[next].turn = Turn::default();
+            }
+        }
+    }
+
+    /// Restores invariants 1 and 2 after a change of `order` at `rank`.
+    fn rank_from(&mut self, rank: usize) {
+        for at in rank..=self.order.len() {
+            self.ready_groups.remove(at);
+        }
+        for at in rank..self.order.len() {
+            let group = &mut self.groups[self.order[at]];
+            group.rank = at;
+            if !group.ready.is_empty() {
+                self.ready_groups.insert(at);
+            }
+        }
+    }
+
+    /// Closes the gaps between the places of a group, keeping order and turn.
+    fn renumber(&mut self, id: usize) {
+        let group = &mut self.groups[id];
+        let (old_ready, old_turn) = (std::mem::take(&mut group.ready), group.turn);
+        group.turn.place = group.places[..old_turn.place.min(group.places.len())].iter().flatten().count();
+        let occupants = std::mem::take(&mut group.places).into_iter().enumerate();
+        for (old, occupant) in occupants.filter_map(|(old, occupant)| Some((old, occupant?))) {
+            let place = group.places.len();
+            group.places.push(Some(occupant));
+            if old_ready.contains(old) {
+                group.ready.insert(place);
+            }
+            if let Some(seat) = &mut self.seats[occupant.slot] {
+                seat.place = place;
+            }
+        }
+    }
+}
+
+impl Group {
+    /// The place of the turn, if its occupant is ready and has turns left.
+    #[inline]
+    fn turn_in_row(&self) -> Option<usize> {
+        let Turn { place, served } = self.turn;
+        let has_turns_left = |occupant: &Option<Occupant>| occupant.is_some_and(|occupant| served < occupant.weight);
+        (served > 0 && self.places.get(place).is_some_and(has_turns_left) && self.ready.contains(place))
+            .then_some(place)
+    }
+
+    /// Where the search for the next occupant starts.
+    #[inline]
+    fn after_turn(&self) -> usize {
+        self.turn.place + usize::from(self.turn.served > 0)
+    }
+
+    /// The ready occupants, the one whose turn it is first.
+    fn in_turn_order(&self) -> Vec<Slot> {
+        let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
+        let from = |at| std::iter::successors(self.ready.next(at), |&place| self.ready.next(place + 1));
+        let places = from(start).chain(from(0).take_while(|&place| place < start));
+        places.filter_map(|place| self.places[place].map(|occupant| occupant.slot)).collect()
+    }
+}

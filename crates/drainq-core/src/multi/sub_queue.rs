@@ -1,0 +1,106 @@
+//! What one sub-queue holds: its items, its limits, its counters, its waiting putters.
+//!
+//! Everything here is touched under the multi-queue's one lock.
+//!
+//! # Invariants
+//! 1. `put == got + removed + items.len()` at any time the lock is free.
+//! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted
+//!    `get_many` gave items back.
+
+use super::waiters::WaitList;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The items for which an empty sub-queue keeps the memory.
+const KEPT: usize = 4096;
+
+/// How often something happened since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Items accepted.
+    pub put: u64,
+    /// Items handed to getters.
+    pub got: u64,
+    /// Items refused: no room (in time), shut down, or removed.
+    pub rejected: u64,
+    /// Items taken out otherwise: `clear`, `remove`, a removed sub-queue, an immediate shutdown.
+    pub removed: u64,
+    /// The largest depth so far.
+    pub high_water: usize,
+}
+
+/// Whether a sub-queue still belongs to its multi-queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bond {
+    /// It is served and accepts items.
+    Attached,
+    /// It was removed, for good: its leftovers can be read, nothing else touches the multi-queue.
+    Removed,
+}
+
+/// An item and when it came, in nanoseconds on the queue's clock.
+pub(super) struct Entry<T> {
+    pub item: T,
+    pub at: u64,
+}
+
+pub(super) struct Sub<T, L> {
+    /// Never used twice, unlike the slot.
+    pub id: u64,
+    pub label: L,
+    pub items: VecDeque<Entry<T>>,
+    pub priority: i64,
+    pub weight: u32,
+    /// `usize::MAX` when unbounded.
+    pub capacity: usize,
+    pub bond: Bond,
+    pub disabled_by: BTreeSet<String>,
+    pub counters: Counters,
+    pub putters: WaitList,
+}
+
+impl<T, L> Sub<T, L> {
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.disabled_by.is_empty()
+    }
+
+    /// Whether a getter may be served from here.
+    #[inline]
+    pub fn is_servable(&self) -> bool {
+        !self.items.is_empty() && self.is_enabled() && self.bond == Bond::Attached
+    }
+
+    /// How many more items fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.items.len())
+    }
+
+    /// After a burst: an empty buffer larger than this is freed.
+    #[inline]
+    pub fn give_memory_back(&mut self) {
+        if self.items.capacity() > KEPT {
+            self.items = VecDeque::new();
+        }
+    }
+
+    /// Takes every item out.
+    pub fn drain(&mut self) -> Vec<T> {
+        self.counters.removed += self.items.len() as u64;
+        std::mem::take(&mut self.items).into_iter().map(|entry| entry.item).collect()
+    }
+}
+
+/// A snapshot of one sub-queue's counters, or of all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Items waiting now.
+    pub depth: usize,
+    /// See [`Counters`].
+    pub counters: Counters,
+    /// How long the oldest waiting item has been here.
+    pub oldest_age: Option<Duration>,
+    /// Putters that wait for room now.
+    pub blocked_putters: usize,
+}

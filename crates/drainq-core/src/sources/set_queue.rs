@@ -1,0 +1,510 @@
+//! A FIFO that knows what it holds: order and identity of the entries in one structure.
+//!
+//! A queue beside a set has moments in which the two disagree, and an offer that falls into
+//! such a moment is dropped and lost, or doubled. Here one slot holds an entry from its
+//! arrival until it is forgotten, and what happens in between only changes the slot's state.
+//!
+//! The structure never compares two entries by itself: [`SetQueue::find`] is handed the
+//! comparison, which may answer "I cannot tell here" (a comparison that runs foreign code must
+//! not run under the owner's lock). It never reads a clock either: `now` is an argument.
+//!
+//! # Invariants
+//! 1. `table` holds the index of each occupied slot exactly once, with and under the slot's hash.
+//! 2. A slot is occupied iff its `entry` is `Some`; the index of every other slot is in `free`.
+//! 3. An occupied slot's index is in `waiting` once iff its state is `Waiting`, and in
+//!    `remembered` once iff its state is `Remembered`.
+//! 4. `remembered` is in the order in which its entries may be forgotten.
+//!
+//! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the life after the
+//! queue follows `processing` and `dirty` of client-go's work queue.
+
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What becomes of an entry's identity when the entry is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterTake {
+    /// It is forgotten at once: an equal entry may enter.
+    Forget,
+    /// It stays known until [`SetQueue::done`], and this long after it.
+    Track(Duration),
+    /// It stays known this long.
+    Remember(Duration),
+}
+
+/// Where a known entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In the queue.
+    Waiting,
+    /// Taken, and not yet done.
+    InFlight,
+    /// Taken or done, and not to enter again yet.
+    Remembered,
+}
+
+/// What [`SetQueue::find`] says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lookup<'a, E> {
+    /// No known entry is the same.
+    Absent,
+    /// This one is: its place, valid until the next change of the queue, and its state.
+    Known(Place, State),
+    /// The comparison could not tell about this one, and no other is the same.
+    Unsure(&'a E),
+}
+
+/// The place of a known entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
+/// A look at the source under way; see [`SetQueue::begin_poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Poll(pub u64);
+
+struct Slot<E> {
+    entry: Option<E>,
+    hash: u32,
+    state: State,
+}
+
+/// Where an entry is; its hash is here too, so that a search or a growing table visits no slot in vain.
+#[derive(Clone, Copy)]
+struct Indexed {
+    slot: u32,
+    hash: u32,
+}
+
+struct Remembered {
+    slot: u32,
+    until: Duration,
+    /// The youngest poll that had begun when the entry was done.
+    poll: u64,
+}
+
+/// A FIFO of entries in which an equal one can be looked up.
+///
+/// ```
+/// use drainq_core::sources::set_queue::{AfterTake, Lookup, SetQueue};
+/// use std::time::Duration;
+///
+/// let mut queue = SetQueue::new(AfterTake::Forget);
+/// for word in ["a", "b", "a"] {
+///     let hash = u64::from(word.as_bytes()[0]);
+///     if let Lookup::Absent = queue.find(hash, |known| Some(*known == word)) {
+///         queue.push(hash, word);
+///     }
+/// }
+/// assert_eq!(queue.len(), 2);
+/// assert_eq!(queue.take(Duration::ZERO, |known| *known, |taken| taken), Some("a"));
+/// ```
+pub struct SetQueue<E> {
+    after_take: AfterTake,
+    table: HashTable<Indexed>,
+    slots: Vec<Slot<E>>,
+    free: Vec<u32>,
+    waiting: VecDeque<u32>,
+    remembered: VecDeque<Remembered>,
+    in_flight: usize,
+    polls: Vec<u64>,
+    last_poll: u64,
+}
+
+/// Low bits of a hash that a table's places keep, so that neighbours stay neighbours.
+const RUN_BITS: u32 = 3;
+
+/// Slots kept when nothing is known any more; a larger table is given back.
+const KEPT_SLOTS: usize = 4096;
+
+impl<E> SetQueue<E> {
+    /// An empty queue.
+    pub fn new(after_take: AfterTake) -> Self {
+        Self {
+            after_take,
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            remembered: VecDeque::new(),
+            in_flight: 0,
+            polls: Vec::new(),
+            last_poll: 0,
+        }
+    }
+
+    /// Entries in the queue.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether no entry is in the queue.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Entries taken and not yet done.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The entries in the queue, first to last.
+    pub fn iter(&self) -> impl Iterator<Item = &E> {
+        self.waiting.iter().filter_map(|&slot| self.slots[slot as usize].entry.as_ref())
+    }
+
+    /// Every known entry, in the queue or not, in no order.
+    pub fn known(&self) -> impl Iterator<Item = &E> {
+        self.slots.iter().filter_map(|slot| slot.entry.as_ref())
+    }
+
+    /// Looks for a known entry with this hash that is the `same`.
+    ///
+    /// `same` answers `None` where it cannot tell.
+    #[inline]
+    pub fn find(&self, hash: u64, mut same: impl FnMut(&E) -> Option<bool>) -> Lookup<'_, E> {
+        let hash = fold(hash);
+        let mut unsure = None;
+        let found = self.table.find(spread(hash), |indexed| {
+            if indexed.hash != hash {
+                return false;
+            }
+            let Some(entry) = &self.slots[indexed.slot as usize].entry else { return false };
+            let answer = same(entry);
+            if answer.is_none() {
+                unsure = Some(entry);
+            }
+            answer == Some(true)
+        });
+        match (found, unsure) {
+            (Some(&Indexed { slot, .. }), _) => Lookup::Known(Place(slot), self.slots[slot as usize].state),
+            (None, Some(entry)) => Lookup::Unsure(entry),
+            (None, None) => Lookup::Absent,
+        }
+    }
+
+    /// Appends an entry that [`find`](Self::find) just called absent.
+    #[inline]
+    pub fn push(&mut self, hash: u64, entry: E) {
+        let hash = fold(hash);
+        let filled = Slot { entry: Some(entry), hash, state: State::Waiting };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = filled;
+                slot
+            }
+            None => {
+                let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 entries");
+                self.slots.push(filled);
+                slot
+            }
+        };
+        self.table.insert_unique(spread(hash), Indexed { slot, hash }, |indexed| spread(indexed.hash));
+        self.waiting.push_back(slot);
+    }
+
+    /// Takes the first entry: `give` gets it whole if it is forgotten at once, else `lend` gets
+    /// a look at it while it stays known.
+    #[inline]
+    pub fn take<R>(&mut self, now: Duration, lend: impl FnOnce(&mut E) -> R, give: impl FnOnce(E) -> R) -> Option<R> {
+        let index = self.waiting.pop_front()?;
+        let after = match self.after_take {
+            AfterTake::Forget => return self.forget(index).map(give),
+            AfterTake::Track(_) => State::InFlight,
+            AfterTake::Remember(_) => State::Remembered,
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.state = after;
+        let taken = slot.entry.as_mut().map(lend);
+        match self.after_take {
+            AfterTake::Remember(ttl) => self.remember(index, now.saturating_add(ttl), 0),
+            _ => self.in_flight += 1,
+        }
+        taken
+    }
+
+    /// Says that an entry in flight has been dealt with.
+    ///
+    /// It is forgotten at once, unless it is to be remembered for a while or a poll is under
+    /// way that may still bring it back. Returns what was forgotten; `Err` if it was not in flight.
+    pub fn done(&mut self, place: Place, now: Duration) -> Result<Option<E>, State> {
+        let slot = &mut self.slots[place.0 as usize];
+        if slot.state != State::InFlight || slot.entry.is_none() {
+            return Err(slot.state);
+        }
+        self.in_flight -= 1;
+        let ttl = if let AfterTake::Track(ttl) = self.after_take { ttl } else { Duration::ZERO };
+        if ttl.is_zero() && self.polls.is_empty() {
+            return Ok(self.forget(place.0));
+        }
+        slot.state = State::Remembered;
+        self.remember(place.0, now.saturating_add(ttl), self.last_poll);
+        Ok(None)
+    }
+
+    /// Begins a poll of the source: what is done from now until its end may be part of what it
+    /// brings, read before it was done, and so stays known until then.
+    pub fn begin_poll(&mut self) -> Poll {
+        self.last_poll += 1;
+        self.polls.push(self.last_poll);
+        Poll(self.last_poll)
+    }
+
+    /// Ends a poll. Returns false if it is not under way.
+    pub fn end_poll(&mut self, poll: Poll) -> bool {
+        let before = self.polls.len();
+        self.polls.retain(|&begun| begun != poll.0);
+        self.polls.len() < before
+    }
+
+    /// Whether [`forget_due`](Self::forget_due) can have anything to do.
+    #[inline]
+    pub fn remembers(&self) -> bool {
+        !self.remembered.is_empty()
+    }
+
+    /// Forgets what need not be remembered any longer, into `forgotten`.
+    pub fn forget_due(&mut self, now: Duration, forgotten: &mut Vec<E>) {
+        let oldest_poll = self.polls.iter().copied().min().unwrap_or(u64::MAX);
+        while let Some(first) = self.remembered.front() {
+            if first.until > now || oldest_poll <= first.poll {
+                return;
+            }
+            let index = first.slot;
+            self.remembered.pop_front();
+            forgotten.extend(self.forget(index));
+        }
+    }
+
+    /// Takes everything out of the queue and forgets it; what is in flight stays known.
+    pub fn clear(&mut self) -> Vec<E> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().filter_map(|index| self.forget(index)).collect()
+    }
+
+    /// Forgets everything, in the queue or not, and ends every poll.
+    pub fn reset(&mut self) -> Vec<E> {
+        let last_poll = self.last_poll;
+        let slots = std::mem::replace(self, Self::new(self.after_take)).slots;
+        self.last_poll = last_poll;
+        slots.into_iter().filter_map(|slot| slot.entry).collect()
+    }
+
+    fn remember(&mut self, slot: u32, until: Duration, poll: u64) {
+        self.remembered.push_back(Remembered { slot, until, poll });
+    }
+
+    #[inline]
+    fn forget(&mut self, index: u32) -> Option<E> {
+        let slot = &mut self.slots[index as usize];
+        let entry = slot.entry.take();
+        if let Ok(found) = self.table.find_entry(spread(slot.hash), |indexed| indexed.slot == index) {
+            found.remove();
+        }
+        if self.table.is_empty() && self.slots.len() > KEPT_SLOTS {
+            self.slots = Vec::new();
+            self.free = Vec::new();
+            self.table = HashTable::new();
+            self.waiting = VecDeque::new();
+            self.remembered = VecDeque::new();
+        } else {
+            self.free.push(index);
+        }
+        entry
+    }
+}
+
+/// Folds a hash into 32 bits: the low ones as they are, the others from all of the rest.
+///
+/// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a
+/// cache line of the table, in the order in which they are taken again; and ids at a stride
+/// of a power of two still spread, which they would not if the hash were used as it is.
+#[inline]
+fn fold(hash: u64) -> u32 {
+    let wide = u128::from((hash >> RUN_BITS) ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;
+    let mixed = (wide as u64 ^ (wide >> 64) as u64) as u32;
+    mixed << RUN_BITS | (hash as u32 & ((1 << RUN_BITS) - 1))
+}
+
+/// Spreads a folded hash over 64 bits: the table takes the place from the low ones, a tag from the high ones.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) | u64::from(hash.wrapping_mul(0x9E37_79B1)) << 32
+}
+
+#[cfg(all(test, not(loom), not(drainq_shuttle)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Few hashes, so that different entries often share one.
+    fn hash_of(entry: u8) -> u64 {
+        u64::from(entry % 3)
+    }
+
+    fn put(queue: &mut SetQueue<u8>, entry: u8) -> bool {
+        let absent = queue.find(hash_of(entry), |known| Some(*known == entry)) == Lookup::Absent;
+        if absent {
+            queue.push(hash_of(entry), entry);
+        }
+        absent
+    }
+
+    fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
+        queue.take(now, |known| *known, |taken| taken)
+    }
+
+    fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
+        match queue.find(hash_of(entry), |known| Some(*known == entry)) {
+            Lookup::Known(place, _) => queue.done(place, now).is_ok(),
+            _ => false,
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u8),
+        Take,
+        Done(u8),
+        Advance(u8),
+        BeginPoll,
+        EndPoll(u8),
+        Clear,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..12_u8).prop_map(Step::Put),
+            3 => Just(Step::Take),
+            2 => (0..12_u8).prop_map(Step::Done),
+            1 => (0..3_u8).prop_map(Step::Advance),
+            1 => Just(Step::BeginPoll),
+            1 => (0..3_u8).prop_map(Step::EndPoll),
+            1 => Just(Step::Clear),
+        ]
+    }
+
+    /// The plain model: a list of what waits, a list of what else is known, and until when.
+    #[derive(Default)]
+    struct Model {
+        waiting: Vec<u8>,
+        in_flight: Vec<u8>,
+        remembered: Vec<(u8, Duration, Vec<Poll>)>,
+        polls: Vec<Poll>,
+    }
+
+    impl Model {
+        fn knows(&self, entry: u8) -> bool {
+            self.waiting.contains(&entry)
+                || self.in_flight.contains(&entry)
+                || self.remembered.iter().any(|(known, ..)| *known == entry)
+        }
+
+        fn forget_due(&mut self, now: Duration) {
+            let polls = &self.polls;
+            self.remembered.retain(|(_, until, fences)| *until > now || fences.iter().any(|poll| polls.contains(poll)));
+        }
+    }
+
+    fn agrees(after_take: AfterTake, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        let mut queue = SetQueue::new(after_take);
+        let mut model = Model::default();
+        let mut now = Duration::ZERO;
+        for step in steps {
+            queue.forget_due(now, &mut Vec::new());
+            model.forget_due(now);
+            match step {
+                Step::Put(entry) => {
+                    let fresh = !model.knows(entry);
+                    if fresh {
+                        model.waiting.push(entry);
+                    }
+                    prop_assert_eq!(put(&mut queue, entry), fresh);
+                }
+                Step::Take => {
+                    let expected = (!model.waiting.is_empty()).then(|| model.waiting.remove(0));
+                    if let Some(entry) = expected {
+                        match after_take {
+                            AfterTake::Forget => {}
+                            AfterTake::Track(_) => model.in_flight.push(entry),
+                            AfterTake::Remember(ttl) => model.remembered.push((entry, now + ttl, Vec::new())),
+                        }
+                    }
+                    prop_assert_eq!(take(&mut queue, now), expected);
+                }
+                Step::Done(entry) => {
+                    let known = model.in_flight.contains(&entry);
+                    if known {
+                        model.in_flight.retain(|other| *other != entry);
+                        let ttl = if let AfterTake::Track(ttl) = after_take { ttl } else { Duration::ZERO };
+                        model.remembered.push((entry, now + ttl, model.polls.clone()));
+                    }
+                    prop_assert_eq!(done(&mut queue, entry, now), known);
+                }
+                Step::Advance(seconds) => now += SECOND * u32::from(seconds),
+                Step::BeginPoll => model.polls.push(queue.begin_poll()),
+                Step::EndPoll(which) => {
+                    if !model.polls.is_empty() {
+                        let poll = model.polls.remove(usize::from(which) % model.polls.len());
+                        prop_assert!(queue.end_poll(poll));
+                        prop_assert!(!queue.end_poll(poll));
+                    }
+                }
+                Step::Clear => {
+                    prop_assert_eq!(queue.clear(), std::mem::take(&mut model.waiting));
+                }
+            }
+            prop_assert_eq!(queue.iter().copied().collect::<Vec<_>>(), model.waiting.clone());
+            prop_assert_eq!(queue.len(), model.waiting.len());
+            prop_assert_eq!(queue.in_flight(), model.in_flight.len());
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_list_when_it_forgets(steps in prop::collection::vec(step(), 0..80)) {
+            agrees(AfterTake::Forget, steps)?;
+        }
+
+        #[test]
+        fn agrees_with_plain_lists_when_it_tracks(ttl in 0..3_u32, steps in prop::collection::vec(step(), 0..80)) {
+            agrees(AfterTake::Track(SECOND * ttl), steps)?;
+        }
+
+        #[test]
+        fn agrees_with_plain_lists_when_it_remembers(steps in prop::collection::vec(step(), 0..80)) {
+            agrees(AfterTake::Remember(SECOND * 2), steps)?;
+        }
+    }
+
+    #[test]
+    fn an_entry_in_flight_is_known_until_it_is_done() {
+        let mut queue = SetQueue::new(AfterTake::Track(Duration::ZERO));
+        assert!(put(&mut queue, 1));
+        assert_eq!(take(&mut queue, SECOND), Some(1));
+        assert!(!put(&mut queue, 1));
+        assert!(done(&mut queue, 1, SECOND));
+        assert!(!done(&mut queue, 1, SECOND));
+        assert!(put(&mut queue, 1));
+    }
+
+    #[test]
+    fn an_answer_that_is_unsure_names_the_entry() {
+        let mut queue = SetQueue::new(AfterTake::Forget);
+        queue.push(0, 7);
+        assert_eq!(queue.find(0, |_| None), Lookup::Unsure(&7));
+    }
+
+    #[test]
+    fn a_large_table_is_given_back_when_nothing_is_known() {
+        let mut queue = SetQueue::new(AfterTake::Forget);
+        for entry in 0..100_000_u64 {
+            queue.push(entry, entry);
+        }
+        while queue.take(SECOND, |known| *known, |taken| taken).is_some() {}
+        assert_eq!((queue.slots.capacity(), queue.table.capacity()), (0, 0));
+    }
+}

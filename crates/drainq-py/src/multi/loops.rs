@@ -1,0 +1,187 @@
+//! Wakes asyncio tasks: one `call_soon_threadsafe` for all wake-ups that a loop has not run yet.
+//!
+//! A waiting task sleeps on a future of its loop. Waking it sets the future's result, in the
+//! loop's thread; the task then tries again by itself, so a cancelled task has taken nothing.
+//!
+//! The futures are kept here, where the garbage collector can see them through the owner of
+//! the [`Sleepers`], and not in the core, where it cannot.
+//!
+//! # Invariants
+//! 1. No Python code runs while `loops` is locked.
+//! 2. While `is_scheduled` is set, a call of [`Sleepers::resume`] is due in the loop.
+
+use crate::gil;
+use drainq_core::multi::Wake;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyCFunction;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Loop {
+    event_loop: Py<PyAny>,
+    futures: BTreeMap<u64, Py<PyAny>>,
+    ready: Vec<u64>,
+    is_scheduled: bool,
+}
+
+/// The tasks that sleep on one queue, by their loops.
+#[derive(Default)]
+pub struct Sleepers {
+    loops: Mutex<Loops>,
+}
+
+#[derive(Default)]
+struct Loops {
+    /// By the address of the loop, which `event_loop` keeps alive.
+    by_address: BTreeMap<usize, Loop>,
+    issued: u64,
+}
+
+/// One sleeping task; forgotten when dropped.
+pub struct Sleeper {
+    all: Arc<Sleepers>,
+    address: usize,
+    number: u64,
+}
+
+/// Resumes one task.
+struct TaskWaker {
+    all: Arc<Sleepers>,
+    address: usize,
+    number: u64,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Box<Self>) -> bool {
+        gil::held(|py| self.all.schedule(py, self.address, self.number)).unwrap_or(false)
+    }
+}
+
+impl Sleeper {
+    /// Registers `future` of `event_loop`.
+    pub fn new(all: &Arc<Sleepers>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> Self {
+        let address = event_loop.as_ptr() as usize;
+        let mut loops = all.loops.lock();
+        loops.issued += 1;
+        let number = loops.issued;
+        let entry = loops.by_address.entry(address).or_insert_with(|| Loop {
+            event_loop: event_loop.clone().unbind(),
+            futures: BTreeMap::new(),
+            ready: Vec::new(),
+            is_scheduled: false,
+        });
+        entry.futures.insert(number, future);
+        Self { all: all.clone(), address, number }
+    }
+
+    /// What the core calls to resume the task.
+    pub fn waker(&self) -> Box<dyn Wake> {
+        Box::new(TaskWaker { all: self.all.clone(), address: self.address, number: self.number })
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _dropped_without_the_lock = {
+            let mut loops = self.all.loops.lock();
+            let Some(entry) = loops.by_address.get_mut(&self.address) else {
+                return;
+            };
+            let future = entry.futures.remove(&self.number);
+            let is_over = entry.futures.is_empty();
+            (future, if is_over { loops.by_address.remove(&self.address) } else { None })
+        };
+    }
+}
+
+impl Sleepers {
+    /// Makes one task ready and sees to it that its loop resumes it; false if it cannot.
+    fn schedule(self: &Arc<Self>, py: Python<'_>, address: usize, number: u64) -> bool {
+        let event_loop = {
+            let mut loops = self.loops.lock();
+            let Some(entry) = loops.by_address.get_mut(&address) else {
+                return false;
+            };
+            entry.ready.push(number);
+            if entry.is_scheduled {
+                return true;
+            }
+            entry.is_scheduled = true;
+            entry.event_loop.clone_ref(py)
+        };
+        match self.call_soon(event_loop.bind(py), address) {
+            Ok(()) => true,
+            Err(error) => {
+                self.take_ready(address);
+                report(py, error);
+                false
+            }
+        }
+    }
+
+    fn call_soon(self: &Arc<Self>, event_loop: &Bound<'_, PyAny>, address: usize) -> PyResult<()> {
+        let py = event_loop.py();
+        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let running = RUNNING.import(py, "asyncio", "_get_running_loop")?.call0()?;
+        let all = self.clone();
+        let resume =
+            PyCFunction::new_closure(py, Some(c"resume"), None, move |args, _| all.resume(args.py(), address))?;
+        // In the loop's own thread its selector need not be interrupted.
+        let method = if running.is(event_loop) { "call_soon" } else { "call_soon_threadsafe" };
+        event_loop.call_method1(method, (resume,)).map(drop)
+    }
+
+    /// Runs in the loop's thread: wakes the tasks that are ready.
+    fn resume(&self, py: Python<'_>, address: usize) -> PyResult<()> {
+        for future in self.take_ready(address) {
+            let future = future.bind(py);
+            if !future.call_method0("done")?.is_truthy()? {
+                future.call_method1("set_result", (py.None(),))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The futures of the ready tasks that still sleep; the next wake-up schedules anew.
+    fn take_ready(&self, address: usize) -> Vec<Py<PyAny>> {
+        let mut loops = self.loops.lock();
+        let Some(entry) = loops.by_address.get_mut(&address) else {
+            return Vec::new();
+        };
+        entry.is_scheduled = false;
+        let ready = std::mem::take(&mut entry.ready);
+        ready.iter().filter_map(|number| entry.futures.remove(number)).collect()
+    }
+
+    /// Shows the futures and loops to the garbage collector.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for entry in self.loops.lock().by_address.values() {
+            visit.call(&entry.event_loop)?;
+            for future in entry.futures.values() {
+                visit.call(future)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets all tasks, for the garbage collector.
+    pub fn clear(&self) {
+        let _dropped_without_the_lock = std::mem::take(&mut self.loops.lock().by_address);
+    }
+}
+
+/// A closed loop is no news; what a signal handler raised must not be lost.
+fn report(py: Python<'_>, error: PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+        if let Err(error) = again {
+            error.write_unraisable(py, None);
+        }
+    } else if !error.is_instance_of::<PyException>(py) {
+        error.write_unraisable(py, None);
+    }
+}

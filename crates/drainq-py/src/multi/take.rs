@@ -1,0 +1,143 @@
+//! How a multi-queue decides and takes: by the core's selector, or by asking a Python object.
+
+use super::handle::{Core, Label, Taken};
+use super::sub_queue::SubQueue;
+use crate::errors;
+use drainq_core::multi::{Nothing, Order};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::sync::Arc;
+
+/// An item and what its sub-queue is known by.
+pub type Labelled = (Arc<Label>, Py<PyAny>);
+
+/// What decides whose turn it is.
+pub enum Selection {
+    /// The core.
+    Native(Order),
+    /// An object with `select(groups)`.
+    Custom(Py<PyAny>),
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self::Native(Order::Priority)
+    }
+}
+
+impl Selection {
+    /// Reads the argument `selection`.
+    pub fn new(selection: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = selection.extract::<String>() {
+            return match name.as_str() {
+                "priority" => Ok(Self::Native(Order::Priority)),
+                "weighted" => Ok(Self::Native(Order::Weighted)),
+                _ => Err(errors::bad_value(format!(
+                    "selection must be \"priority\", \"weighted\" or an object with select(groups), got {name:?}"
+                ))),
+            };
+        }
+        let is_selector = selection.getattr_opt("select")?.is_some_and(|method| method.is_callable());
+        if !is_selector {
+            return Err(errors::bad_type(format!(
+                "selection must be \"priority\", \"weighted\" or an object with select(groups), got {}",
+                selection.repr()?
+            )));
+        }
+        Ok(Self::Custom(selection.clone().unbind()))
+    }
+
+    /// How the core keeps the turn.
+    pub fn order(&self) -> Order {
+        match self {
+            Self::Native(order) => *order,
+            Self::Custom(_) => Order::Priority,
+        }
+    }
+
+    /// Takes the next item.
+    pub fn take(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
+        match self {
+            Self::Native(_) => Ok(core.try_get()),
+            Self::Custom(object) => {
+                Ok(choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))?.map(|taken| taken.into_item()))
+            }
+        }
+    }
+
+    /// Takes the next item, with the label of its sub-queue.
+    pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Labelled, Nothing>> {
+        match self {
+            Self::Native(_) => Ok(core.try_get_labelled()),
+            Self::Custom(object) => choose(py, core, object, |sub| {
+                Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.into_item())))
+            }),
+        }
+    }
+
+    /// Appends up to `count` items to `taken`; what is in there survives an error.
+    pub fn take_many(
+        &self,
+        py: Python<'_>,
+        core: &Core,
+        count: usize,
+        taken: &mut Vec<Taken>,
+    ) -> PyResult<Result<(), Nothing>> {
+        match self {
+            Self::Native(_) => Ok(core
+                .try_get_many(count)
+                .map(|mut more| if taken.is_empty() { *taken = more } else { taken.append(&mut more) })),
+            Self::Custom(object) => {
+                for _ in 0..count {
+                    match choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))? {
+                        Ok(one) => taken.push(one),
+                        Err(nothing) => return Ok(Err(nothing)),
+                    }
+                }
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    /// Reads the item whose turn it is.
+    pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
+        match self {
+            Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py))),
+            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core(py)?.peek(|item| item.clone_ref(py)))),
+        }
+    }
+}
+
+/// Asks `object` which sub-queue is next and does `act` there.
+///
+/// The object runs without any lock. If what it chose is gone when it answers, it is asked again.
+fn choose<R>(
+    py: Python<'_>,
+    core: &Core,
+    object: &Py<PyAny>,
+    act: impl Fn(&SubQueue) -> PyResult<Option<R>>,
+) -> PyResult<Result<R, Nothing>> {
+    loop {
+        let labels = match core.servable() {
+            Ok(groups) => groups,
+            Err(nothing) => return Ok(Err(nothing)),
+        };
+        let mut offered: Vec<Py<SubQueue>> = Vec::new();
+        let groups = PyList::empty(py);
+        for labels in labels {
+            let group: Vec<Bound<'_, SubQueue>> = labels.iter().filter_map(|label| label.sub_queue(py)).collect();
+            offered.extend(group.iter().map(|sub| sub.clone().unbind()));
+            groups.append(PyList::new(py, group)?)?;
+        }
+        let chosen = object.bind(py).call_method1("select", (groups,))?;
+        let Some(chosen) = offered.iter().find(|sub| sub.is(&chosen)) else {
+            return Err(errors::bad_type(format!(
+                "select(groups) must return one of the sub-queues in groups, got {}",
+                chosen.repr()?
+            )));
+        };
+        if let Some(answer) = act(chosen.get())? {
+            return Ok(Ok(answer));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Reads arguments, writes values.
+
+use crate::errors;
+use pyo3::prelude::*;
+
+/// No capacity, as the core says it.
+const UNBOUNDED: usize = usize::MAX;
+
+/// A capacity in items; None is unbounded.
+pub fn capacity_in(capacity: Option<i64>) -> PyResult<usize> {
+    match capacity {
+        None => Ok(UNBOUNDED),
+        Some(items) if items < 1 => {
+            Err(errors::bad_value(format!("capacity must be at least 1 item, or None for no limit, got {items}")))
+        }
+        Some(items) => Ok(usize::try_from(items).unwrap_or(UNBOUNDED)),
+    }
+}
+
+/// The inverse of [`capacity_in`].
+pub fn capacity_out(capacity: usize) -> Option<usize> {
+    (capacity != UNBOUNDED).then_some(capacity)
+}
+
+/// A weight in turns.
+pub fn weight_in(weight: i64) -> PyResult<u32> {
+    match u32::try_from(weight) {
+        Ok(turns) if turns >= 1 => Ok(turns),
+        _ => Err(errors::bad_value(format!("weight must be 1 to {} turns, got {weight}", u32::MAX))),
+    }
+}
+
+/// How many items a bulk get takes, at most and at least; nothing for `n` of 0 or less.
+pub fn amounts_in(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
+    let most = usize::try_from(n).unwrap_or(0);
+    match usize::try_from(min_items) {
+        Ok(least) if least <= most.max(1) => Ok((most, least.min(most))),
+        _ => Err(errors::bad_value(format!("min_items must be 0 to n ({n}) items, got {min_items}"))),
+    }
+}
+
+/// Whether `left` is `right` or equals it, as a list compares; runs Python code.
+pub fn is_same(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(left.is(right) || left.eq(right)?)
+}

@@ -1,0 +1,100 @@
+//! When two Python objects are the same key: equal hash, and identical or equal.
+//!
+//! `__hash__` and `__eq__` are foreign code: they may raise, take locks, or use the queue that
+//! asks. So they never run under the queue's lock.
+//!
+//! # Invariants
+//! 1. The hash is taken before the queue is looked at.
+//! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two objects
+//!    of built-in types that hold no others, or by an answer given before. It runs no foreign code.
+//! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a
+//!    reference to the object it is about; so the answer stays true however the queue changes
+//!    meanwhile, and no object is asked about twice.
+
+use crate::errors;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+
+/// A key that is being looked up.
+pub struct Identity<'py> {
+    key: Bound<'py, PyAny>,
+    hash: u64,
+    answers: Vec<(Bound<'py, PyAny>, bool)>,
+}
+
+impl<'py> Identity<'py> {
+    /// Takes the key's hash.
+    ///
+    /// Raises TypeError if it has none.
+    #[inline]
+    pub fn of(key: Bound<'py, PyAny>) -> PyResult<Self> {
+        match key.hash() {
+            Ok(hash) => Ok(Self { hash: hash as u64, key, answers: Vec::new() }),
+            Err(error) => Err(explained(key.py(), error)),
+        }
+    }
+
+    /// The hash.
+    #[inline]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// A reference to the key itself.
+    #[inline]
+    pub fn key(&self) -> Py<PyAny> {
+        self.key.clone().unbind()
+    }
+
+    /// The token of the thread that asks.
+    pub fn py(&self) -> Python<'py> {
+        self.key.py()
+    }
+
+    /// Whether `known` is the same key; `None` if only [`ask`](Self::ask) can tell.
+    #[inline]
+    pub fn same(&self, known: &Py<PyAny>) -> Option<bool> {
+        if known.is(&self.key) {
+            return Some(true);
+        }
+        let known = known.bind(self.key.py());
+        if is_plain(&self.key) && is_plain(known) {
+            return known.eq(&self.key).ok();
+        }
+        if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| asked.is(known)) {
+            return Some(*answer);
+        }
+        None
+    }
+
+    /// Compares with `known` by its `__eq__` and keeps the answer.
+    pub fn ask(&mut self, known: Bound<'py, PyAny>) -> PyResult<()> {
+        let answer = known.eq(&self.key)?;
+        self.answers.push((known, answer));
+        Ok(())
+    }
+}
+
+/// Whether comparing such an object with another such runs no foreign code.
+#[inline]
+fn is_plain(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyString>()
+        || object.is_exact_instance_of::<PyBytes>()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyBool>()
+}
+
+#[cold]
+fn explained(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyTypeError>(py) {
+        return error;
+    }
+    let clear = errors::bad_type(format!(
+        "an item's key must be hashable ({}); give the queue a key=, such as key=lambda row: row['id']",
+        error.value(py)
+    ));
+    clear.set_cause(py, Some(error));
+    clear
+}

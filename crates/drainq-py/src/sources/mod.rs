@@ -1,0 +1,6 @@
+//! The native half of the sources: the set queue.
+
+mod identity;
+mod set_queue;
+
+pub use set_queue::{SetQueue, SetQueueStats};

@@ -1,0 +1,187 @@
+"""One queue's way to its storage: its clock, its patience, its wake-ups, and the taking of messages.
+
+:class:`~drainq.delayed.DelayedQueue` is what a user sees; the envelope, the consuming loop, the lease keeper and the
+asyncio side all work on this object behind it, so none of them knows the other's inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
+
+from drainq.clock import Clock
+from drainq.delayed.codec import Codec
+from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.message import error_text, to_ms
+from drainq.delayed.retry import with_retries
+from drainq.delayed.storage import Closeable, Held, Row, Storage, new_lock
+from drainq.delayed.wake import Wakeup
+from drainq.errors import ShutDown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SOONEST = 0.005
+"""Seconds that a waiting consumer sleeps at least: others may be taking what is due."""
+
+
+class Access:
+    """What every part of one open queue shares.
+
+    Args:
+        storage, kind: where the messages live, and which of them are this queue's.
+        name, source: the queue's name, and what envelopes call it.
+        codec, clock, time, retry, max_attempts: see :class:`~drainq.delayed.DelayedQueue`.
+        wakeup: what offers of this process signal.
+        notify: whether to listen to other processes' offers while waiting.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        kind: str,
+        *,
+        name: str,
+        source: str,
+        codec: Codec,
+        clock: Clock,
+        time: TimeConfig,
+        retry: RetryConfig,
+        max_attempts: int | None,
+        wakeup: Wakeup,
+        notify: bool,
+    ) -> None:
+        self.storage = storage
+        self.kind = kind
+        self.name = name
+        self.source = source
+        self.codec = codec
+        self.clock = clock
+        self.time = time
+        self.retry = retry
+        self.max_attempts = max_attempts
+        self.wakeup = wakeup
+        self.notify = notify
+        self.closed = False
+        self.listener: Closeable | None = None
+        self._listener_lock = threading.Lock()
+
+    # --- calling the storage
+
+    def call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """Call the storage, again if its failure may pass.
+
+        Raises:
+            ShutDown: the queue is closed.
+            ResourceUnavailable: every try failed.
+        """
+        self.check_open()
+        try:
+            return with_retries(lambda: method(*arguments, **more), self.retry, self._is_transient)
+        except Exception:
+            self.check_open()  # closed by another thread in the middle of the call
+            raise
+
+    def _is_transient(self, error: BaseException) -> bool:
+        return not self.closed and self.storage.is_transient(error)
+
+    def check_open(self) -> None:
+        """Raise ShutDown if the queue is closed."""
+        if self.closed:
+            raise ShutDown(f"the delayed queue {self.name!r} is closed")
+
+    def close(self) -> None:
+        """Let everybody who waits go, end the listener, close the storage."""
+        self.closed = True
+        self.wakeup.wake()
+        with self._listener_lock:
+            listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.close()
+        self.storage.close()
+
+    # --- time
+
+    def now(self) -> int:
+        """The clock's time in milliseconds."""
+        return to_ms(self.clock.now(), "the clock's time")
+
+    def after(self, delay: float | timedelta, what: str) -> int:
+        """The time (milliseconds) so many seconds from now; ``what`` names the argument in a refusal."""
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        if not seconds >= 0:
+            raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
+        return to_ms(self.clock.now() + seconds, what)
+
+    def lease_end(self, now: int) -> int:
+        """The end (milliseconds) of a lease that begins now."""
+        return now + round(self.time.acquire_timeout * 1000)
+
+    def pause(self) -> float:
+        """Seconds until it is worth looking again: the next due time, at most a poll period."""
+        now = self.now()
+        due = self.call(self.storage.next_due, self.kind, now)
+        period = self.time.poll_period
+        return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
+
+    def listen(self) -> None:
+        """Begin to hear of other processes' offers, if that was asked for."""
+        if self.notify and self.listener is None:
+            with self._listener_lock:
+                if self.listener is None and not self.closed:
+                    self.listener = self.storage.listen(self.kind, self.wakeup.wake)
+
+    # --- taking messages, and giving them back
+
+    def acquire(self, n: int) -> tuple[list[Row], list[Any], str]:
+        """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way.
+
+        Returns:
+            The rows, their payloads, and the lock that they are held by.
+        """
+        while True:
+            lock, now = new_lock(), self.now()
+            fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
+            rows, payloads = self.deliverable(fetched, lock)
+            if rows or not fetched:
+                return rows, payloads, lock
+
+    def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
+        """Decode what was fetched; what is worn out or cannot be decoded goes to the dead letters."""
+        rows, payloads = [], []
+        for row in fetched:
+            if self.max_attempts is not None and row.attempts > self.max_attempts:
+                self.bury(lock, row, f"not acknowledged in {self.max_attempts} deliveries")
+                continue
+            try:
+                payload = self.codec.decode(row.payload)
+            except Exception as error:
+                self.bury(lock, row, f"the payload cannot be decoded as {self.codec.type_name}: {error}")
+                continue
+            rows.append(row)
+            payloads.append(payload)
+        return rows, payloads
+
+    def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
+        """Move a message that we hold to the dead letters; return 1, or 0 if it was no longer ours."""
+        return self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
+
+    def nack(
+        self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
+    ) -> int:
+        """Give messages back for later, those delivered ``limit`` times to the dead letters; count what was ours."""
+        worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
+        again = tuple(row.id for row in rows if limit is None or row.attempts < limit)
+        ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
+        if again:
+            text = None if error is None else error_text(error)
+            ours += self.call(self.storage.nack, self.kind, Held(lock, again), due_at, text)
+            self.wakeup.wake()
+        return ours
+
+    def release(self, held: Held) -> None:
+        """Give back what was taken and not worked on, as if it had never been taken."""
+        self.call(self.storage.release, self.kind, held)
+        self.wakeup.wake()

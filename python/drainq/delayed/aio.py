@@ -1,0 +1,138 @@
+"""The delayed queue for asyncio.
+
+A database call runs in a worker thread; waiting does not: it is an :class:`asyncio.Event`, so ten thousand waiting
+tasks hold no thread. A poll that is cancelled gives back what it was just taking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
+
+if TYPE_CHECKING:
+    from drainq.delayed.queue import DelayedQueue
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class AsyncDelayedQueue(Generic[T]):
+    """Coroutines for the calls of a :class:`~drainq.delayed.DelayedQueue`; ``queue.aio`` makes one.
+
+    Example:
+        >>> import asyncio
+        >>> from drainq.delayed import DelayedQueue
+        >>> async def main():
+        ...     with DelayedQueue.open("memory:", "mail") as queue:
+        ...         await queue.aio.offer_or_update("a", "Hello", 0)
+        ...         envelope = await queue.aio.poll()
+        ...         print(envelope.payload, await queue.aio.ack(envelope))
+        >>> asyncio.run(main())
+        Hello True
+    """
+
+    def __init__(self, queue: DelayedQueue[T]) -> None:
+        self._queue = queue
+        self._access = queue._access
+
+    async def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
+        """See :meth:`DelayedQueue.offer_or_update`."""
+        return await asyncio.to_thread(self._queue.offer_or_update, key, payload, schedule_at)
+
+    async def offer_if_not_exists(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
+        """See :meth:`DelayedQueue.offer_if_not_exists`."""
+        return await asyncio.to_thread(self._queue.offer_if_not_exists, key, payload, schedule_at)
+
+    async def offer_batch(self, messages: Iterable[ScheduledMessage[T]]) -> list[OfferOutcome]:
+        """See :meth:`DelayedQueue.offer_batch`."""
+        return await asyncio.to_thread(self._queue.offer_batch, list(messages))
+
+    async def try_poll(self) -> AckEnvelope[T] | None:
+        """See :meth:`DelayedQueue.try_poll`; cancelled, it gives the message back."""
+        return await self._taking(self._queue.try_poll)
+
+    async def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
+        """See :meth:`DelayedQueue.try_poll_many`; cancelled, it gives the messages back."""
+        return await self._taking(lambda: self._queue.try_poll_many(n))
+
+    async def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+        """See :meth:`DelayedQueue.poll`; cancelled, it gives the message back."""
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        await asyncio.to_thread(self._access.listen)
+        self._access.wakeup.add_listener(wake)
+        try:
+            while True:
+                changed.clear()
+                taken = await self.try_poll()
+                if taken is not None:
+                    return taken
+                pause = await asyncio.to_thread(self._access.pause)
+                if deadline is not None:
+                    pause = min(pause, deadline - time.monotonic())
+                    if pause <= 0:
+                        return None
+                try:
+                    await asyncio.wait_for(changed.wait(), pause)
+                except asyncio.TimeoutError:
+                    pass
+        finally:
+            self._access.wakeup.remove_listener(wake)
+
+    async def ack(self, envelope: AckEnvelope[Any]) -> bool:
+        """See :meth:`AckEnvelope.ack`."""
+        return await asyncio.to_thread(envelope.ack)
+
+    async def nack(
+        self, envelope: AckEnvelope[Any], delay: float | timedelta = 0.0, error: BaseException | str | None = None
+    ) -> bool:
+        """See :meth:`AckEnvelope.nack`."""
+        return await asyncio.to_thread(envelope.nack, delay, error)
+
+    async def extend(self, envelope: AckEnvelope[Any], seconds: float | timedelta) -> bool:
+        """See :meth:`AckEnvelope.extend`."""
+        return await asyncio.to_thread(envelope.extend, seconds)
+
+    async def read(self, key: str) -> AckEnvelope[T] | None:
+        """See :meth:`DelayedQueue.read`."""
+        return await asyncio.to_thread(self._queue.read, key)
+
+    async def contains_message(self, key: str) -> bool:
+        """See :meth:`DelayedQueue.contains_message`."""
+        return await asyncio.to_thread(self._queue.contains_message, key)
+
+    async def drop_message(self, key: str) -> bool:
+        """See :meth:`DelayedQueue.drop_message`."""
+        return await asyncio.to_thread(self._queue.drop_message, key)
+
+    async def close(self) -> None:
+        """See :meth:`DelayedQueue.close`."""
+        await asyncio.to_thread(self._queue.close)
+
+    async def _taking(self, take: Callable[[], R]) -> R:
+        """Run ``take`` in a thread; if we are cancelled meanwhile, what it takes is given back."""
+        running = asyncio.ensure_future(asyncio.to_thread(take))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, finished: asyncio.Future[Any]) -> None:
+        if finished.cancelled() or finished.exception() is not None:
+            return
+        envelope = finished.result()
+        if envelope is not None and envelope._lock is not None:
+            asyncio.get_running_loop().run_in_executor(None, self._access.release, envelope._held())

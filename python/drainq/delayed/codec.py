@@ -1,0 +1,154 @@
+"""How a payload becomes bytes and comes back.
+
+A codec is any object with ``type_name``, ``encode`` and ``decode``. Its type name is part of what tells queues apart:
+a queue of the same name opened with another codec is another queue, so nobody reads bytes that they cannot read.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Codec(Protocol):
+    """What turns payloads into bytes and back."""
+
+    @property
+    def type_name(self) -> str:
+        """Names the encoding; queues with different names do not see each other's messages."""
+        ...
+
+    def encode(self, payload: Any) -> bytes:
+        """Return the payload as bytes; raise TypeError or ValueError for one it cannot encode."""
+        ...
+
+    def decode(self, data: bytes) -> Any:
+        """Return the payload; raise ValueError for bytes it cannot decode."""
+        ...
+
+
+class MsgspecCodec:
+    """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys come back as they were.
+
+    Args:
+        type: what to decode to, for instance a :class:`msgspec.Struct`; by default whatever the JSON says.
+
+    Example:
+        >>> codec = MsgspecCodec()
+        >>> codec.decode(codec.encode({"to": "ann", "tries": [1, 2.5, None]}))
+        {'to': 'ann', 'tries': [1, 2.5, None]}
+    """
+
+    def __init__(self, type: Any = Any) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(type)
+        self.type_name = "json" if type is Any else f"json:{getattr(type, '__qualname__', type)}"
+
+    def encode(self, payload: Any) -> bytes:
+        """The payload as JSON."""
+        if isinstance(payload, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()"
+            )
+        return self._encoder.encode(payload)
+
+    def decode(self, data: bytes) -> Any:
+        """The payload from JSON."""
+        return self._decoder.decode(data)
+
+
+class JsonCodec:
+    """JSON by the standard library, for NaN, infinity and integers of any size.
+
+    Example:
+        >>> JsonCodec().decode(JsonCodec().encode([float("inf"), 2**100]))
+        [inf, 1267650600228229401496703205376]
+    """
+
+    type_name = "json-stdlib"
+
+    def encode(self, payload: Any) -> bytes:
+        """The payload as JSON."""
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+    def decode(self, data: bytes) -> Any:
+        """The payload from JSON."""
+        return json.loads(data)
+
+
+class BytesCodec:
+    """Bytes as they are.
+
+    Example:
+        >>> BytesCodec().decode(BytesCodec().encode(b"abc"))
+        b'abc'
+    """
+
+    type_name = "bytes"
+
+    def encode(self, payload: Any) -> bytes:
+        """The payload itself."""
+        if not isinstance(payload, (bytes, bytearray, memoryview)):
+            raise TypeError(f"BytesCodec encodes bytes, got {payload!r} of type {type(payload).__name__}")
+        return bytes(payload)
+
+    def decode(self, data: bytes) -> bytes:
+        """The bytes themselves."""
+        return data
+
+
+class StrCodec:
+    """Text as UTF-8; its type name is that of the source's string queues, so that both can share a table.
+
+    Example:
+        >>> StrCodec().encode("h\u00e9")
+        b'h\\xc3\\xa9'
+
+    Source: ``MessageSerializer.forStrings`` of funfix ``delayedqueue``.
+    """
+
+    type_name = "java.lang.String"
+
+    def encode(self, payload: Any) -> bytes:
+        """The text as UTF-8."""
+        if not isinstance(payload, str):
+            raise TypeError(f"StrCodec encodes str, got {payload!r} of type {type(payload).__name__}")
+        return payload.encode("utf-8")
+
+    def decode(self, data: bytes) -> str:
+        """The text from UTF-8."""
+        return data.decode("utf-8")
+
+
+class PickleCodec:
+    """Any Python object, by pickle: **only for a table that nobody else can write**.
+
+    Decoding a pickle runs whatever code its bytes say. Whoever can write one row into the table can run a program as
+    every consumer. So it is never a default, and it is not exported by name from ``drainq.delayed``.
+
+    Args:
+        i_trust_every_writer_of_the_table: must be ``True``, written out.
+    """
+
+    type_name = "python.pickle"
+
+    def __init__(self, *, i_trust_every_writer_of_the_table: bool) -> None:
+        if i_trust_every_writer_of_the_table is not True:
+            raise ValueError(
+                "PickleCodec runs code found in the table: pass i_trust_every_writer_of_the_table=True,"
+                " or take another codec"
+            )
+
+    def encode(self, payload: Any) -> bytes:
+        """The payload as a pickle."""
+        import pickle
+
+        return pickle.dumps(payload)
+
+    def decode(self, data: bytes) -> Any:
+        """The payload from a pickle; runs what the pickle says."""
+        import pickle
+
+        return pickle.loads(data)

@@ -1,0 +1,97 @@
+"""The times and limits of a delayed queue, each default written here once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MEMORY_POLL_PERIOD = 0.5
+"""Seconds; in memory every offer is seen, so the period only bounds how late a clock moved by hand is noticed."""
+
+
+@dataclass(frozen=True)
+class TimeConfig:
+    """How long a message is leased, and how often a waiting consumer looks again.
+
+    Args:
+        acquire_timeout: seconds that a message belongs to the consumer that polled it; unacknowledged after that, it
+            is delivered again.
+        poll_period: most seconds that a waiting consumer sleeps before it looks again. A due time or an offer that it
+            knows of wakes it earlier.
+
+    Example:
+        >>> TimeConfig(poll_period=0.1)
+        TimeConfig(acquire_timeout=300.0, poll_period=0.1)
+
+    Source: ``DelayedQueueTimeConfig`` of funfix ``delayedqueue``.
+    """
+
+    acquire_timeout: float = 300.0
+    poll_period: float = 3.0
+
+    def __post_init__(self) -> None:
+        _check_positive("acquire_timeout", self.acquire_timeout)
+        _check_positive("poll_period", self.poll_period)
+
+
+@dataclass(frozen=True)
+class RetryConfig:
+    """How often, and how patiently, something that failed is tried again.
+
+    It governs database calls that failed for a passing reason (a deadlock, a busy file, a lost connection) and the
+    back-off of messages whose handler raised in :meth:`~drainq.delayed.DelayedQueue.consume`.
+
+    Args:
+        initial_delay: seconds before the second try.
+        max_delay: most seconds between two tries.
+        factor: what the delay is multiplied with after each try; at least 1.
+        max_retries: tries after the first; ``None`` for no limit.
+        total_timeout: seconds after which no further try of a database call is begun; ``None`` for no limit.
+        try_timeout: seconds that one try of a database call may take; ``None`` for no limit.
+
+    Example:
+        >>> [RetryConfig(initial_delay=0.05, max_delay=0.2).delay(n) for n in (1, 2, 3, 4)]
+        [0.05, 0.1, 0.2, 0.2]
+
+    Source: ``RetryConfig`` of funfix ``delayedqueue``.
+    """
+
+    initial_delay: float = 0.1
+    max_delay: float = 5.0
+    factor: float = 2.0
+    max_retries: int | None = 5
+    total_timeout: float | None = 30.0
+    try_timeout: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        _check_not_negative("initial_delay", self.initial_delay)
+        _check_not_negative("max_delay", self.max_delay)
+        if not self.factor >= 1 or math.isinf(self.factor):
+            raise ValueError(f"factor must be at least 1 and finite, got {self.factor!r}")
+        if self.max_retries is not None and (not isinstance(self.max_retries, int) or self.max_retries < 0):
+            raise ValueError(f"max_retries must be a whole number of at least 0, or None, got {self.max_retries!r}")
+        if self.total_timeout is not None:
+            _check_not_negative("total_timeout", self.total_timeout)
+        if self.try_timeout is not None:
+            _check_positive("try_timeout", self.try_timeout)
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after the ``failures``-th failed try (1, 2, ...)."""
+        try:
+            return min(self.max_delay, self.initial_delay * self.factor ** (failures - 1))
+        except OverflowError:
+            return self.max_delay
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not value > 0 or math.isinf(value):
+        raise ValueError(f"{name} must be more than 0 seconds and finite, got {value!r}")
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if not value >= 0 or math.isinf(value):
+        raise ValueError(f"{name} must be at least 0 seconds and finite, got {value!r}")
+
+
+NO_RETRIES = RetryConfig(max_retries=0)
+"""One try, no second."""

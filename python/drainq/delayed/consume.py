@@ -1,0 +1,192 @@
+"""The loop that gives messages to a handler.
+
+The acknowledgement of one message and the fetch of the next are one statement, so a message costs one round trip and
+one commit. Nothing is fetched ahead: what this loop holds is what its handler works on.
+
+# Invariants
+
+1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only when the database said so.
+2. Whatever was fetched ends as acknowledged, given back, or buried, also when the loop is stopped or interrupted. What
+   the database could not be told comes back when its lease runs out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.lease import LeaseKeeper
+from drainq.delayed.message import from_ms
+from drainq.delayed.retry import ResourceUnavailable
+from drainq.delayed.storage import Held, Row, new_lock
+from drainq.errors import ShutDown
+
+if TYPE_CHECKING:
+    from drainq.delayed.access import Access
+
+_log = logging.getLogger("drainq")
+_STOP_CHECK = 0.1
+"""Seconds between two looks at ``stop`` while there is nothing to do."""
+
+
+def consume(
+    access: Access,
+    handler: Callable[[AckEnvelope[Any]], object],
+    *,
+    batch_size: int,
+    stop: Any,
+    max_attempts: int | None,
+) -> int:
+    """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
+    if max_attempts is not None and max_attempts < 1:
+        raise ValueError(f"max_attempts must be at least 1, or None, got {max_attempts!r}")
+    if not callable(handler):
+        raise TypeError(f"handler must be callable with an envelope, got {handler!r}")
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
+    with LeaseKeeper(access) as keeper:
+        return _Loop(access, handler, batch_size, stop, max_attempts, keeper).run()
+
+
+class _Loop:
+    def __init__(
+        self,
+        access: Access,
+        handler: Callable[[AckEnvelope[Any]], object],
+        batch_size: int,
+        stop: Any,
+        max_attempts: int | None,
+        keeper: LeaseKeeper,
+    ) -> None:
+        self._access = access
+        self._handler = handler
+        self._batch_size = batch_size
+        self._stop = stop
+        self._keeper = keeper
+        self._done: Held | None = None
+        self._handled = 0
+        self._failures = 0
+        retries = access.retry.max_retries
+        self._max_attempts = max_attempts or access.max_attempts or (None if retries is None else retries + 1)
+
+    def run(self) -> int:
+        try:
+            while not self._stopped():
+                self._step()
+        except ShutDown:
+            pass  # the queue was closed; a handler's own ShutDown is an error of the handler
+        finally:
+            self._flush()
+        return self._handled
+
+    def _step(self) -> None:
+        noted = self._access.wakeup.count()
+        try:
+            fetched, lock = self._fetch()
+            rows, payloads = self._access.deliverable(fetched, lock)
+            pause = None if fetched else self._access.pause()
+            self._failures = 0
+        except ResourceUnavailable as error:
+            self._failures += 1
+            pause = self._access.retry.delay(self._failures)
+            _log.warning("consume cannot reach its database (%s); trying again in %.3g s", error, pause)
+            rows, payloads, lock = [], [], ""
+        if rows:
+            self._handle(rows, payloads, lock)
+        elif pause is not None:
+            self._sleep(noted, pause)
+
+    def _fetch(self) -> tuple[list[Row], str]:
+        """Acknowledge what is done and take the next, in one round trip."""
+        access, kind = self._access, self._access.kind
+        lock, now = new_lock(), access.now()
+        until = access.lease_end(now)
+        if self._done is None:
+            return access.call(access.storage.acquire, kind, self._batch_size, now, until, lock), lock
+        done = self._done
+        fetched = access.call(access.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
+        self._done = None
+        _report_lost(fetched.acked, done)
+        return fetched.rows, lock
+
+    def _handle(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
+        many = self._batch_size > 1
+        held = Held(lock, tuple(row.id for row in rows))
+        if self._stopped():
+            self._give_back(held)
+            return
+        envelope: AckEnvelope[Any] = AckEnvelope(
+            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
+        )
+        self._keeper.hold(envelope)
+        try:
+            self._handler(envelope)
+        except Exception as error:
+            self._keeper.let_go()
+            self._failed(envelope, lock, error)
+        except BaseException:
+            self._keeper.let_go()
+            if not envelope._settled and envelope._rows:
+                self._give_back(envelope._held())
+            raise
+        else:
+            self._keeper.let_go()
+            self._handled += len(rows)
+            if envelope._rows and not envelope._settled:  # else the handler has spoken for itself
+                self._done = envelope._held()
+
+    def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
+        _log.error(
+            "the handler of delayed queue %r failed on %r", self._access.name, envelope.message_id, exc_info=error
+        )
+        if envelope._settled:
+            return
+        access = self._access
+        try:
+            for row in envelope._rows:
+                due_at = access.after(access.retry.delay(row.attempts), "delay")
+                access.nack(lock, [row], due_at, error, self._max_attempts)
+        except ResourceUnavailable:
+            _log.exception("could not give back %r; it comes back when its lease runs out", envelope.message_id)
+
+    def _give_back(self, held: Held) -> None:
+        try:
+            self._access.release(held)
+        except (ResourceUnavailable, ShutDown):
+            _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
+
+    def _flush(self) -> None:
+        """Acknowledge what is done, without a fetch."""
+        done, self._done = self._done, None
+        if done is None:
+            return
+        try:
+            _report_lost(self._access.call(self._access.storage.ack, self._access.kind, done), done)
+        except (ResourceUnavailable, ShutDown):
+            _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
+
+    def _stopped(self) -> bool:
+        return self._access.closed or (self._stop is not None and self._stop.is_set())
+
+    def _sleep(self, noted: int, seconds: float) -> None:
+        """Wait for an offer or the time to pass, looking at ``stop`` now and then."""
+        if self._stop is None:
+            self._access.wakeup.wait(noted, seconds)
+            return
+        left = seconds
+        while left > 0 and not self._stopped():
+            part = min(left, _STOP_CHECK)
+            if self._access.wakeup.wait(noted, part):
+                return
+            left -= part
+
+
+def _report_lost(acked: int, done: Held) -> None:
+    if acked < len(done.ids):
+        _log.warning(
+            "%d handled messages were updated or taken over before they were acknowledged", len(done.ids) - acked
+        )

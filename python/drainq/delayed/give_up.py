@@ -1,0 +1,76 @@
+"""Where a batch queue's failed batches go: into a delayed queue, to come back later.
+
+The batch queue in memory is fast and forgets; the delayed queue is slower and does not. So what a handler gives up on
+is stored whole, with its error, and whoever consumes the delayed queue tries it again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from drainq.delayed.message import error_text
+from drainq.delayed.queue import DelayedQueue
+
+
+class ToDelayedQueue:
+    """An error handler that stores the failed batch; made by :func:`to_delayed_queue`."""
+
+    dead_letters = True
+    """Tells the batch queue to count what a call returns as dead-lettered, not as failed."""
+
+    def __init__(
+        self,
+        queue: DelayedQueue[Any],
+        delay: float | timedelta,
+        key_prefix: str,
+        encode_item: Callable[[Any], Any] | None,
+    ) -> None:
+        self._queue = queue
+        self._delay = delay
+        self._key_prefix = key_prefix
+        self._encode_item = encode_item
+
+    def __call__(self, batch: list[Any], error: BaseException) -> int:
+        """Store the batch as one message ``{"batch": [...], "error": "..."}``; return how many items it has."""
+        items = list(batch) if self._encode_item is None else [self._encode_item(item) for item in batch]
+        due_at = self._queue._access.after(self._delay, "delay") / 1000
+        key = f"{self._key_prefix}/{uuid.uuid4()}"
+        self._queue.offer_if_not_exists(key, {"batch": items, "error": error_text(error)}, due_at)
+        return len(items)
+
+    def __repr__(self) -> str:
+        return f"to_delayed_queue({self._queue!r}, delay={self._delay!r})"
+
+
+def to_delayed_queue(
+    queue: DelayedQueue[Any],
+    *,
+    delay: float | timedelta = 60.0,
+    key_prefix: str = "given-up",
+    encode_item: Callable[[Any], Any] | None = None,
+) -> ToDelayedQueue:
+    """Make an error handler for a batch queue that keeps failed batches in a delayed queue.
+
+    Args:
+        queue: where they go; its codec must encode ``{"batch": [...], "error": "..."}``, as the default one does.
+        delay: seconds until they are delivered again.
+        key_prefix: what their keys begin with; the rest is unique.
+        encode_item: turns an item into something that the codec encodes; by default the item itself.
+
+    Returns:
+        A callable ``(batch, error)`` that returns how many items it stored. If the database refuses, it raises, and
+        the batch queue logs the batch as lost to its error handler.
+
+    Example:
+        >>> with DelayedQueue.open("memory:", "retries") as retries:
+        ...     on_error = to_delayed_queue(retries, delay=0)
+        ...     on_error(["row 1", "row 2"], ValueError("no such table"))
+        ...     retries.poll().payload
+        2
+        {'batch': ['row 1', 'row 2'], 'error': 'ValueError: no such table'}
+    """
+    queue._access.after(delay, "delay")  # a bad delay is an error now, not when the first batch fails
+    return ToDelayedQueue(queue, delay, key_prefix, encode_item)

@@ -1,0 +1,110 @@
+"""What goes into a delayed queue: a key, a payload, a time; and what the queue says to it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+#: When: an aware datetime, or seconds since the epoch.
+When = datetime | float | int
+
+MAX_KEY_LENGTH = 200
+"""Characters in a key; the column is as wide."""
+
+_ERROR_LENGTH = 2000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that a datetime can hold
+
+
+class OfferOutcome(enum.Enum):
+    """What became of an offered message."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    IGNORED = "ignored"
+
+    @property
+    def is_ignored(self) -> bool:
+        """True if the queue is as it was before the offer."""
+        return self is OfferOutcome.IGNORED
+
+
+class DeliveryType(enum.Enum):
+    """Whether somebody may have worked on the message before."""
+
+    FIRST_DELIVERY = "first_delivery"
+    REDELIVERY = "redelivery"
+
+
+@dataclass(frozen=True)
+class ScheduledMessage(Generic[T]):
+    """One message of an :meth:`~drainq.delayed.DelayedQueue.offer_batch`.
+
+    Args:
+        key: names the message in its queue; 1 to 200 characters.
+        payload: what the queue's codec can encode.
+        schedule_at: when it becomes due: an aware datetime, or seconds since the epoch. Kept to the millisecond.
+        can_update: whether a message that is there already takes this payload and time.
+    """
+
+    key: str
+    payload: T
+    schedule_at: When
+    can_update: bool = True
+
+
+def check_key(key: object) -> str:
+    """Return ``key``, or say why it cannot be one; the same on every back end."""
+    if not isinstance(key, str):
+        raise TypeError(f"a key must be a str, got {key!r} of type {type(key).__name__}")
+    if not 1 <= len(key) <= MAX_KEY_LENGTH:
+        shown = key if len(key) <= 40 else key[:40] + "..."
+        raise ValueError(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}: {shown!r}")
+    check_text(key, "a key")
+    return key
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what no database stores as text: NUL and lone surrogates."""
+    if "\x00" in text:
+        raise ValueError(f"{what} must not contain a NUL character, got {text!r}")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(f"{what} must be valid Unicode, got {text!r} with a lone surrogate") from None
+
+
+def to_ms(at: object, what: str = "schedule_at") -> int:
+    """A time as milliseconds since the epoch, cut to the millisecond as the columns are."""
+    if type(at) is float and -_LAST_MS < at * 1000 < _LAST_MS:  # the common case, a million times a minute
+        return round(at * 1_000_000) // 1000  # the float nearest to .123 is below it
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise ValueError(f"{what} needs a zone, got the naive datetime {at!r}: add tzinfo=timezone.utc")
+        ms = (at - _EPOCH) // timedelta(milliseconds=1)
+    elif isinstance(at, (int, float)) and not isinstance(at, bool):
+        if at != at or at in (float("inf"), float("-inf")):
+            raise ValueError(f"{what} must be finite, got {at!r}")
+        # Rounded to microseconds first: the float nearest to .123 lies below it.
+        ms = at * 1000 if isinstance(at, int) else round(at * 1_000_000) // 1000
+    else:
+        raise TypeError(f"{what} must be an aware datetime or seconds since the epoch, got {at!r}")
+    if not -_LAST_MS <= ms <= _LAST_MS:
+        raise ValueError(f"{what} must lie before the year 10000, got {at!r}")
+    return ms
+
+
+def from_ms(ms: int) -> datetime:
+    """Milliseconds since the epoch as an aware datetime in UTC."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def error_text(error: BaseException | str) -> str:
+    """A reason as text that every database stores, of a bounded length."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")[:_ERROR_LENGTH]

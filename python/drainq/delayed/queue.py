@@ -1,0 +1,475 @@
+"""The delayed queue: durable messages with a key, a payload and a time.
+
+This file is what a user calls: it checks arguments, encodes payloads, reads the clock, tries again what may pass, and
+leaves the rest to a :class:`~drainq.delayed.storage.Storage`. It has no SQL and no thread of its own.
+
+# Promises, on every back end
+
+1. A message that was offered is delivered at least once, never before its time, and to one consumer at a time as long
+   as that one's lease lasts.
+2. It is gone only after an acknowledgement by the one that holds it, a drop, or a move to the dead letters.
+3. A key names at most one message of a queue.
+
+Source: ``DelayedQueue`` of funfix ``delayedqueue``; dead letters, ``nack``, ``extend``, ``consume`` and offers inside
+the caller's transaction are ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time as real_time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from drainq.clock import Clock, SystemClock
+from drainq.delayed.access import Access
+from drainq.delayed.codec import Codec, MsgspecCodec
+from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
+from drainq.delayed.consume import consume
+from drainq.delayed.cron import CronService
+from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.message import (
+    OfferOutcome,
+    ScheduledMessage,
+    When,
+    check_key,
+    check_text,
+    from_ms,
+)
+from drainq.delayed.open import open_storage
+from drainq.delayed.outgoing import outgoing
+from drainq.delayed.retry import with_retries
+from drainq.delayed.storage import Held, Storage
+from drainq.delayed.upkeep import Upkeep
+from drainq.delayed.wake import shared_wakeup
+
+if TYPE_CHECKING:
+    from drainq.delayed.aio import AsyncDelayedQueue
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DelayedQueue(Upkeep, Generic[T]):
+    """Messages that must not be lost, for later, by key; opened with :meth:`open`.
+
+    One object serves many threads. A context manager: :meth:`close` at the end.
+
+    Args:
+        storage: where the messages live; :meth:`open` finds it by a URL.
+        queue: the queue's name; queues of other names in the same table are apart.
+        codec: turns payloads into bytes; by default JSON.
+        time: lease and polling times.
+        retry: how patiently a failing database, or handler, is tried again.
+        clock: what tells the time; by default the system's.
+        max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
+            again; ``None`` for no limit but that of :meth:`consume`.
+        source: what envelopes call this queue; by default its name.
+        notify: whether offers wake consumers in other processes at once (PostgreSQL only).
+
+    Example:
+        >>> with DelayedQueue.open("memory:", queue="mail") as mail:
+        ...     _ = mail.offer_or_update("welcome/ann", {"to": "ann"}, schedule_at=0)
+        ...     envelope = mail.try_poll()
+        ...     print(envelope.message_id, envelope.payload)
+        ...     envelope.ack()
+        welcome/ann {'to': 'ann'}
+        True
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        queue: str,
+        *,
+        codec: Codec | None = None,
+        time: TimeConfig | None = None,
+        retry: RetryConfig | None = None,
+        clock: Clock | None = None,
+        max_attempts: int | None = None,
+        source: str | None = None,
+        notify: bool = False,
+        address: Hashable = None,
+    ) -> None:
+        self.name = _check_name(queue)
+        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+            raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
+        codec = MsgspecCodec() if codec is None else codec
+        kind = partition_kind(queue, codec.type_name)
+        access = self._access = Access(
+            storage,
+            kind,
+            name=queue,
+            source=queue if source is None else _check_name(source, "source"),
+            codec=codec,
+            clock=SystemClock() if clock is None else clock,
+            time=TimeConfig() if time is None else time,
+            retry=RetryConfig() if retry is None else retry,
+            max_attempts=max_attempts,
+            wakeup=shared_wakeup((id(storage) if address is None else address, kind)),
+            notify=notify,
+        )
+        self.cron: CronService[T] = CronService(
+            storage=storage,
+            kind=kind,
+            encode=codec.encode,
+            clock=access.clock,
+            call=access.call,
+            made=access.wakeup.wake,
+        )
+        """The schedules that put messages into this queue."""
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        queue: str = "default",
+        *,
+        codec: Codec | None = None,
+        table: str = "delayed_queue",
+        time: TimeConfig | None = None,
+        retry: RetryConfig | None = None,
+        clock: Clock | None = None,
+        migrate: bool = True,
+        max_attempts: int | None = None,
+        source: str | None = None,
+        notify: bool = False,
+    ) -> DelayedQueue[Any]:
+        """Open a queue, and create its tables if they are missing.
+
+        Safe from many processes at once.
+
+        Args:
+            url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
+            queue: the queue's name.
+            codec: turns payloads into bytes; by default JSON. Queues with different codecs are apart.
+            table: the table's name; queues may share one.
+            time: lease and polling times; by default ``TimeConfig()``, in memory with a poll period of 0.5 s.
+            retry: how patiently a failing database, or handler, is tried again.
+            clock: what tells the time; by default the system's.
+            migrate: whether missing tables and columns are created; if not, ``drainq delayed migrate`` does it.
+            max_attempts, source, notify: see :class:`DelayedQueue`.
+
+        Returns:
+            The queue; close it, or use it as a context manager.
+
+        Raises:
+            ValueError: the URL, a name or a limit is not one.
+            ImportError: the back end's driver is not installed.
+
+        Example:
+            >>> DelayedQueue.open("memory:", "mail").stats().ready
+            0
+        """
+        _check_name(queue)
+        retry = RetryConfig() if retry is None else retry
+        if time is None:
+            time = TimeConfig(poll_period=MEMORY_POLL_PERIOD) if url == "memory:" else TimeConfig()
+        storage, address = open_storage(url, table=table, time=time, retry=retry)
+        try:
+            if migrate:
+                with_retries(storage.migrate, retry, storage.is_transient)
+            return cls(
+                storage,
+                queue,
+                codec=codec,
+                time=time,
+                retry=retry,
+                clock=clock,
+                max_attempts=max_attempts,
+                source=source,
+                notify=notify,
+                address=address,
+            )
+        except BaseException:
+            storage.close()
+            raise
+
+    # --- producers
+
+    def offer_or_update(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+        """Put a message in, or give the one of this key a new payload and time.
+
+        An update takes the message away from a consumer that is working on it: it is delivered again, and that
+        consumer's acknowledgement does nothing. The same payload and time (to the millisecond) change nothing; so an
+        offer that repeats a message in flight is ignored, and its consumer's acknowledgement deletes it.
+
+        Args:
+            key: 1 to 200 characters.
+            payload: what the codec encodes.
+            schedule_at: when it becomes due: an aware datetime, or seconds since the epoch; the past is now.
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the offer is part of your
+                transaction, and happens if and when you commit it.
+
+        Returns:
+            CREATED, UPDATED or IGNORED.
+
+        Raises:
+            ValueError: the key or the time is not one.
+            ResourceUnavailable: the database went on failing.
+
+        Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
+        """
+        return self._offer([ScheduledMessage(key, payload, schedule_at, True)], connection)[0]
+
+    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+        """Put a message in unless there is one of this key.
+
+        Args:
+            key, payload, schedule_at, connection: see :meth:`offer_or_update`.
+
+        Returns:
+            CREATED or IGNORED.
+
+        Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
+        """
+        return self._offer([ScheduledMessage(key, payload, schedule_at, False)], connection)[0]
+
+    def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
+        """Offer many messages in one transaction: all of them, or none.
+
+        A key may stand in the batch more than once; it is as if they were offered one by one.
+
+        Args:
+            messages: any number of them.
+            connection: see :meth:`offer_or_update`.
+
+        Returns:
+            What became of each, in the order given.
+
+        Source: ``offerBatch`` of funfix ``delayedqueue``.
+        """
+        return self._offer(list(messages), connection)
+
+    def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
+        access = self._access
+        offers = outgoing(messages, access.codec.encode)
+        if not offers:
+            return []
+        now = access.now()
+        soonest = min(offer.scheduled_at for offer in offers)
+        announce = access.notify and soonest <= now + int(access.time.poll_period * 1000)
+        if connection is not None:  # the caller's transaction, so the caller's to try again
+            access.check_open()
+            outcomes = access.storage.offer(access.kind, offers, now, connection=connection, announce=announce)
+        else:
+            outcomes = access.call(access.storage.offer, access.kind, offers, now, announce=announce)
+        access.wakeup.wake()
+        return outcomes
+
+    # --- consumers
+
+    def try_poll(self) -> AckEnvelope[T] | None:
+        """Take the earliest due message, if there is one now.
+
+        Returns:
+            The message on loan for ``acquire_timeout``; ``None`` if nothing is due.
+
+        Source: ``tryPoll`` of funfix ``delayedqueue``.
+        """
+        return self._take(1, many=False)
+
+    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
+        """Take up to ``n`` due messages, earliest first, as one batch.
+
+        Args:
+            n: how many at most; 0 or less takes nothing.
+
+        Returns:
+            An envelope whose payload is a list, perhaps an empty one.
+
+        Source: ``tryPollMany`` of funfix ``delayedqueue``.
+        """
+        taken = self._take(n, many=True) if n > 0 else None
+        return taken or AckEnvelope(self._access, [], [], None, from_ms(self._access.now()), many=True)
+
+    def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+        """Take the earliest due message, waiting for one.
+
+        Args:
+            timeout: seconds of real time to wait; ``None`` waits for ever.
+
+        Returns:
+            The message on loan; ``None`` only if the time ran out.
+
+        Raises:
+            ShutDown: the queue was closed.
+
+        Source: ``poll`` of funfix ``delayedqueue``.
+        """
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        deadline = None if timeout is None else real_time.monotonic() + timeout
+        self._access.listen()
+        while True:
+            noted = self._access.wakeup.count()
+            taken = self.try_poll()
+            if taken is not None:
+                return taken
+            pause = self._access.pause()
+            if deadline is not None:
+                pause = min(pause, deadline - real_time.monotonic())
+                if pause <= 0:
+                    return None
+            self._access.wakeup.wait(noted, pause)
+
+    def consume(
+        self,
+        handler: Callable[[AckEnvelope[Any]], object],
+        *,
+        batch_size: int = 1,
+        stop: Any = None,
+        max_attempts: int | None = None,
+    ) -> int:
+        """Give messages to a handler until told to stop, in this thread.
+
+        A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
+        statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
+        the dead letters when the attempts are used up. While it runs the lease is extended. A lost database connection
+        is waited out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
+
+        Args:
+            handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
+            batch_size: how many messages at most one call gets.
+            stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
+            max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
+                ``max_attempts``, else one more than ``retry.max_retries``.
+
+        Returns:
+            How many messages were handled and acknowledged.
+
+        Example:
+            >>> import threading
+            >>> stop = threading.Event()
+            >>> def handle(envelope):
+            ...     print(envelope.payload)
+            ...     stop.set()
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     _ = mail.offer_or_update("a", "Hello", 0)
+            ...     mail.consume(handle, stop=stop)
+            Hello
+            1
+        """
+        self._access.listen()
+        return consume(self._access, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
+
+    def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
+        """Take up to so many due messages, one envelope each: what makes this queue a source.
+
+        Args:
+            batch_size: how many at most.
+
+        Returns:
+            Envelopes, perhaps none. Hand them to :meth:`done`, or acknowledge each.
+        """
+        if batch_size <= 0:
+            return []
+        rows, payloads, lock = self._access.acquire(batch_size)
+        now = from_ms(self._access.now())
+        return [
+            AckEnvelope(self._access, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
+        ]
+
+    def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
+        """Acknowledge envelopes of :meth:`get_next_batch`.
+
+        Returns:
+            How many were still ours and are gone now.
+        """
+        by_lock: dict[str, list[int]] = {}
+        for envelope in envelopes:
+            if envelope._lock is not None:
+                envelope._settled = True
+                by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
+        return sum(
+            self._access.call(self._access.storage.ack, self._access.kind, Held(lock, tuple(ids)))
+            for lock, ids in by_lock.items()
+        )
+
+    def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
+        rows, payloads, lock = self._access.acquire(n)
+        if not rows:
+            return None
+        return AckEnvelope(
+            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
+        )
+
+    def read(self, key: str) -> AckEnvelope[T] | None:
+        """Look at the message of a key without taking it.
+
+        Its ``ack()`` deletes the message if payload, time and creation are still what was read.
+
+        Raises:
+            ValueError: the payload cannot be decoded.
+
+        Source: ``read`` of funfix ``delayedqueue``.
+        """
+        access = self._access
+        row = access.call(access.storage.read, access.kind, check_key(key))
+        if row is None:
+            return None
+        try:
+            payload = access.codec.decode(row.payload)
+        except Exception as error:
+            raise ValueError(
+                f"the payload of {key!r} cannot be decoded as {access.codec.type_name}: {error}"
+            ) from error
+        return AckEnvelope(access, payload, [row], None, from_ms(access.now()), many=False)
+
+    # --- the rest
+
+    @property
+    def aio(self) -> AsyncDelayedQueue[T]:
+        """The same queue for asyncio: ``await queue.aio.poll()``."""
+        from drainq.delayed.aio import AsyncDelayedQueue
+
+        return AsyncDelayedQueue(self)
+
+    @property
+    def source(self) -> str:
+        """What envelopes call this queue."""
+        return self._access.source
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time."""
+        return self._access.clock
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._access.closed
+
+    def close(self) -> None:
+        """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
+        self.cron.close()
+        self._access.close()
+
+    def __enter__(self) -> DelayedQueue[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<DelayedQueue {self.name!r} in {type(self._access.storage).__name__}>"
+
+
+def partition_kind(queue: str, type_name: str) -> str:
+    """What tells the queues of a table apart: the md5 of ``queue|type_name``, as the source has it.
+
+    Example:
+        >>> partition_kind("mail", "java.lang.String")
+        'f12affe03ca0a6149654eb12c1ba3b93'
+    """
+    return hashlib.md5(f"{queue}|{type_name}".encode(), usedforsecurity=False).hexdigest()
+
+
+def _check_name(name: object, what: str = "queue") -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a str, got {name!r}")
+    if not name.strip():
+        raise ValueError(f"{what} must not be blank, got {name!r}")
+    check_text(name, what)
+    return name

@@ -1,0 +1,66 @@
+"""The names of a queue's tables and indexes, checked once and quoted wherever they stand in a statement."""
+
+from __future__ import annotations
+
+from drainq.delayed.message import check_text
+
+_SUFFIXES = {
+    "table": "",
+    "dead": "__dead",
+    "cron": "__cron",
+    "migrations": "__migrations",
+    "key_index": "__PKeyPlusKindUniqueIndex",
+    "kind_key_index": "__PKindPKeyUniqueIndex",
+    "due_index": "__KindPlusScheduledAtIndex",
+    "range_index": "__KindPlusPKeyIndex",
+    "dead_index": "__dead_KindIndex",
+    "cron_index": "__cron_TickIndex",
+}
+
+MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())
+"""PostgreSQL cuts longer names short without a word, and two tables would share an index name."""
+
+
+class Names:
+    """Quoted identifiers of one table and what belongs to it.
+
+    Args:
+        table: the table's name as the user wrote it; any character but NUL. A dot does not name a schema.
+
+    Example:
+        >>> Names('an "odd" name').fill("SELECT 1 FROM {table}")
+        'SELECT 1 FROM "an ""odd"" name"'
+    """
+
+    def __init__(self, table: str) -> None:
+        if not isinstance(table, str):
+            raise TypeError(f"a table name must be a str, got {table!r}")
+        if not table.strip():
+            raise ValueError(f"a table name must not be blank, got {table!r}")
+        check_text(table, "a table name")
+        if len(table.encode("utf-8")) > MAX_TABLE_BYTES:
+            raise ValueError(f"a table name must have at most {MAX_TABLE_BYTES} bytes in UTF-8, got {table!r}")
+        if table.lower().startswith("sqlite_"):
+            raise ValueError(f"a table name must not start with 'sqlite_', which SQLite keeps to itself, got {table!r}")
+        self.table = table
+
+    def fill(self, template: str, *, percent: str = "%", limit: int = 0) -> str:
+        """The statement with its names filled in.
+
+        Args:
+            template: a statement with ``{table}`` and the like.
+            percent: how the driver wants a percent sign in a name to be written.
+            limit: the number of rows, where a statement has it as a literal.
+        """
+        quoted = {token: quote(self.table + suffix).replace("%", percent) for token, suffix in _SUFFIXES.items()}
+        return template.format(**quoted, limit=int(limit), literal=_literal(quote(self.table)).replace("%", percent))
+
+
+def quote(name: str) -> str:
+    """A name as a delimited identifier of standard SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    """Text as a literal of standard SQL."""
+    return "'" + text.replace("'", "''") + "'"

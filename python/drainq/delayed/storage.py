@@ -1,0 +1,254 @@
+"""What a back end must do, in one protocol: memory, SQLite and PostgreSQL each implement it.
+
+A storage knows bytes and integers only: payloads are encoded, times are milliseconds since the epoch (UTC), and
+``kind`` (md5 of queue name and codec) tells the queues of one table apart. It reads no clock: ``now`` is handed in.
+
+# Invariants
+
+1. A row is *in flight* while ``lockUuid`` is set: one acquisition owns it until its ``scheduledAt`` (the end of the
+   lease) passes, and still owns it after that as long as no other acquisition takes it over.
+2. Every change by a consumer names the lock it holds. A row that was updated or taken over carries another lock, or
+   none, so a stale call changes nothing and counts 0.
+3. A method is one transaction: it happened whole or not at all.
+4. A tick of a schedule is created at most once: the key of each tick ever created stays in the tick ledger until its
+   schedule's floor has passed it, and nothing at or below the floor is created again.
+
+Source: the schema and statements of funfix ``delayedqueue``; attempts, dead letters and the ledger are ours.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from drainq.delayed.message import OfferOutcome
+
+TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
+"""How long the ledger remembers single ticks; older ones fall below the floor. Far more than two clocks differ."""
+
+LONG_AGO = -(2**62)
+"""A time (milliseconds) before every other."""
+
+
+class Offer(NamedTuple):
+    """A message on its way in."""
+
+    key: str
+    payload: bytes
+    scheduled_at: int
+    can_update: bool
+
+
+class Row(NamedTuple):
+    """A message as it is stored; ``scheduled_at`` is the time it was offered for, ``due_at`` when it is due next."""
+
+    id: int
+    key: str
+    payload: bytes
+    scheduled_at: int
+    created_at: int
+    attempts: int
+    due_at: int
+    locked: bool
+
+
+def new_lock() -> str:
+    """A name for one acquisition that no other acquisition ever has."""
+    return str(uuid.uuid4())
+
+
+class Held(NamedTuple):
+    """Messages that one acquisition owns (invariant 2)."""
+
+    lock: str
+    ids: tuple[int, ...]
+
+
+class Fetched(NamedTuple):
+    """The answer of an acknowledgement that fetches the next: how many were still ours, and what came."""
+
+    acked: int
+    rows: list[Row]
+
+
+class Counts(NamedTuple):
+    """How many messages are in each state; ``oldest_ready`` is the earliest due time, None if nothing is due."""
+
+    ready: int
+    scheduled: int
+    in_flight: int
+    oldest_ready: int | None
+    redelivered: int
+    dead: int
+
+
+class DeadLetter(NamedTuple):
+    """A message that was given up on, with the reason."""
+
+    id: int
+    key: str
+    payload: bytes
+    scheduled_at: int
+    attempts: int
+    error: str
+    died_at: int
+
+
+class Tick(NamedTuple):
+    """One message of a schedule.
+
+    ``nominal_at`` (microseconds since the epoch) is the moment that the key names; ``scheduled_at`` (milliseconds) is
+    when the message is delivered.
+    """
+
+    key: str
+    payload: bytes
+    nominal_at: int
+    scheduled_at: int
+
+
+class Closeable(Protocol):
+    """Something that goes on until it is closed."""
+
+    def close(self) -> None:
+        """End it; return when it has ended."""
+        ...
+
+
+class Storage(Protocol):
+    """Where messages live. Methods may be called from many threads at once."""
+
+    def migrate(self) -> list[str]:
+        """Bring the tables up to date, also those that another implementation made; return the names of the steps."""
+        ...
+
+    def migration_sql(self) -> str:
+        """The statements that :meth:`migrate` would run now; empty if the tables are up to date."""
+        ...
+
+    # --- producers
+
+    def offer(
+        self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
+    ) -> list[OfferOutcome]:
+        """Insert or update, one after the other in the order given, with an outcome for each.
+
+        ``connection``: the caller's own, which the caller commits. ``announce``: tell waiting consumers elsewhere.
+        """
+        ...
+
+    # --- consumers
+
+    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+        """Take up to ``limit`` due messages, earliest first; they are ours until ``until``."""
+        ...
+
+    def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
+        """Delete ``done`` and take the next, in one round trip."""
+        ...
+
+    def ack(self, kind: str, done: Held) -> int:
+        """Delete what is still ours; return how many."""
+        ...
+
+    def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
+        """Give back what is still ours, to be delivered again at ``due_at``; return how many."""
+        ...
+
+    def release(self, kind: str, held: Held) -> int:
+        """Give back what is still ours as if it had never been fetched; return how many."""
+        ...
+
+    def extend(self, kind: str, held: Held, until: int) -> int:
+        """Move the end of the lease of what is still ours; return how many."""
+        ...
+
+    def bury(self, kind: str, held: Held, now: int, error: str) -> int:
+        """Move what is still ours to the dead letters; return how many."""
+        ...
+
+    def next_due(self, kind: str, after: int) -> int | None:
+        """The earliest time later than ``after`` at which a message becomes due."""
+        ...
+
+    # --- looking and removing
+
+    def read(self, kind: str, key: str) -> Row | None:
+        """The message of this key, without taking it."""
+        ...
+
+    def delete_unchanged(self, kind: str, row: Row) -> bool:
+        """Delete the message if payload, time and creation are still those of ``row``."""
+        ...
+
+    def drop(self, kind: str, key: str) -> bool:
+        """Delete the message of this key, in flight or not."""
+        ...
+
+    def drop_all(self, kind: str) -> int:
+        """Delete every message of the queue; return how many."""
+        ...
+
+    def peek(self, kind: str, limit: int) -> list[Row]:
+        """The first messages by due time, without taking them."""
+        ...
+
+    def counts(self, kind: str, now: int) -> Counts:
+        """How many messages are in each state."""
+        ...
+
+    # --- dead letters
+
+    def dead(self, kind: str, limit: int) -> list[DeadLetter]:
+        """The dead letters, the latest first."""
+        ...
+
+    def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
+        """Put dead letters back, due now; one whose key is taken by a live message stays. Return how many went back."""
+        ...
+
+    def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
+        """Delete dead letters for good; return how many."""
+        ...
+
+    # --- schedules
+
+    def install_ticks(
+        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
+    ) -> int:
+        """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
+
+        First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
+        and forgotten (a tick that is due, in flight, expired or given back with :meth:`nack` stays). Then each of
+        ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
+        delivered, takes the new payload and time.
+
+        ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.tick_key.tick_key`.
+
+        Returns:
+            How many ticks were created.
+        """
+        ...
+
+    def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
+        """Delete and forget the ticks of this prefix and configuration that were never delivered; return how many."""
+        ...
+
+    def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
+        """The latest ``nominal_at`` (microseconds) that was ever created for this prefix and configuration."""
+        ...
+
+    # --- the connection
+
+    def listen(self, kind: str, wake: Callable[[], None]) -> Closeable | None:
+        """Call ``wake`` whenever another process announces an offer; None if this back end cannot hear of it."""
+        ...
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Whether the same call may succeed if it is made again: a deadlock, a busy file, a lost connection."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        ...

@@ -1,0 +1,52 @@
+"""The key of a scheduled tick: ``prefix/hash/yyyyMMdd-HHmmss.nnnnnnnnn`` in UTC.
+
+The text is the source's, so that both implementations name a tick alike and share a table. A prefix may hold any
+character, slashes too; a hash is escaped so that it holds none. Prefixes ``a`` and ``a/x`` are told apart by that.
+
+Source: ``CronMessage.key`` of funfix ``delayedqueue``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_AFTER_PREFIX = re.compile(r"([^/]+)/[0-9]{8}-[0-9]{6}\.[0-9]{9}", re.ASCII)
+
+
+def tick_key(prefix: str, config_hash: str, nominal_at: int) -> str:
+    """The key of the tick at ``nominal_at`` (microseconds since the epoch).
+
+    Example:
+        >>> tick_key("daily", "abc", 1_500_000)
+        'daily/abc/19700101-000001.500000000'
+    """
+    at = _EPOCH + timedelta(microseconds=nominal_at)
+    stamp = f"{at.year:04}{at:%m%d-%H%M%S}.{at.microsecond:06}000"
+    return f"{prefix}/{escape_hash(config_hash)}/{stamp}"
+
+
+def escape_hash(config_hash: str) -> str:
+    """The hash as it stands in a key."""
+    return config_hash.replace("%", "%25").replace("/", "%2F")
+
+
+def hash_in(key: str, prefix: str) -> str | None:
+    """The escaped hash in a tick's key of exactly this prefix; None if the key is no such key.
+
+    Example:
+        >>> hash_in("a/x/h/19700101-000001.500000000", "a/x")
+        'h'
+        >>> hash_in("a/x/h/19700101-000001.500000000", "a") is None
+        True
+    """
+    if not key.startswith(prefix + "/"):
+        return None
+    match = _AFTER_PREFIX.fullmatch(key, len(prefix) + 1)
+    return match.group(1) if match else None
+
+
+def key_range(prefix: str) -> tuple[str, str]:
+    """Bounds, lower inclusive and upper exclusive, of every key that starts with ``prefix/``; "0" follows "/"."""
+    return prefix + "/", prefix + "0"

@@ -1,0 +1,61 @@
+"""Waking consumers that sleep because nothing is due.
+
+Offers in this process wake them through a :class:`Wakeup`, which all queue objects of one table and name share. A
+consumer notes the count *before* it looks and sleeps only if it is unchanged, so an offer in between is never missed.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+
+
+class Wakeup:
+    """A count of reasons to look again, and a way to wait for the next one."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self._listeners: set[Callable[[], None]] = set()
+
+    def count(self) -> int:
+        """How often :meth:`wake` was called; note it before looking."""
+        return self._count
+
+    def wake(self) -> None:
+        """Let everybody look again."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def wait(self, noted: int, seconds: float) -> bool:
+        """Sleep until there is a reason newer than ``noted``, at most so many seconds of real time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count != noted, seconds)
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called at each :meth:`wake`; it must not block."""
+        with self._changed:
+            self._listeners.add(listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Undo :meth:`add_listener`."""
+        with self._changed:
+            self._listeners.discard(listener)
+
+
+_shared: weakref.WeakValueDictionary[Hashable, Wakeup] = weakref.WeakValueDictionary()
+_shared_lock = threading.Lock()
+
+
+def shared_wakeup(address: Hashable) -> Wakeup:
+    """The one wakeup of this process for a queue at this address."""
+    with _shared_lock:
+        wakeup = _shared.get(address)
+        if wakeup is None:
+            wakeup = _shared[address] = Wakeup()
+        return wakeup

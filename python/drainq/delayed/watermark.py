@@ -1,0 +1,95 @@
+"""Where a poll of PostgreSQL may begin, so that it does not walk over dead rows.
+
+A message that was delivered leaves dead index entries at its old due time. While some other transaction holds an old
+snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the earliest message walks over
+all of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
+due time that was seen alive.
+
+The price: while it is on, a message that another process offers for a time before the mark may come after later ones,
+for up to one poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker;
+a poll that finds nothing above the mark looks at everything, and so does one poll every period.
+
+# Invariants
+
+1. The mark is never later than the due time of any message that this process has offered since it was set.
+2. At most ``period`` seconds pass between two polls without the mark, as long as there are polls.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from drainq.delayed.storage import LONG_AGO, Row
+
+LOWEST = -(2**63)
+SLOW = 0.005
+"""Seconds from which on a poll is slow."""
+IN_A_ROW = 3
+"""Slow polls, one after the other, that turn the mark on; polls that it did not help that turn it off."""
+HELPS = 2.0
+"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way there, say."""
+REST = 20
+"""Periods for which a mark that did not help stays off."""
+SLACK_MS = 1000
+"""How far behind the earliest live message the mark stays: offers commit out of order."""
+
+
+class Watermark:
+    """The lower end of the due times that a poll looks at.
+
+    Args:
+        period: most seconds between two polls that look at everything.
+        monotonic: the clock for that.
+    """
+
+    def __init__(self, period: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._period = period
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._mark = LOWEST
+        self._slow_polls = 0
+        self._slow = 0.0
+        self._useless = 0
+        self._rests_until = monotonic()
+        self._looked_at_all = monotonic()
+
+    def start(self) -> int:
+        """Where the next poll begins: the mark, or the lowest number there is."""
+        with self._lock:
+            if self._mark == LOWEST or self._monotonic() - self._looked_at_all >= self._period:
+                return LOWEST
+            return self._mark
+
+    def polled(self, start: int, seconds: float, rows: Sequence[Row], now: int) -> None:
+        """Tell of a poll that began at ``start``, took ``seconds`` and returned ``rows``."""
+        with self._lock:
+            if start == LOWEST:
+                self._polled_all(seconds, rows, now)
+            elif self._mark != LOWEST:
+                self._polled_from_the_mark(seconds, rows)
+
+    def _polled_all(self, seconds: float, rows: Sequence[Row], now: int) -> None:
+        self._looked_at_all = self._monotonic()
+        if seconds <= SLOW or self._looked_at_all < self._rests_until:
+            self._slow_polls, self._mark = 0, LOWEST
+            return
+        self._slow = seconds if self._slow_polls == 0 else min(seconds, self._slow)
+        self._slow_polls += 1
+        if self._slow_polls >= IN_A_ROW:
+            self._mark = min((row.scheduled_at for row in rows), default=now) - SLACK_MS
+
+    def _polled_from_the_mark(self, seconds: float, rows: Sequence[Row]) -> None:
+        if rows:
+            self._mark = max(self._mark, min(row.scheduled_at for row in rows) - SLACK_MS)
+        self._useless = 0 if seconds * HELPS <= self._slow else self._useless + 1
+        if self._useless >= IN_A_ROW:
+            self._useless, self._slow_polls, self._mark = 0, 0, LOWEST
+            self._rests_until = self._monotonic() + REST * self._period
+
+    def offered(self, due_at: int) -> None:
+        """Tell of an offer by this process; the mark never hides it."""
+        if due_at < self._mark:  # a racing poll that misses it is one that began before the offer ended
+            with self._lock:
+                self._mark = LOWEST if due_at <= LONG_AGO else min(self._mark, due_at)

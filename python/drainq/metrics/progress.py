@@ -1,0 +1,54 @@
+"""One line on a terminal that says what is going on; nothing anywhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+INTERVAL = 0.25  # seconds between looks at the tasks
+
+
+class Progress:
+    """Writes to a stream if that is a terminal.
+
+    Args:
+        stream: usually ``sys.stderr``; None is silent.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream if stream is not None and stream.isatty() else None
+
+    @contextlib.contextmanager
+    def during(self, name: str, tasks: Callable[[], tuple[int, int]] | None = None) -> Iterator[None]:
+        """Show a name while the block runs, and ``done/all`` of its tasks."""
+        if self._stream is None:
+            yield
+            return
+        self._show(name)
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(name, tasks, ended), name="drainq-progress", daemon=True)
+        if tasks is not None:
+            watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if tasks is not None:
+                watcher.join()
+            self._show("")
+
+    def _watch(self, name: str, tasks: Callable[[], tuple[int, int]], ended: threading.Event) -> None:
+        while not ended.wait(INTERVAL):
+            try:
+                done, total = tasks()
+            except Exception:  # Spark may be going away; a progress line is not worth an error
+                return
+            if total:
+                self._show(f"{name}: {done}/{total} tasks")
+
+    def _show(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._stream.flush()

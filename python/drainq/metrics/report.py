@@ -1,0 +1,281 @@
+"""``report.html``: one page about everything in the database, in one file that asks nothing of the network.
+
+1. The page's content security policy forbids every request, so nothing in it can reach out, a log's text included.
+2. Text from logs is escaped, and drawn as plain text: ``$`` and ``<`` in a path are just characters.
+3. Percentiles of a longer stretch come from the merged sketches, never from averages of percentiles.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import io
+import warnings
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drainq.metrics.sketch import PERCENTILES, RELATIVE_ERROR, percentiles
+from drainq.metrics.text import shortened
+from drainq.sql import Database
+
+if TYPE_CHECKING:
+    from drainq.metrics.job import Outcome
+
+MOST_BINS = 240  # points along a time axis
+WIDTHS = [60 * minutes for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320, 524160)]  # seconds
+SHOWN_BAD_LINES = 20
+BLUE, RED, INK, SOFT = "#2f6fab", "#c8452d", "#222831", "#8a94a0"
+CLASSES = {"1xx": "#9aa5b1", "2xx": "#4c9f70", "3xx": "#6a8fc7", "4xx": "#e0a33a", "5xx": "#c8452d"}
+PERCENTILE_COLOURS = ("#9cc3e6", "#2f6fab", "#12304f")
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Service metrics</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; margin-bottom: 0; }} h2 {{ font-size: 1.1rem; margin: 2.2rem 0 .4rem; }}
+p.sub {{ color: #667; margin-top: .2rem; }} svg {{ width: 100%; height: auto; }}
+.tiles {{ display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }}
+.tile {{ flex: 1 1 8rem; background: #f3f5f8; border-radius: .5rem; padding: .6rem .9rem; }}
+.tile b {{ display: block; font-size: 1.35rem; }} .tile span {{ color: #667; font-size: .85rem; }}
+table {{ border-collapse: collapse; width: 100%; font-size: .86rem; }}
+th, td {{ text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #e3e7ec; vertical-align: top; }}
+td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums; }} td.t {{ overflow-wrap: anywhere; }}
+</style></head><body>
+<h1>Service metrics</h1><p class="sub">{span}</p>
+{body}
+</body></html>
+"""
+
+
+def write_report(database: Database, path: Path, outcome: Outcome) -> None:
+    """Write the page.
+
+    Args:
+        database: where the metrics are; everything loaded so far is shown.
+        path: the file to write. outcome: the run that asks for it.
+    """
+    # one transaction: PostgreSQL streams only inside one, and all plots show one state of the tables
+    with database.transaction():
+        service = [(_second(minute), requests, errors, size) for minute, requests, errors, size in database.stream(
+            "SELECT minute, requests, errors, bytes FROM service_minute ORDER BY minute")]  # fmt: skip
+        statuses = Counter(
+            dict(database.execute("SELECT status, CAST(SUM(requests) AS BIGINT) FROM status_minute GROUP BY status"))
+        )
+        width = bin_width([row[0] for row in service])
+        latency: dict[int, Counter[int]] = defaultdict(Counter)  # sketches, by the beginning of their stretch
+        for minute, bucket, requests in database.stream("SELECT minute, bucket, requests FROM latency_minute"):
+            latency[_second(minute) // width * width][bucket] += requests
+        bad = database.execute(
+            "SELECT source, line_number, line, reason FROM bad_lines "
+            f"ORDER BY source, line_number LIMIT {SHOWN_BAD_LINES}"
+        )
+        sources = database.execute(
+            "SELECT source, lines, parsed, bad, loaded_at FROM sources ORDER BY loaded_at, source"
+        )
+    path.write_text(_page(service, width, statuses, latency, outcome.top, bad, sources), encoding="utf-8")
+
+
+def _page(
+    service: list[tuple[int, int, int, int]], width: int, statuses: Counter[int], latency: dict[int, Counter[int]],
+    top: list[tuple[str, int, int]], bad: list[tuple[Any, ...]], sources: list[tuple[Any, ...]],
+) -> str:  # fmt: skip
+    requests, errors = sum(row[1] for row in service), sum(row[2] for row in service)
+    body = [_tiles(requests, errors, sum(row[3] for row in service), latency, sum(row[3] for row in sources))]
+    if service:
+        body += ["<h2>Requests and errors over time</h2>", _plot(lambda axes: _over_time(axes, service, width), 3.0)]
+        body += [f"<h2>Top {len(top)} endpoints</h2>", _plot(lambda axes: _endpoints(axes, top), 0.9 + 0.29 * len(top))]
+        body += ["<h2>Status shares</h2>", _plot(lambda axes: _shares(axes, statuses), 0.8 + 0.29 * len(statuses))]
+    else:
+        body.append("<p>No requests were loaded yet.</p>")
+    if latency:
+        title = f"<h2>Request times, percentiles (each within {RELATIVE_ERROR:.0%})</h2>"
+        body += [title, _plot(lambda axes: _percentiles(axes, latency, width), 3.0)]
+    if bad:
+        body += [
+            f"<h2>Bad lines (the first {len(bad)})</h2>",
+            _table(("source", "line", "reason", "text"), [(b[0], b[1], b[3], shortened(b[2], 300)) for b in bad]),
+        ]
+    body += ["<h2>Logs</h2>", _table(("log", "lines", "parsed", "bad", "loaded at"), sources)]
+    span = (
+        "nothing loaded"
+        if not service
+        else f"{_text(service[0][0])} to {_text(service[-1][0])} UTC, one point for {_duration(width)}"
+    )
+    return _PAGE.format(span=span, body="\n".join(body))
+
+
+def bin_width(seconds: list[int]) -> int:
+    """The narrowest of ``WIDTHS`` that puts these times into at most ``MOST_BINS`` bins."""
+    if not seconds:
+        return WIDTHS[0]
+    return next((width for width in WIDTHS if seconds[-1] // width - seconds[0] // width < MOST_BINS), WIDTHS[-1])
+
+
+def _over_time(axes: Any, service: list[tuple[int, int, int, int]], width: int) -> None:
+    requests: Counter[int] = Counter()
+    errors: Counter[int] = Counter()
+    for second, count, wrong, _ in service:
+        requests[second // width * width] += count
+        errors[second // width * width] += wrong
+    bins = range(min(requests), max(requests) + width, width)
+    times = [_moment(second) for second in bins]
+    axes.fill_between(times, [requests[second] for second in bins], step="post", color=BLUE, alpha=0.25, linewidth=0)
+    axes.step(times, [requests[second] for second in bins], where="post", color=BLUE, linewidth=1.2, label="requests")
+    axes.step(
+        times,
+        [errors[second] for second in bins],
+        where="post",
+        color=RED,
+        linewidth=1.2,
+        label="errors (status 400 and above)",
+    )
+    if len(times) == 1:  # a step needs two ends to be seen
+        axes.plot(times, [requests[bins[0]]], "o", color=BLUE)
+        axes.plot(times, [errors[bins[0]]], "o", color=RED)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(f"in {_duration(width)}")
+    _dates(axes, bins[0], bins[-1], width)
+
+
+def _endpoints(axes: Any, top: list[tuple[str, int, int]]) -> None:
+    names = [f"{rank}. {shortened(endpoint, 48)}" for rank, (endpoint, *_) in enumerate(top, 1)]
+    counts = [requests for _, requests, _ in top]
+    axes.barh(names, counts, color=BLUE, height=0.7)
+    _bars(axes, [f"{count:,}" for count in counts], counts)
+
+
+def _shares(axes: Any, statuses: Counter[int]) -> None:
+    total = sum(statuses.values())
+    ordered = sorted(statuses.items())
+    counts = [requests for _, requests in ordered]
+    colours = [CLASSES.get(f"{status // 100}xx", SOFT) for status, _ in ordered]
+    axes.barh([str(status) for status, _ in ordered], counts, color=colours, height=0.7)
+    _bars(axes, [f"{count / total:.2%}  ({count:,})" for count in counts], counts)
+
+
+def _percentiles(axes: Any, latency: dict[int, Counter[int]], width: int) -> None:
+    bins = sorted(latency)
+    values = [percentiles(latency[second].items()) for second in bins]
+    for place, (percent, colour) in enumerate(zip(PERCENTILES, PERCENTILE_COLOURS)):
+        axes.plot(
+            [_moment(second) for second in bins],
+            [value[place] for value in values],
+            ".-",
+            color=colour,
+            markersize=4,
+            linewidth=1.2,
+            label=f"p{percent}",
+        )
+    axes.set_yscale("log")
+    axes.set_ylabel("milliseconds")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _dates(axes, bins[0], bins[-1], width)
+
+
+def _dates(axes: Any, first: int, last: int, width: int) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    margin = width + (last - first) // 50
+    axes.set_xlim(_moment(first - margin), _moment(last + width + margin))
+    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.grid(axis="y", color="#e3e7ec")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, borderaxespad=0.1)
+
+
+def _bars(axes: Any, labels: list[str], counts: list[int]) -> None:
+    axes.invert_yaxis()
+    axes.bar_label(axes.containers[0], labels, padding=4, color=INK)
+    axes.set_xlim(0, max(counts) * 1.18)
+    axes.xaxis.set_visible(False)
+    axes.spines[["bottom"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def _plot(draw: Any, height: float) -> str:
+    """An ``<svg>`` element with what ``draw(axes)`` draws; ``height`` in inches of a page ten wide."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    settings: Any = {
+        "axes.axisbelow": True, "axes.edgecolor": SOFT, "axes.spines.right": False, "axes.spines.top": False,
+        "svg.fonttype": "none", "svg.hashsalt": f"{draw.__code__.co_firstlineno}", "text.parse_math": False,
+        "font.size": 10, "text.color": INK,
+        "timezone": "UTC", "xtick.color": INK, "ytick.color": INK, "axes.labelcolor": INK,
+    }  # fmt: skip
+    with matplotlib.rc_context(settings):
+        figure = Figure(figsize=(10, height), layout="constrained")
+        draw(figure.add_subplot())
+        buffer = io.StringIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the glyphs
+            figure.savefig(
+                buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            )
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _tiles(requests: int, errors: int, size: int, latency: dict[int, Counter[int]], bad: int) -> str:
+    tiles = [
+        (f"{requests:,}", "requests"),
+        (f"{errors / requests:.2%}" if requests else "-", f"errors ({errors:,})"),
+        (_size(size), "sent"),
+    ]
+    whole = sum(latency.values(), Counter())
+    for percent, value in zip(PERCENTILES, percentiles(whole.items())):
+        if value is not None:
+            tiles.append((f"{value:.3g} ms", f"p{percent}"))
+    tiles.append((f"{bad:,}", "bad lines"))
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles)
+        + "</div>"
+    )
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    numeric = [all(isinstance(row[place], int) for row in rows) and bool(rows) for place in range(len(header))]
+    head = "".join(
+        f'<th class="n">{name}</th>' if number else f"<th>{name}</th>" for name, number in zip(header, numeric)
+    )
+    lines = []
+    for row in rows:
+        cells = (
+            f'<td class="n">{cell:,}</td>' if number else f'<td class="t">{html.escape(shortened(str(cell), 400))}</td>'
+            for cell, number in zip(row, numeric)
+        )
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _second(minute: str) -> int:
+    return int(datetime.datetime.fromisoformat(minute.replace("Z", "+00:00")).timestamp())
+
+
+def _moment(second: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(second, datetime.timezone.utc)
+
+
+def _text(second: int) -> str:
+    return _moment(second).strftime("%Y-%m-%d %H:%M")
+
+
+def _duration(seconds: int) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds % length == 0:
+            count = seconds // length
+            return f"{'an' if unit == 'hour' else 'a'} {unit}" if count == 1 else f"{count} {unit}s"
+    return f"{seconds} s"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} PB"

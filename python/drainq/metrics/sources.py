@@ -1,0 +1,123 @@
+"""The logs: are they there, what is in them, and under which names does Spark read them.
+
+1. A source is known by the SHA-256 of its *uncompressed* content, so ``access.log.1`` and, a day later,
+   ``access.log.2.gz`` are one source.
+2. Spark reads through links named by number. A name that Spark would expand (``*``, ``[``), split (``,``), hide
+   (``_x``, ``.x``) or refuse (``a:b``) never reaches it, and a compressed file is known by its first bytes.
+3. A source that changes while it is read is refused, not loaded in part.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+from drainq.metrics.errors import UserError
+
+_CHUNK = 1 << 20
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One log.
+
+    Args:
+        number: its place among the logs of this run.
+        path: as the user wrote it.
+        compressed: gzip, by its first bytes.
+        size: bytes in the file.
+        changed: when it was last written to, in nanoseconds.
+    """
+
+    number: int
+    path: str
+    compressed: bool
+    size: int
+    changed: int
+
+    def check_unchanged(self) -> None:
+        """Raise a UserError if the file was written to since it was found."""
+        now = find(self.number, self.path)
+        if (now.size, now.changed) != (self.size, self.changed):
+            raise UserError(
+                f"{self.path!r} changed while it was read, and nothing was loaded; load it once rotated, or a copy"
+            )
+
+
+def find(number: int, path: str) -> Source:
+    """Look at one log.
+
+    Raises:
+        UserError: it is missing, not a file, or not readable.
+    """
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            kind = (
+                "a directory; name the logs in it"
+                if stat.S_ISDIR(status.st_mode)
+                else "not a file; save its content to one"
+            )
+            raise UserError(f"{path!r} is {kind}")
+        with open(path, "rb") as file:
+            compressed = file.read(2) == _GZIP
+    except FileNotFoundError:
+        raise UserError(f"there is no log {path!r}; check the name") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read the log {path!r}: {getattr(error, 'strerror', None) or error}") from error
+    return Source(number, path, compressed, status.st_size, status.st_mtime_ns)
+
+
+def digest(source: Source) -> str:
+    """SHA-256 of the uncompressed content, in hex.
+
+    Raises:
+        UserError: the gzip file is damaged or cut off.
+    """
+    found = hashlib.sha256()
+    with open(source.path, "rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if source.compressed else raw
+        try:
+            while chunk := file.read(_CHUNK):
+                found.update(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UserError(f"{source.path!r} is no complete gzip file ({error}); fetch it again") from error
+    return found.hexdigest()
+
+
+class Digests:
+    """The digests of some sources, worked out in the background while Spark starts."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="drainq-digest")
+        self._waiting: list[Future[str]] = [self._pool.submit(digest, source) for source in sources]
+
+    @overload
+    def result(self) -> list[str]: ...
+    @overload
+    def result(self, timeout: float) -> list[str] | None: ...
+    def result(self, timeout: float | None = None) -> list[str] | None:
+        """Wait for all of them, at most ``timeout`` seconds; in the order of the sources, or None if time ran out."""
+        if wait(self._waiting, timeout).not_done:
+            return None
+        return [waiting.result() for waiting in self._waiting]
+
+    def close(self) -> None:
+        """Stop working on those that nobody will ask for."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def link(sources: Sequence[Source], directory: Path) -> None:
+    """Put a link to each source into an empty directory, under a name that begins with its number."""
+    for source in sources:
+        name = f"{source.number:06d}.log{'.gz' if source.compressed else ''}"
+        (directory / name).symlink_to(os.path.abspath(source.path))

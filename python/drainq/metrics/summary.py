@@ -1,0 +1,58 @@
+"""What a run prints: the top endpoints, the pace of each stage, and that everything is accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drainq.metrics.job import Outcome, Stage, accounted
+from drainq.metrics.text import shortened, table
+
+
+def summary(outcome: Outcome) -> str:
+    """The summary as text."""
+    parts = []
+    if outcome.top:
+        rows = [
+            (str(rank), shortened(endpoint), f"{requests:,}", f"{size:,}")
+            for rank, (endpoint, requests, size) in enumerate(outcome.top, 1)
+        ]
+        parts.append(table(("rank", "endpoint", "requests", "bytes"), rows, right=(0, 2, 3)))
+    stages = [
+        (stage.name, f"{stage.items:,} {stage.unit}", f"{stage.seconds:.2f} s", _pace(stage))
+        for stage in outcome.stages
+    ]  # fmt: skip
+    parts.append(table(("stage", "items", "time", "pace"), stages, right=(1, 2, 3)))
+    parts += [f"{source.path}: loaded before, not counted again" for source in outcome.sources if source.loaded_before]
+    parts.append("\n".join(_identities(outcome)))
+    return "\n\n".join(parts)
+
+
+def _pace(stage: Stage) -> str:
+    if stage.items <= 1 or stage.seconds <= 0:
+        return "-"
+    return f"{stage.items / stage.seconds:,.0f} {stage.unit}/s"
+
+
+def _identities(outcome: Outcome) -> Iterable[str]:
+    lines_right = outcome.lines == outcome.parsed + outcome.bad and outcome.parsed == outcome.parsed_in_tables
+    yield (
+        f"lines    {outcome.lines:,} read = {outcome.parsed:,} parsed + {outcome.bad:,} bad; "
+        f"{outcome.parsed_in_tables:,} requests in the tables: {_verdict(lines_right)}"
+    )
+    for name, queue in (("tasks", outcome.queue), ("load", outcome.l2)):
+        rejected = {reason: count for reason, count in queue.items() if reason.startswith("rejected_")}
+        refused = " ".join(
+            f"{reason.removeprefix('rejected_')} {count:,}" for reason, count in rejected.items() if count
+        )
+        lost = ("failed", "unrouted", "dead_lettered", "abandoned", "queued")
+        rest = " + ".join(f"{queue.get(reason, 0):,} {reason.replace('_', '-')}" for reason in lost)
+        offered, accepted, handled = (queue.get(counter, 0) for counter in ("offered", "accepted", "handled"))
+        yield (
+            f"{name:8} {offered:,} offered = {accepted:,} accepted + {sum(rejected.values()):,} rejected"
+            f"{f' ({refused})' if refused else ''}; "
+            f"accepted = {handled:,} handled + {rest}: {_verdict(accounted(queue))}"
+        )
+
+
+def _verdict(right: bool) -> str:
+    return "ok" if right else "WRONG"

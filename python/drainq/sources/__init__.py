@@ -1,0 +1,36 @@
+"""Sources: a fast loop in front of slow ones.
+
+| module | what it holds |
+| --- | --- |
+| ``prefetch`` | :class:`PrefetchSource`: a buffer refilled in the background |
+| ``scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
+| ``strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
+| ``tracker`` | :class:`ItemTracker`: where each item is |
+| ``backoff`` | :class:`Backoff`: how long to wait before the next try |
+
+The duplicate-dropping queue below them, ``SetQueue``, is native.
+"""
+
+from drainq.sources.backoff import Backoff
+from drainq.sources.item_store import ItemState
+from drainq.sources.prefetch import PrefetchSource
+from drainq.sources.prefetch_stats import PrefetchStats
+from drainq.sources.scheduler import SourceScheduler
+from drainq.sources.scheduler_stats import SchedulerStats, SourceCounts
+from drainq.sources.strategy import Fair, Prefer, Strategy, Weighted
+from drainq.sources.tracker import ItemTracker
+
+__all__ = [
+    "Backoff",
+    "Fair",
+    "ItemState",
+    "ItemTracker",
+    "Prefer",
+    "PrefetchSource",
+    "PrefetchStats",
+    "SchedulerStats",
+    "SourceCounts",
+    "SourceScheduler",
+    "Strategy",
+    "Weighted",
+]

@@ -1,0 +1,59 @@
+"""How long to wait before the next try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Delays that grow by a factor up to a maximum, each cut at random so that clients do not march in step.
+
+    Args:
+        initial: seconds before the first retry.
+        maximum: seconds that no delay exceeds.
+        factor: how much longer each delay is than the one before; at least 1.
+        jitter: the largest part of a delay that chance takes away, 0 to 1.
+
+    Raises:
+        ValueError: a value is out of range.
+
+    Example:
+        >>> backoff = Backoff(0.1, 1.0, 2.0, jitter=0)
+        >>> [backoff.delay(attempt) for attempt in range(5)]
+        [0.1, 0.2, 0.4, 0.8, 1.0]
+    """
+
+    initial: float = 0.1
+    maximum: float = 10.0
+    factor: float = 2.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial < math.inf:
+            raise ValueError(f"initial must be a number of seconds > 0, got {self.initial!r}")
+        if not self.initial <= self.maximum < math.inf:
+            raise ValueError(f"maximum must be a number of seconds >= initial ({self.initial!r}), got {self.maximum!r}")
+        if not 1 <= self.factor < math.inf:
+            raise ValueError(f"factor must be >= 1, got {self.factor!r}")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter must be between 0 and 1, got {self.jitter!r}")
+
+    def delay(self, attempt: int, *, chance: Callable[[], float] | None = None) -> float:
+        """Return the seconds to wait after the failed try number ``attempt``, the first being 0.
+
+        Args:
+            attempt: how many tries in a row had failed before this one.
+            chance: gives a number in [0, 1) for the jitter; None is ``random.random``.
+        """
+        try:
+            grown = min(self.maximum, self.initial * self.factor**attempt)
+        except OverflowError:
+            grown = self.maximum
+        if chance is None:
+            import random  # here: ``import drainq`` is to stay cheap
+
+            chance = random.random
+        return grown * (1 - self.jitter * chance())

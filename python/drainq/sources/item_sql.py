@@ -1,0 +1,182 @@
+"""The item tracker in SQLite and PostgreSQL: one table, one statement a call.
+
+Identifiers are quoted, values bound. Each call is its own transaction and may be repeated.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drainq.sources.item_store import ItemState
+
+_CREATE = """
+    CREATE TABLE IF NOT EXISTS {table} (
+        "source" TEXT NOT NULL,
+        "item" TEXT NOT NULL,
+        "state" TEXT NOT NULL,
+        "attempts" BIGINT NOT NULL,
+        "changedAt" DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY ("source", "item")
+    )"""
+
+_CREATE_INDEX = """
+    CREATE INDEX IF NOT EXISTS {index} ON {table} ("state") WHERE "state" IN ('scheduled', 'sent')"""
+
+_MARK = """
+    INSERT INTO {table} AS old ("source", "item", "state", "attempts", "changedAt") {rows}
+    ON CONFLICT ("source", "item") DO UPDATE SET
+        "state" = excluded."state",
+        "attempts" = old."attempts" + excluded."attempts",
+        "changedAt" = excluded."changedAt"
+    WHERE excluded."state" <> 'sent' OR old."state" = 'scheduled'"""
+
+_READ = 'SELECT "state", "attempts" FROM {table} WHERE "source" = {mark} AND "item" = {mark}'
+_COUNT = 'SELECT "source", "state", count(*) FROM {table} GROUP BY "source", "state"'
+_IN_FLIGHT = """SELECT count(*) FROM {table} WHERE "state" IN ('scheduled', 'sent')"""  # reads the index alone
+_PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changedAt" < {mark}"""
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """How the two databases differ."""
+
+    mark: str
+    """The placeholder of a value."""
+    rows: str
+    """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
+    bind: Callable[[str, str, int, float, Sequence[str]], Any]
+    """Makes the parameters of a mark."""
+    many: bool
+    """Whether a mark runs once per row."""
+    lost: tuple[type[BaseException], ...]
+    """What is raised when the connection is gone."""
+
+
+def open_sql_store(url: str, *, table: str) -> SqlStore:
+    """Open a store by its URL.
+
+    Raises:
+        ValueError: the URL is none that a tracker knows.
+        ImportError: ``postgresql:`` without psycopg.
+    """
+    scheme = url.partition(":")[0]
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        path = url[len("sqlite:///") :]
+        return SqlStore(lambda: _connect_sqlite(path), _SQLITE, table=table)
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError as missing:
+            raise ImportError("a tracker in PostgreSQL needs psycopg: pip install 'drainq[postgres]'") from missing
+        dialect = _Dialect(
+            mark="%s",
+            rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
+            bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, list(keys)),
+            many=False,
+            lost=(psycopg.OperationalError, psycopg.InterfaceError),
+        )
+        return SqlStore(lambda: psycopg.connect(url, autocommit=True), dialect, table=table)
+    raise ValueError(  # the scheme alone: a URL may hold a password
+        "a tracker's url is 'memory:', 'sqlite:///relative.db', 'sqlite:////absolute.db' or "
+        f"'postgresql://user@host/db', got one that starts with {scheme!r}"
+    )
+
+
+def _connect_sqlite(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+_SQLITE = _Dialect(
+    mark="?",
+    rows="VALUES (?, ?, ?, ?, ?)",
+    bind=lambda source, state, attempts, now, keys: [(source, key, state, attempts, now) for key in keys],
+    many=True,
+    lost=(),
+)
+
+
+class SqlStore:
+    """A store in a database; processes may share it."""
+
+    def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str) -> None:
+        if not table or "\0" in table:
+            raise ValueError(f"table must be a name, got {table!r}")
+        index = _quoted(f"{table}_unfinished")
+        names = {"table": _quoted(table), "index": index, "mark": dialect.mark, "rows": dialect.rows}
+        self._mark, self._read, self._count, self._in_flight, self._purge = (
+            statement.format_map(names) for statement in (_MARK, _READ, _COUNT, _IN_FLIGHT, _PURGE)
+        )
+        self._connect = connect
+        self._dialect = dialect
+        self._lock = threading.Lock()
+        self._connection: Any = connect()
+        with self._lock:
+            for statement in (_CREATE, _CREATE_INDEX):
+                self._connection.execute(statement.format_map(names))
+
+    def mark(self, source: str, keys: Sequence[str], state: ItemState, now: float) -> None:
+        """Set the state of items."""
+        attempts = int(state is ItemState.SCHEDULED)
+        self._run(self._write, self._dialect.bind(source, state.value, attempts, now, keys))
+
+    def read(self, source: str, key: str) -> tuple[ItemState, int] | None:
+        """Return an item's state and attempts."""
+        rows = self._run(self._rows, self._read, (source, key))
+        return (ItemState(rows[0][0]), int(rows[0][1])) if rows else None
+
+    def counts(self) -> Iterator[tuple[str, ItemState, int]]:
+        """Yield source, state and number of items."""
+        for source, state, count in self._run(self._rows, self._count, ()):
+            yield source, ItemState(state), count
+
+    def in_flight(self) -> int:
+        """Return the number of items scheduled or sent."""
+        return int(self._run(self._rows, self._in_flight, ())[0][0])
+
+    def purge(self, before: float) -> int:
+        """Forget items done or failed before a time; return how many."""
+        return int(self._run(self._delete, (before,)))
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()
+
+    def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
+        with self._lock:
+            try:
+                return work(*arguments)
+            except self._dialect.lost:
+                self._connection.close()
+                self._connection = self._connect()
+                return work(*arguments)
+
+    def _write(self, parameters: Any) -> None:
+        if not self._dialect.many:
+            self._connection.execute(self._mark, parameters)
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(self._mark, parameters)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _rows(self, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return list(self._connection.execute(statement, parameters).fetchall())
+
+    def _delete(self, parameters: tuple[Any, ...]) -> int:
+        return int(self._connection.execute(self._purge, parameters).rowcount)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

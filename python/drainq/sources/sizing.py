@@ -1,0 +1,75 @@
+"""How large a buffer in front of a slow source has to be.
+
+A buffer hides the source's latency if it holds what is taken while one refill runs: capacity >= rate * latency.
+Neither number is known beforehand and both drift, so the size is found by what happens: a pull that came away
+empty while a refill was running says "too small"; a long run of refills without such a pull says "perhaps too
+large".
+
+Source: ``AUTOTUNE`` of tf.data grows its prefetch buffer by the same sign.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_CALM_REFILLS = 16
+"""Refills in a row without an empty pull after which the capacity is halved."""
+
+
+def check_sizes(capacity: Any, threshold: Any, max_capacity: Any) -> None:
+    """Refuse sizes that a buffer cannot have: TypeError for what is no number, ValueError for what does not fit."""
+    for name, value in (("capacity", capacity), ("replenish_threshold", threshold), ("max_capacity", max_capacity)):
+        optional = name == "max_capacity" and value is None
+        if not optional and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name} must be a number of items, got {value!r}")
+    if threshold < 0:
+        raise ValueError(f"replenish_threshold must be >= 0, got {threshold}")
+    if capacity <= threshold:
+        raise ValueError(f"capacity must be > replenish_threshold ({threshold}), got {capacity}")
+    if max_capacity is not None and max_capacity < capacity:
+        raise ValueError(f"max_capacity must be >= capacity ({capacity}), got {max_capacity}")
+
+
+class AutoSize:
+    """A capacity between two bounds, and the threshold that goes with it; not locked.
+
+    Args:
+        smallest: the capacity to start with and never to go below.
+        largest: the capacity never to exceed; equal to ``smallest`` for a fixed one.
+        threshold: the size at which to refill, at the smallest capacity; it grows with the capacity.
+
+    Example:
+        >>> size = AutoSize(100, 1000, threshold=25)
+        >>> size.starved()
+        >>> size.refilled()
+        >>> size.capacity, size.threshold
+        (200, 50)
+    """
+
+    def __init__(self, smallest: int, largest: int, *, threshold: int) -> None:
+        self._smallest = smallest
+        self._largest = largest
+        self._smallest_threshold = threshold
+        self._starved = False
+        self._calm = 0
+        self.capacity = smallest
+        self.threshold = threshold
+
+    def starved(self) -> None:
+        """Say that a pull found nothing while a refill was running."""
+        self._starved = True
+
+    def refilled(self) -> None:
+        """Say that a refill has ended; the capacity may change."""
+        if self._starved:
+            self._resize(self.capacity * 2)
+        else:
+            self._calm += 1
+            if self._calm >= _CALM_REFILLS:
+                self._resize(self.capacity // 2)
+
+    def _resize(self, capacity: int) -> None:
+        self._starved = False
+        self._calm = 0
+        self.capacity = max(self._smallest, min(self._largest, capacity))
+        self.threshold = self._smallest_threshold * self.capacity // self._smallest

@@ -1,0 +1,190 @@
+"""How a scheduler shares a batch among its sources: values that nest and may be swapped at any time.
+
+A strategy splits a number of items among the sources that still have some; what a source then cannot give is
+split again among the others, so no share is left unused. A strategy keeps no state: the fractions of an item
+that a split leaves over are credits, by child, which the scheduler hands in. So a strategy may be swapped, or the
+same one used twice, and nobody loses a turn.
+
+Bounds: over any time in which the same sources have items, a child of ``Fair`` or ``Weighted`` is never further
+from its exact share than one item per sibling; a source with items waits at most for one round of the others. A
+source behind ``Prefer`` waits as long as the preferred one has items.
+
+Source: the strategies of "Fast Critical Path with Async Queueing"; the credits are those of deficit round-robin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Protocol, Union, runtime_checkable
+
+Child = Union[str, "Strategy"]
+Credits = MutableMapping[Child, float]
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """Anything that splits a batch; hashable, equal to another that splits alike."""
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the sources, nested ones too."""
+        ...
+
+    def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
+        """Return how many of ``n`` items each of the ``live`` sources shall give; a sum of ``n`` unless none is live.
+
+        Args:
+            n: items to split.
+            live: the names of the sources that may have items.
+            credits: what is left over from earlier splits, in items; changed by this one.
+        """
+        ...
+
+
+@dataclass(frozen=True, init=False)
+class Weighted:
+    """Shares in proportion to weights.
+
+    Args:
+        weights: maps each source's name, or a strategy, to a weight > 0.
+
+    Raises:
+        ValueError: no child, or a weight that is not > 0.
+
+    Example:
+        >>> Weighted({"x": 3, "y": 1}).split(8, ["x", "y"], {})
+        {'x': 6, 'y': 2}
+    """
+
+    children: tuple[tuple[Child, float], ...]
+
+    def __init__(self, weights: Mapping[Child, float]) -> None:
+        for child, weight in weights.items():
+            _check_child(child)
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < math.inf:
+                raise ValueError(f"a weight must be a number > 0, got {weight!r} for {child!r}")
+        if not weights:
+            raise ValueError("a strategy needs at least one source")
+        object.__setattr__(self, "children", tuple(weights.items()))
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the sources, nested ones too."""
+        for child, _ in self.children:
+            yield from _names(child)
+
+    def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
+        """Split ``n`` items by weight among the live children."""
+        able = [(child, weight) for child, weight in self.children if any(name in live for name in _names(child))]
+        if not able:
+            return {}
+        total = sum(weight for _, weight in able)
+        shares: dict[str, int] = {}
+        owed = {child: credits.get(child, 0.0) + n * weight / total for child, weight in able}
+        given = _round(owed, n)
+        for child, share in given.items():
+            credits[child] = owed[child] - share
+            for name, part in _split_child(child, share, live, credits).items():
+                shares[name] = shares.get(name, 0) + part
+        return shares
+
+    def __repr__(self) -> str:
+        return f"Weighted({{{', '.join(f'{child!r}: {weight!r}' for child, weight in self.children)}}})"
+
+
+class Fair(Weighted):
+    """Equal shares.
+
+    Args:
+        children: names of sources, or strategies.
+
+    Raises:
+        ValueError: no child, or one that occurs twice.
+
+    Example:
+        >>> Fair("x", "y").split(8, ["x", "y"], {})
+        {'x': 4, 'y': 4}
+    """
+
+    def __init__(self, *children: Child) -> None:
+        for child in children:
+            _check_child(child)
+        if len(set(children)) < len(children):
+            raise ValueError(f"each child may occur once, got {children!r}; Weighted gives one a larger share")
+        super().__init__(dict.fromkeys(children, 1))
+
+    def __repr__(self) -> str:
+        return f"Fair({', '.join(repr(child) for child, _ in self.children)})"
+
+
+@dataclass(frozen=True, init=False)
+class Prefer:
+    """Strict priority: everything from the first that has items, the rest from the next.
+
+    Args:
+        first: a source's name, or a strategy.
+        otherwise: what fills the rest of a batch; None for nothing.
+
+    Example:
+        >>> Prefer("z", otherwise=Fair("x", "y")).split(8, ["x", "y"], {})
+        {'x': 4, 'y': 4}
+    """
+
+    first: Child
+    otherwise: Child | None = None
+
+    def __init__(self, first: Child, otherwise: Child | None = None) -> None:
+        _check_child(first)
+        if otherwise is not None:
+            _check_child(otherwise)
+        object.__setattr__(self, "first", first)
+        object.__setattr__(self, "otherwise", otherwise)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the sources, nested ones too."""
+        for child in (self.first, self.otherwise):
+            if child is not None:
+                yield from _names(child)
+
+    def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
+        """Give all ``n`` items to the first child that is live."""
+        for child in (self.first, self.otherwise):
+            if child is not None and any(name in live for name in _names(child)):
+                return _split_child(child, n, live, credits)
+        return {}
+
+    def __repr__(self) -> str:
+        return f"Prefer({self.first!r}, otherwise={self.otherwise!r})"
+
+
+def _check_child(child: object) -> None:
+    if not isinstance(child, (str, Strategy)):
+        raise TypeError(f"a strategy is made of names of sources and of strategies, got {child!r}")
+
+
+def _names(child: Child) -> Iterator[str]:
+    if isinstance(child, str):
+        yield child
+    else:
+        yield from child.names()
+
+
+def _split_child(child: Child, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
+    if not n:
+        return {}
+    return {child: n} if isinstance(child, str) else child.split(n, live, credits)
+
+
+def _round(owed: Mapping[Child, float], n: int) -> dict[Child, int]:
+    """Round what is owed to whole items that sum to ``n``, the largest remainders up; ties by position.
+
+    Remainders are compared to nine digits: thirds do not sum to one, and a turn must not depend on that.
+    """
+    given = {child: max(0, math.floor(amount)) for child, amount in owed.items()}
+    missing = n - sum(given.values())
+    step = 1 if missing > 0 else -1
+    for _ in range(abs(missing)):
+        able = given if step > 0 else [child for child in given if given[child] > 0]
+        child = max(able, key=lambda child: round((owed[child] - given[child]) * step, 9))
+        given[child] += step
+    return given

@@ -1,0 +1,112 @@
+"""Where each item is: scheduled, sent, done or failed, with counts by source.
+
+The scheduler says what it schedules and sends; whoever works on the items says when they are done. The two race:
+"done" may be said before "sent" is. So "sent" is only written over "scheduled", and what is done stays done until
+the item is scheduled again.
+
+| state | said by | written over |
+| --- | --- | --- |
+| ``scheduled`` | the scheduler, before the target gets the item | anything: a new life begins |
+| ``sent`` | the scheduler, after the target took it | ``scheduled``, or nothing |
+| ``done`` | the worker | anything |
+| ``failed`` | the worker, or the scheduler if the target raised | anything |
+
+Source: the API of "Fast Critical Path with Async Queueing" that keeps the state of each item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from drainq.clock import Clock, SystemClock
+from drainq.sources.item_store import ItemState, ItemStore, MemoryStore
+
+
+class ItemTracker:
+    """Keeps the state of each item, by source and key; :meth:`open` makes one. Threads share it.
+
+    Args:
+        store: where the states are kept.
+        clock: an object with ``now() -> float``, epoch seconds; decides what :meth:`purge` finds old.
+
+    Example:
+        >>> from drainq import ItemState, ItemTracker
+        >>> tracker = ItemTracker.open("memory:")
+        >>> tracker.mark("orders", ["17", "18"], ItemState.SENT)
+        >>> tracker.mark("orders", ["17"], ItemState.DONE)
+        >>> tracker.state("orders", "17")
+        <ItemState.DONE: 'done'>
+        >>> tracker.in_flight()
+        1
+    """
+
+    def __init__(self, store: ItemStore, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock: Clock = SystemClock() if clock is None else clock
+
+    @classmethod
+    def open(cls, url: str = "memory:", *, table: str = "drainq_items", clock: Clock | None = None) -> ItemTracker:
+        """Open a tracker.
+
+        Args:
+            url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
+            table: the table's name; it is made if it is missing.
+            clock: an object with ``now() -> float``, epoch seconds; decides what :meth:`purge` finds old.
+
+        Raises:
+            ValueError: the URL is none of these.
+            ImportError: ``postgresql:`` without psycopg: ``pip install 'drainq[postgres]'``.
+        """
+        if url == "memory:":
+            return cls(MemoryStore(), clock=clock)
+        from drainq.sources.item_sql import open_sql_store  # here: it loads a driver
+
+        return cls(open_sql_store(url, table=table), clock=clock)
+
+    def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
+        """Say that items are in a state now.
+
+        Args:
+            source: the source's name.
+            keys: what the items are known by.
+            state: ``SENT`` changes only what is scheduled or unknown; the others change anything.
+
+        Raises:
+            ValueError: ``state`` is none.
+        """
+        state = ItemState(state)
+        ordered = sorted(set(keys))  # in one order: two writers of the same items cannot lock each other out
+        if ordered:
+            self._store.mark(source, ordered, state, self._clock.now())
+
+    def state(self, source: str, key: str) -> ItemState | None:
+        """Return an item's state; None if it is unknown."""
+        found = self._store.read(source, key)
+        return None if found is None else found[0]
+
+    def attempts(self, source: str, key: str) -> int:
+        """Return how often an item was scheduled; 0 if it is unknown."""
+        found = self._store.read(source, key)
+        return 0 if found is None else found[1]
+
+    def counts(self) -> dict[str, dict[ItemState, int]]:
+        """Return the number of items by source and state; every state is there."""
+        counts: dict[str, dict[ItemState, int]] = {}
+        for source, state, count in self._store.counts():
+            counts.setdefault(source, dict.fromkeys(ItemState, 0))[state] = count
+        return counts
+
+    def in_flight(self) -> int:
+        """Return the number of items scheduled or sent, not yet done or failed; cheap however many are finished.
+
+        As a scheduler's ``backlog`` it makes ``max_backlog`` a credit window.
+        """
+        return self._store.in_flight()
+
+    def purge(self, older_than: float) -> int:
+        """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
+        return self._store.purge(self._clock.now() - older_than)
+
+    def close(self) -> None:
+        """Give back what the tracker holds open."""
+        self._store.close()

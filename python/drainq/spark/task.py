@@ -1,0 +1,51 @@
+"""Which task attempt this is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """One attempt of one task.
+
+    Args:
+        stage, partition: numbers that Spark gave.
+        attempt: 0 for the first try of this partition, 1 for the next.
+        task_attempt_id: no other attempt of the application has this number.
+        cpus: processors that Spark counts for the task (``spark.task.cpus``).
+        write_id: set by drainq's own writers.
+        query_id, batch_id: the streaming query and its batch, if the task belongs to one.
+    """
+
+    stage: int
+    partition: int
+    attempt: int
+    task_attempt_id: int
+    cpus: int
+    write_id: str | None = None
+    query_id: str | None = None
+    batch_id: int | None = None
+
+
+def task_info() -> TaskInfo:
+    """The task attempt that the calling thread runs. Ask in the task's own thread: others see no task, or the next.
+
+    Raises:
+        RuntimeError: not inside a task.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("task_info() must be called inside a Spark task, in the task's own thread")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return TaskInfo(
+        stage=context.stageId(),
+        partition=context.partitionId(),
+        attempt=context.attemptNumber(),
+        task_attempt_id=context.taskAttemptId(),
+        cpus=context.cpus(),
+        query_id=context.getLocalProperty("sql.streaming.queryId"),
+        batch_id=None if batch is None else int(batch),
+    )

@@ -1,0 +1,145 @@
+"""One connection to SQLite or PostgreSQL, with the few verbs that the writers need.
+
+Why not DB-API alone: transactions begin differently, placeholders differ, and the drivers' errors
+have no common root. Everything else is left to the drivers.
+
+1. Nothing is written outside :meth:`Database.transaction`; it commits whole or not at all.
+2. A connection may be used by several threads, one at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from drainq.errors import DrainqError
+from drainq.sql.url import DatabaseUrl, Dialect, without_password
+
+Row = Sequence[Any]
+LOCK_TIMEOUT = 60.0  # seconds that a SQLite connection waits for another's transaction to end
+
+
+class DatabaseError(DrainqError):
+    """A database could not be opened or did not do what it was asked; the message never shows a password."""
+
+
+class Database:
+    """A connection; a context manager that closes it.
+
+    Args:
+        url: a :class:`~drainq.sql.url.DatabaseUrl` or its text.
+    Raises:
+        ValueError: the text is not a database URL.
+        DatabaseError: the database cannot be opened, or its driver is not installed.
+
+    Example:
+        >>> with Database("sqlite:///example.db") as database, database.transaction():
+        ...     database.execute("CREATE TABLE IF NOT EXISTS t (a INTEGER)")
+        []
+    """
+
+    def __init__(self, url: DatabaseUrl | str) -> None:
+        self.url = DatabaseUrl.parse(url) if isinstance(url, str) else url
+        self.dialect = self.url.dialect
+        self.connection: Any = (
+            _connect_sqlite(self.url) if self.dialect is Dialect.SQLITE else _connect_postgres(self.url)
+        )
+
+    @property
+    def errors(self) -> type[Exception]:
+        """The root of the driver's errors."""
+        return driver_errors(self.dialect)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block writes if it ends well, else nothing of it.
+
+        The transaction takes SQLite's write lock at once, so that it cannot fail half-way for want of it.
+        """
+        if self.dialect is Dialect.SQLITE:
+            self.connection.execute("BEGIN IMMEDIATE")
+        else:
+            self.connection.execute("BEGIN")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(self.errors):
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def execute(self, statement: str, values: Row = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+        cursor = self.connection.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
+
+    def stream(self, statement: str, values: Row = (), *, size: int = 10_000) -> Iterator[tuple[Any, ...]]:
+        """Run one query and yield its rows without holding them all. PostgreSQL: inside a transaction."""
+        if self.dialect is Dialect.SQLITE:
+            yield from self.connection.execute(statement, values)
+            return
+        with self.connection.cursor(name="drainq_stream") as cursor:
+            cursor.itersize = size
+            cursor.execute(statement, values)
+            yield from cursor
+
+    def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
+        """Run one statement for each row of values."""
+        if self.dialect is Dialect.SQLITE:
+            self.connection.executemany(statement, rows)
+            return
+        with self.connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
+
+    def close(self) -> None:
+        """Close the connection; what was not committed is rolled back."""
+        self.connection.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({str(self.url)!r})"
+
+
+def driver_errors(dialect: Dialect) -> type[Exception]:
+    """The root of the errors that the dialect's driver raises."""
+    if dialect is Dialect.SQLITE:
+        return sqlite3.Error
+    import psycopg
+
+    return psycopg.Error
+
+
+def one_line(error: BaseException) -> str:
+    """A driver's message as one line without a password."""
+    return without_password(" ".join(str(error).split()))
+
+
+def _connect_sqlite(url: DatabaseUrl) -> sqlite3.Connection:
+    connection = None
+    try:
+        connection = sqlite3.connect(url.target, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA schema_version").fetchone()  # opens the file: the first sign that it is a database
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise DatabaseError(f"cannot open {url}: {one_line(error)}") from error
+    return connection
+
+
+def _connect_postgres(url: DatabaseUrl) -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise DatabaseError("PostgreSQL needs a driver: pip install 'drainq[postgres]'") from error
+    try:
+        return psycopg.connect(url.target, autocommit=True, connect_timeout=10)
+    except (psycopg.Error, ValueError) as error:
+        raise DatabaseError(f"cannot open {url}: {one_line(error)}") from error

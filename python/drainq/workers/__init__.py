@@ -1,0 +1,12 @@
+"""What sits behind a queue: aggregation, ranking, and writing to a database.
+
+Each is a handler on a batch queue that it opens at its first ``produce``, or on one that is shared (``queue=``).
+"""
+
+from drainq.workers.aggregator import MetricsAggregator
+from drainq.workers.persister import MetricsPersister
+from drainq.workers.topn import TopN
+from drainq.workers.worker import WorkerStats
+from drainq.workers.writer import BatchWriter
+
+__all__ = ["BatchWriter", "MetricsAggregator", "MetricsPersister", "TopN", "WorkerStats"]

@@ -1,0 +1,91 @@
+"""The command: exit codes, and one line for a user's mistake."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+
+import pytest
+
+from drainq.cli import main
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "a.log"
+    path.write_text('h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1\n')
+    return str(path)
+
+
+def mistakes(tmp_path, log):
+    cut_off = tmp_path / "cut.gz"
+    cut_off.write_bytes(gzip.compress(b"x" * 10_000)[:-10])
+    (tmp_path / "file").touch()
+    out = ["--out", str(tmp_path / "out")]
+    return {
+        "no command": ([], "COMMAND"),
+        "unknown command": (["nope"], "nope"),
+        "unknown option": (["metrics", log, "--nope", *out], "--nope"),
+        "no log": (["metrics", *out], "LOG"),
+        "missing log": (["metrics", str(tmp_path / "missing.log"), *out], "missing.log"),
+        "a directory": (["metrics", str(tmp_path), *out], "is a directory"),
+        "NUL in the name": (["metrics", "a\0b", *out], "cannot read"),
+        "gzip cut off": (["metrics", str(cut_off), *out], "no complete gzip file"),
+        "bad URL": (["metrics", log, "--db", "mysql://u:s3cret@h/d", *out], "sqlite:///relative.db"),
+        "no such directory": (["metrics", log, "--db", f"sqlite:///{tmp_path}/no/x.db", *out], "cannot open"),
+        "no server": (["metrics", log, "--db", "postgresql://u:s3cret@127.0.0.1:1/d", *out], "cannot open"),
+        "out is a file": (["metrics", log, "--out", str(tmp_path / "file")], "--out"),
+        "top of none": (["metrics", log, "--top", "0", *out], "'0'"),
+        "unknown door": (["metrics", log, "--door", "window", *out], "window"),
+    }
+
+
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(tmp_path, log, capsys):
+    for name, (arguments, said) in mistakes(tmp_path, log).items():
+        try:
+            code = main(arguments)
+        except SystemExit as stopped:
+            code = stopped.code
+        out, err = capsys.readouterr()
+        assert code == 2, name
+        assert said in err and err.count("\n") == 1 and "Traceback" not in err and "s3cret" not in err, (name, err)
+        assert out == "", name
+
+
+def test_the_help_documents_every_table(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["metrics", "--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    for table in (
+        "endpoint_minute(endpoint TEXT, minute TEXT, requests INTEGER, bytes INTEGER, errors INTEGER",
+        "status_minute(status INTEGER, minute TEXT, requests INTEGER)",
+        "top_endpoints(rank INTEGER, endpoint TEXT, requests INTEGER, bytes INTEGER)",
+        "bad_lines(source TEXT, line_number INTEGER, line TEXT, reason TEXT)",
+    ):
+        assert table in text
+
+
+def test_an_empty_log_is_done_without_spark_and_quietly(tmp_path):
+    empty = tmp_path / "empty.log"
+    empty.touch()
+    done = subprocess.run(
+        [sys.executable, "-m", "drainq.cli", "metrics", str(empty), "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 read = 0 parsed + 0 bad" in done.stdout
+    assert (tmp_path / "out" / "report.html").exists() and not (tmp_path / "out" / "spark.log").exists()
+
+
+def test_the_command_is_quick_to_ask_and_needs_no_extra(tmp_path):
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy', 'matplotlib', 'psycopg')));"
+    run = f"{blocked} from drainq.cli import main; sys.exit(main(sys.argv[1:]))"
+    for arguments, code in ((["--help"], 0), (["metrics", "--help"], 0), (["metrics", "x.log"], 2)):
+        done = subprocess.run([sys.executable, "-c", run, *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+    assert "pip install 'drainq[metrics]'" in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,55 @@
+"""Fixtures that more than one part of the tests uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.postgres import PostgresMissing, PostgresServer
+from tests.spark_session import sessions
+
+
+def _without_postgres(reason: str) -> None:
+    """Skip, visibly; but in CI a test that did not run is a test that failed."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of a PostgreSQL database; its tables are the test's own business (take names nobody else takes)."""
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        _without_postgres("psycopg is not installed: pip install 'drainq[postgres]'")
+    named = os.environ.get("DRAINQ_TEST_POSTGRES")
+    if named:
+        yield named
+        return
+    try:
+        server = PostgresServer()
+    except PostgresMissing as missing:
+        _without_postgres(str(missing))
+    with server:
+        yield server.url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that the test may stop, crash and start again."""
+    try:
+        server = PostgresServer()
+    except PostgresMissing as missing:
+        _without_postgres(str(missing))
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Spark session in local mode, one for the whole run."""
+    yield from sessions(tmp_path_factory.mktemp("spark"))

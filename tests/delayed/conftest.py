@@ -1,0 +1,114 @@
+"""One world a test: a place for queues, on each back end in turn, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from drainq.delayed import DelayedQueue, TimeConfig
+from drainq.delayed.memory import MemoryStorage
+from drainq.testing import ManualClock
+
+_tables = itertools.count(1)
+
+BACKENDS = ("memory", "sqlite", "postgresql")
+
+
+class World:
+    """A back end, and the queues that a test opens on it.
+
+    Args:
+        backend: one of ``BACKENDS``.
+        url: where the back end is; in memory all queues of a world share one storage.
+    """
+
+    def __init__(self, backend: str, url: str, table: str) -> None:
+        self.backend = backend
+        self.url = url
+        self.table = table
+        self.clock = ManualClock()
+        self.time = TimeConfig(acquire_timeout=30.0, poll_period=0.1)
+        self._memory: dict[str, MemoryStorage] = {}
+        self._opened: list[DelayedQueue[Any]] = []
+        self.tables = {table}
+
+    def open(self, queue: str = "mail", *, table: str | None = None, **options: Any) -> DelayedQueue[Any]:
+        """Open a queue; a second one of the same name and table sees the same messages."""
+        table = self.table if table is None else table
+        self.tables.add(table)
+        options = {"clock": self.clock, "time": self.time, **options}
+        if self.backend == "memory":
+            storage = self._memory.setdefault(table, MemoryStorage())
+            opened: DelayedQueue[Any] = DelayedQueue(storage, queue, **options)
+        else:
+            opened = DelayedQueue.open(self.url, queue, table=table, **options)
+        self._opened.append(opened)
+        return opened
+
+    @property
+    def now(self) -> float:
+        """The clock's time."""
+        return self.clock.now()
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for queue in self._opened:
+            queue.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    """A world on each back end in turn."""
+    yield from make_world(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=BACKENDS[1:])
+def database(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    """A world on each back end that outlives the process."""
+    yield from make_world(request.param, request, tmp_path)
+
+
+@pytest.fixture
+def sqlite(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    """A world in an SQLite file."""
+    yield from make_world("sqlite", request, tmp_path)
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    """A world on PostgreSQL."""
+    yield from make_world("postgresql", request, tmp_path)
+
+
+@pytest.fixture
+def queue(world: World) -> DelayedQueue[Any]:
+    """A queue on each back end in turn."""
+    return world.open()
+
+
+def make_world(backend: str, request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
+    url = "memory:"
+    if backend == "sqlite":
+        url = f"sqlite:///{tmp_path}/queue.db"
+    elif backend == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+    made = World(backend, url, f"dq_{next(_tables)}")
+    try:
+        yield made
+    finally:
+        made.close()
+        if backend == "postgresql":
+            _drop_tables(url, made.tables)
+
+
+def _drop_tables(url: str, tables: set[str]) -> None:
+    import psycopg
+    from psycopg import sql
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in tables:
+            for suffix in ("", "__dead", "__cron", "__migrations"):
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table + suffix)))

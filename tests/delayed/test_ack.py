@@ -1,0 +1,246 @@
+"""Acknowledging, giving back, extending: by the one that holds the message, and by one that no longer does."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from drainq.delayed import DeliveryType, ScheduledMessage
+from drainq.errors import ShutDown
+
+
+def test_an_acknowledged_message_never_comes_again(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.try_poll().ack() is True
+    assert not queue.contains_message("a")
+    world.clock.advance(1000)
+    assert queue.try_poll() is None
+
+
+def test_acknowledging_twice_is_safe(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    assert envelope.ack() is True
+    assert envelope.ack() is False
+    queue.offer_or_update("a", 2, world.now)
+    assert envelope.ack() is False
+    assert queue.contains_message("a")
+
+
+def test_a_late_acknowledgement_counts_while_nobody_took_over(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    world.clock.advance(1000)
+    assert envelope.ack() is True
+    assert queue.try_poll() is None
+
+
+@pytest.mark.parametrize("call", ["ack", "nack", "extend"])
+def test_once_taken_over_a_stale_call_does_nothing_and_says_so(queue, world, call):
+    queue.offer_or_update("a", 1, world.now)
+    stale = queue.try_poll()
+    world.clock.advance(30)
+    new = queue.try_poll()
+    assert (stale.extend(1000) if call == "extend" else getattr(stale, call)()) is False
+    assert queue.try_poll() is None
+    world.clock.advance(30)
+    assert queue.try_poll().attempt == 3
+    assert new.ack() is False
+
+
+@pytest.mark.parametrize("call", ["ack", "nack", "extend"])
+def test_once_updated_a_stale_call_does_nothing_and_says_so(queue, world, call):
+    queue.offer_or_update("a", "old", world.now)
+    stale = queue.try_poll()
+    queue.offer_or_update("a", "new", world.now)
+    assert (stale.extend(1000) if call == "extend" else getattr(stale, call)()) is False
+    fresh = queue.try_poll()
+    assert (fresh.payload, fresh.delivery_type) == ("new", DeliveryType.FIRST_DELIVERY)
+
+
+def test_old_and_new_envelope_of_an_updated_message_each_speak_for_their_own(queue, world):
+    queue.offer_or_update("a", "v1", world.now)
+    first = queue.try_poll()
+    queue.offer_or_update("a", "v2", world.now)
+    second = queue.try_poll()
+    assert first.ack() is False
+    assert queue.contains_message("a")
+    assert second.ack() is True
+    assert not queue.contains_message("a")
+
+
+def test_repeating_a_message_in_flight_is_ignored_and_its_acknowledgement_deletes_it(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    assert queue.offer_or_update("a", 1, world.now).is_ignored
+    assert envelope.ack() is True
+    assert not queue.contains_message("a")
+
+
+def test_read_takes_nothing(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.read("a").payload == 1
+    assert queue.read("a").message_id == "a"
+    assert queue.read("a").delivery_type is DeliveryType.FIRST_DELIVERY
+    assert queue.try_poll().delivery_type is DeliveryType.FIRST_DELIVERY
+    assert queue.read("unknown") is None
+
+
+def test_a_read_message_that_is_unchanged_can_be_acknowledged(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.read("a").ack() is True
+    assert not queue.contains_message("a")
+
+
+@pytest.mark.parametrize(("payload", "later"), [(2, 0), (1, 5)])
+def test_a_read_message_that_was_changed_since_stays(queue, world, payload, later):
+    queue.offer_or_update("a", 1, world.now)
+    read = queue.read("a")
+    queue.offer_or_update("a", payload, world.now + later)
+    assert read.ack() is False
+    assert queue.contains_message("a")
+
+
+def test_a_read_message_that_was_created_anew_stays(queue, world):
+    queue.offer_or_update("a", 1, 0)
+    read = queue.read("a")
+    queue.drop_message("a")
+    world.clock.advance(1)
+    queue.offer_or_update("a", 1, 0)
+    assert read.ack() is False
+    assert queue.contains_message("a")
+
+
+def test_a_read_message_is_not_held(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.read("a").nack() is False
+    assert queue.read("a").extend(10) is False
+
+
+def test_nack_makes_a_message_due_again_after_its_delay(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.try_poll().nack() is True
+    envelope = queue.try_poll()
+    assert (envelope.delivery_type, envelope.attempt) == (DeliveryType.REDELIVERY, 2)
+    assert envelope.nack(delay=10, error=ValueError("no")) is True
+    assert envelope.ack() is False
+    world.clock.advance(9.999)
+    assert queue.try_poll() is None
+    world.clock.advance(0.001)
+    assert queue.try_poll().attempt == 3
+
+
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf")])
+def test_a_delay_that_is_none_is_refused_and_the_message_stays_ours(queue, world, delay):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    with pytest.raises(ValueError, match="delay"):
+        envelope.nack(delay=delay)
+    with pytest.raises(ValueError, match="seconds"):
+        envelope.extend(delay)
+    assert envelope.ack() is True
+
+
+def test_extend_moves_the_end_of_the_lease_to_so_many_seconds_from_now(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    world.clock.advance(20)
+    assert envelope.extend(100) is True
+    world.clock.advance(99.999)
+    assert queue.try_poll() is None
+    world.clock.advance(0.001)
+    assert queue.try_poll().attempt == 2
+    assert envelope.extend(100) is False
+
+
+def test_part_of_a_batch_can_be_acknowledged(queue, world):
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in "abcd"])
+    batch = queue.try_poll_many(10)
+    assert batch.ack_some(["a", "c"]) is True
+    with pytest.raises(KeyError, match="'a'"):
+        batch.ack_some(["a"])
+    with pytest.raises(KeyError, match="'z'"):
+        batch.ack_some(["b", "z"])
+    assert batch.ack_some([]) is True
+    assert batch.nack() is True
+    again = queue.try_poll_many(10)
+    assert again.message_id == ["b", "d"]
+    assert again.ack() is True
+
+
+def test_a_batch_that_lost_a_message_says_so_and_the_rest_is_done(queue, world):
+    queue.offer_batch([ScheduledMessage(key, "old", world.now) for key in "ab"])
+    batch = queue.try_poll_many(10)
+    queue.offer_or_update("a", "new", world.now)
+    assert batch.ack() is False
+    assert queue.contains_message("a") and not queue.contains_message("b")
+
+
+def test_an_envelope_as_a_block_acknowledges_or_gives_back(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    with pytest.raises(RuntimeError, match="broken"), queue.try_poll():
+        raise RuntimeError("broken")
+    with queue.try_poll() as envelope:
+        assert envelope.attempt == 2
+    assert not queue.contains_message("a")
+
+
+def test_a_block_that_has_spoken_for_itself_is_left_alone(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    with queue.try_poll() as envelope:
+        envelope.nack(delay=5)
+    assert queue.contains_message("a")
+
+
+def test_an_envelope_stays_in_its_process(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    for attempt in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="belongs to the process"):
+            attempt(envelope)
+
+
+def test_an_acknowledgement_on_a_closed_queue_is_refused(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    envelope = queue.try_poll()
+    queue.close()
+    with pytest.raises(ShutDown, match="closed"):
+        envelope.ack()
+
+
+def test_drop_takes_a_message_away_in_flight_or_not(queue, world):
+    queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in "ab"])
+    envelope = queue.try_poll()
+    assert queue.drop_message("a") is True
+    assert queue.drop_message("a") is False
+    assert envelope.ack() is False
+    assert queue.drop_message("b") is True
+    assert not queue.contains_message("b")
+
+
+def test_drop_all_wants_the_exact_words_and_says_how_many(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", 1, world.now + n) for n in range(5)])
+    queue.try_poll()
+    for words in ("yes", "", "Yes, please, I know what I'm doing", None):
+        with pytest.raises(ValueError, match="confirm="):
+            queue.drop_all_messages(confirm=words)
+    assert queue.stats().scheduled == 4
+    assert queue.drop_all_messages(confirm="Yes, please, I know what I'm doing!") == 5
+    assert queue.drop_all_messages("Yes, please, I know what I'm doing!") == 0
+
+
+def test_stats_count_each_message_in_its_state(queue, world):
+    for n in range(4):
+        queue.offer_or_update(f"due {n}", n, world.now - 10)
+    queue.offer_or_update("later", 1, world.now + 10)
+    queue.try_poll()
+    stats = queue.stats()
+    assert (stats.ready, stats.scheduled, stats.in_flight, stats.dead) == (3, 1, 1, 0)
+    assert (stats.oldest_ready_age, stats.redelivered) == (10.0, 0)
+    world.clock.advance(30)
+    queue.try_poll_many(10)
+    assert queue.stats().redelivered == 1
+    assert queue.stats().in_flight == 5
+    assert queue.stats().oldest_ready_age == 0.0

@@ -1,0 +1,111 @@
+"""The queue from asyncio: the same answers, no thread held while waiting, nothing lost by a cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from drainq.delayed import OfferOutcome, ScheduledMessage, TimeConfig
+
+
+def test_offer_poll_and_ack(queue, world):
+    async def main():
+        aio = queue.aio
+        assert await aio.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
+        assert await aio.offer_if_not_exists("a", 2, world.now) is OfferOutcome.IGNORED
+        assert await aio.offer_batch([ScheduledMessage("b", 2, world.now)]) == [OfferOutcome.CREATED]
+        envelope = await aio.poll()
+        assert envelope.payload == 1
+        assert await aio.extend(envelope, 60) is True
+        assert await aio.nack(envelope, delay=5) is True
+        batch = await aio.try_poll_many(10)
+        assert batch.payload == [2]
+        assert await aio.ack(batch) is True
+        assert await aio.try_poll() is None
+        assert (await aio.read("a")).payload == 1
+        assert await aio.contains_message("a")
+        assert await aio.drop_message("a")
+        assert await aio.poll(timeout=0.01) is None
+
+    asyncio.run(main())
+
+
+def test_a_waiting_poll_wakes_for_an_offer_of_a_thread(world):
+    queue = world.open(time=TimeConfig(poll_period=3600))
+
+    async def main():
+        polling = asyncio.create_task(queue.aio.poll(timeout=60))
+        await asyncio.to_thread(queue.offer_or_update, "a", 1, world.now)
+        return (await asyncio.wait_for(polling, 30)).message_id
+
+    assert asyncio.run(main()) == "a"
+
+
+def test_a_hundred_waiting_tasks_hold_no_thread(world):
+    queue = world.open(time=TimeConfig(poll_period=3600))
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now + 10) for n in range(100)])
+
+    async def main():
+        polls = [asyncio.create_task(queue.aio.poll(timeout=60)) for _ in range(100)]
+        world.clock.advance(10)
+        queue.offer_or_update("wake", -1, world.now + 1000)
+        envelopes = await asyncio.wait_for(asyncio.gather(*polls), 60)
+        assert threading.active_count() < 60
+        return sorted(envelope.payload for envelope in envelopes)
+
+    assert asyncio.run(main()) == list(range(100))
+
+
+def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    taken, go_on, released = threading.Event(), threading.Event(), threading.Event()
+    acquire, release = queue._access.storage.acquire, queue._access.storage.release
+
+    def slow_acquire(*arguments):
+        rows = acquire(*arguments)
+        taken.set()
+        assert go_on.wait(60)
+        return rows
+
+    def watched_release(*arguments):
+        try:
+            return release(*arguments)
+        finally:
+            released.set()
+
+    queue._access.storage.acquire, queue._access.storage.release = slow_acquire, watched_release
+
+    async def main():
+        polling = asyncio.create_task(queue.aio.poll())
+        assert await asyncio.to_thread(taken.wait, 60)
+        polling.cancel()
+        try:
+            await polling
+        except asyncio.CancelledError:
+            go_on.set()
+            assert await asyncio.to_thread(released.wait, 60)
+            return True
+
+    try:
+        assert asyncio.run(main())
+    finally:
+        queue._access.storage.acquire, queue._access.storage.release = acquire, release
+    again = queue.try_poll()
+    assert (again.payload, again.attempt) == (1, 1)
+
+
+def test_close_lets_a_waiting_poll_go(world):
+    from drainq.errors import ShutDown
+
+    queue = world.open(time=TimeConfig(poll_period=3600))
+
+    async def main():
+        polling = asyncio.create_task(queue.aio.poll())
+        await asyncio.to_thread(queue.try_poll)
+        await queue.aio.close()
+        try:
+            await asyncio.wait_for(polling, 30)
+        except ShutDown:
+            return True
+
+    assert asyncio.run(main())

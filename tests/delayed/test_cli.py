@@ -1,0 +1,152 @@
+"""``drainq delayed``: what it prints, what it changes, how it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from drainq.delayed import BytesCodec, MsgspecCodec
+from drainq.delayed.cli import add_commands
+
+
+class Garbled(BytesCodec):
+    type_name = MsgspecCodec().type_name
+
+
+@pytest.fixture
+def call(database, capsys):
+    """Run the command on the database; return its exit code, output and errors."""
+    parser = argparse.ArgumentParser(prog="drainq")
+    add_commands(parser.add_subparsers(required=True))
+
+    def call(command, *arguments, url=database.url, table=database.table):
+        parsed = parser.parse_args(["delayed", command, "--url", url, "--table", table, *arguments])
+        code = parsed.run(parsed)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_migrate_shows_then_does_then_has_nothing_to_do(call, database):
+    code, script, err = call("migrate", "--sql")
+    assert (code, err) == (0, "")
+    assert script.startswith("BEGIN;") and database.table in script
+    assert call("migrate") == (
+        0,
+        "applied: the source's table\napplied: attempts and the last error\n"
+        "applied: dead letters\napplied: the tick ledger of schedules\n",
+        "",
+    )
+    assert call("migrate", "--sql") == (0, "", "")
+    assert call("migrate") == (0, "up to date\n", "")
+
+
+def test_stats_in_each_format(call, database):
+    queue = database.open(clock=None)
+    queue.offer_or_update("a", 1, 0)
+    queue.offer_or_update("b", 1, 4e9)
+    code, out, _ = call("stats", "--queue", "mail", "--format", "json")
+    assert code == 0
+    stats = json.loads(out)
+    assert stats.pop("oldest_ready_age") > 1e9
+    assert stats == {"ready": 1, "scheduled": 1, "in_flight": 0, "redelivered": 0, "dead": 0}
+    _, out, _ = call("stats", "--queue", "mail")
+    assert out.splitlines()[:2] == ["ready             1", "scheduled         1"]
+    _, out, _ = call("stats", "--queue", "mail", "--format", "prometheus")
+    assert 'drainq_delayed_ready{queue="mail"} 1' in out.splitlines()
+
+
+def test_peek_shows_without_taking(call, database):
+    queue = database.open(clock=None)
+    queue.offer_or_update("welcome/ann", {"to": "ann\n"}, 1_000_000_000)
+    queue.offer_or_update("later", "x" * 200, 4_000_000_000)
+    code, out, err = call("peek", "--queue", "mail")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        '2001-09-09T01:46:40+00:00  welcome/ann  waiting  attempts=0  {"to":"ann\\n"}',
+        f'2096-10-02T07:06:40+00:00  later  waiting  attempts=0  "{"x" * 59}...',
+    ]
+    assert queue.try_poll().attempt == 1
+    assert "welcome/ann  in flight  attempts=1" in call("peek", "--queue", "mail", "--limit", "5")[1]
+
+
+def test_dead_letters_are_shown_put_back_and_dropped(call, database):
+    queue, garbled = database.open(clock=None), database.open(codec=Garbled(), clock=None)
+    for key in ("a", "b", "c"):
+        garbled.offer_or_update(key, b"\xff", 0)
+    assert queue.try_poll() is None
+    _, out, _ = call("peek", "--queue", "mail", "--dead")
+    assert len(out.splitlines()) == 3
+    assert "  c  attempts=1  the payload cannot be decoded as json" in out.splitlines()[0]
+    assert "\\xff" in out
+    assert call("redrive", "--queue", "mail", "--key", "b") == (0, "put back 1\n", "")
+    assert call("drop", "--queue", "mail", "--dead", "--key", "a") == (0, "dropped 1\n", "")
+    assert call("redrive", "--queue", "mail") == (0, "put back 1\n", "")
+    assert queue.stats().ready == 2
+
+
+def test_drop_takes_keys_or_with_yes_everything(call, database):
+    queue = database.open()
+    for key in ("a", "b", "c"):
+        queue.offer_or_update(key, 1, 0)
+    assert call("drop", "--queue", "mail", "--key", "a", "--key", "z") == (0, "dropped 1\n", "")
+    code, out, err = call("drop", "--queue", "mail", "--all")
+    assert (code, out) == (2, "")
+    assert "--yes" in err
+    assert queue.stats().ready == 2
+    assert call("drop", "--queue", "mail", "--all", "--yes") == (0, "dropped 2\n", "")
+
+
+def test_queues_with_another_codec_are_named_by_it(call, database):
+    database.open(codec=BytesCodec()).offer_or_update("a", b"abc", 0)
+    assert "attempts" not in call("peek", "--queue", "mail")[1]
+    assert call("peek", "--queue", "mail", "--codec", "bytes")[1].endswith("  abc\n")
+
+
+@pytest.mark.parametrize("command", ["stats", "peek", "redrive"])
+def test_a_database_without_tables_is_one_line_that_says_what_to_do(call, command):
+    code, out, err = call(command, "--queue", "mail")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and "drainq delayed migrate" in err
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://ann:secret@db/x", "URL"),
+        ("memory:", "lives and dies"),
+        ("sqlite:////no/such/directory/q.db", "/no/such/directory"),
+        ("postgresql://ann:secret@/db?host=/no/such/directory", "/no/such/directory"),
+    ],
+)
+def test_an_url_that_leads_nowhere_is_one_line_without_the_password(call, url, said):
+    for command in (["migrate"], ["stats", "--queue", "mail"]):
+        code, out, err = call(*command, url=url)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1 and said in err
+        assert "secret" not in err and "Traceback" not in err
+
+
+def test_a_file_that_is_no_database_is_one_line(call, tmp_path):
+    (tmp_path / "text.db").write_text("This is not a database. " * 100)
+    code, out, err = call("migrate", url=f"sqlite:///{tmp_path}/text.db")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and "not a database" in err
+
+
+@pytest.mark.parametrize("arguments", [["--queue", " "], ["--queue", "mail", "--limit", "0"]])
+def test_an_argument_that_is_none_is_one_line(call, database, arguments):
+    database.open()
+    code, out, err = call("peek", *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
+def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkeypatch):
+    database.open()
+    monkeypatch.setattr("drainq.delayed.queue.DelayedQueue.stats", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        call("stats", "--queue", "mail")

@@ -1,0 +1,280 @@
+"""The consuming loop: what it acknowledges, what it gives back, when it ends. On every back end."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from drainq.delayed import RetryConfig, ScheduledMessage, TimeConfig
+
+
+@pytest.fixture
+def stop():
+    return threading.Event()
+
+
+def test_every_message_is_handled_once_and_gone(queue, world, stop):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(20)])
+    seen = []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if len(seen) == 20:
+            stop.set()
+
+    assert queue.consume(handle, stop=stop) == 20
+    assert seen == list(range(20))
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.scheduled, stats.dead) == (0, 0, 0, 0)
+
+
+def test_a_batch_handler_gets_lists(queue, world, stop):
+    queue.offer_batch([ScheduledMessage(f"{n:02}", n, world.now) for n in range(25)])
+    seen = []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if sum(map(len, seen)) == 25:
+            stop.set()
+
+    assert queue.consume(handle, batch_size=10, stop=stop) == 25
+    assert seen == [list(range(10)), list(range(10, 20)), list(range(20, 25))]
+    assert queue.stats().in_flight == 0
+
+
+def test_the_last_message_is_acknowledged_at_once_when_nothing_follows(queue, world, stop):
+    queue.offer_or_update("a", 1, world.now)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, lambda envelope: None, stop=stop)
+        try:
+            watcher = threading.Event()
+            for _ in range(600):
+                if not queue.contains_message("a"):
+                    break
+                watcher.wait(0.05)  # the loop runs on, idle: there is no event for what did not happen
+            assert not queue.contains_message("a")
+        finally:
+            stop.set()
+        assert running.result(30) == 1
+
+
+def test_a_handler_that_raises_gives_back_with_growing_delays_and_the_loop_goes_on(world, stop):
+    queue = world.open(retry=RetryConfig(initial_delay=10, max_delay=100))
+    queue.offer_or_update("bad", 1, world.now)
+    queue.offer_or_update("good", 2, world.now + 0.001)
+    world.clock.advance(1)
+    seen = []
+
+    def handle(envelope):
+        seen.append((envelope.message_id, envelope.attempt))
+        if envelope.message_id == "bad":
+            raise ValueError("not now")
+        stop.set()
+
+    assert queue.consume(handle, stop=stop) == 1
+    assert seen == [("bad", 1), ("good", 1)]
+    world.clock.advance(9.999)
+    assert queue.try_poll() is None
+    world.clock.advance(0.001)
+    assert queue.try_poll().attempt == 2
+
+
+def test_a_message_that_always_fails_is_given_up_on_after_the_retries(world, stop):
+    queue = world.open(retry=RetryConfig(initial_delay=0, max_retries=2))
+    queue.offer_or_update("a", 1, world.now)
+    calls = []
+
+    def handle(envelope):
+        calls.append(envelope.attempt)
+        if envelope.attempt == 3:
+            stop.set()
+        raise ValueError(f"failure {envelope.attempt}")
+
+    assert queue.consume(handle, stop=stop) == 0
+    assert calls == [1, 2, 3]
+    (letter,) = queue.dead_letters()
+    assert (letter.attempts, letter.error) == (3, "ValueError: failure 3")
+
+
+def test_a_failed_batch_is_given_back_whole(world, stop):
+    queue = world.open(retry=RetryConfig(initial_delay=0))
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
+    seen = []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if len(seen) == 1:
+            raise ValueError("once")
+        stop.set()
+
+    assert queue.consume(handle, batch_size=5, stop=stop) == 3
+    assert seen == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_failed_batch_keeps_what_it_acknowledged_before(world, stop):
+    queue = world.open(retry=RetryConfig(initial_delay=0))
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
+    seen = []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if len(seen) == 1:
+            envelope.ack_some(["0", "2"])
+            raise ValueError("after two of three")
+        stop.set()
+
+    queue.consume(handle, batch_size=5, stop=stop)
+    assert seen == [[0, 1, 2], [1]]
+    assert queue.stats().ready == queue.stats().in_flight == 0
+
+
+def test_a_handler_may_speak_for_itself(queue, world, stop):
+    queue.offer_batch([ScheduledMessage("acked", 1, world.now), ScheduledMessage("returned", 2, world.now)])
+
+    def handle(envelope):
+        if envelope.message_id == "acked":
+            assert envelope.ack()
+        else:
+            assert envelope.nack(delay=5)
+            stop.set()
+
+    assert queue.consume(handle, stop=stop) == 2
+    assert not queue.contains_message("acked")
+    assert queue.stats().scheduled == 1
+
+
+def test_stop_before_the_start_fetches_nothing(queue, world, stop):
+    queue.offer_or_update("a", 1, world.now)
+    stop.set()
+    assert queue.consume(lambda envelope: pytest.fail("handled"), stop=stop) == 0
+    assert queue.stats().ready == 1
+
+
+def test_what_was_fetched_and_not_handled_is_given_back_as_new(queue, world):
+    """The stop comes between the fetch and the handler."""
+
+    class StopAfter:
+        looks = 0
+
+        def is_set(self):
+            self.looks += 1
+            return self.looks > 1
+
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
+    assert queue.consume(lambda envelope: pytest.fail("handled"), batch_size=3, stop=StopAfter()) == 0
+    batch = queue.try_poll_many(10)
+    assert batch.payload == [0, 1, 2]
+    assert batch.attempt == [1, 1, 1]
+
+
+def test_an_interrupt_in_the_handler_gives_the_message_back_and_gets_out(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(2)])
+
+    def handle(envelope):
+        if envelope.payload == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        queue.consume(handle)
+    assert not queue.contains_message("0")
+    assert queue.try_poll().attempt == 1
+
+
+def test_stop_ends_an_idle_loop(queue, stop):
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, lambda envelope: None, stop=stop)
+        stop.set()
+        assert running.result(30) == 0
+
+
+def test_close_ends_an_idle_loop_without_a_stop(world):
+    queue = world.open(time=TimeConfig(poll_period=3600))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, lambda envelope: None)
+        queue.close()
+        assert running.result(30) == 0
+
+
+def test_an_idle_loop_wakes_for_an_offer(world, stop):
+    queue = world.open(time=TimeConfig(poll_period=3600))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, lambda envelope: stop.set(), stop=stop)
+        queue.offer_or_update("a", 1, world.now)
+        assert running.result(30) == 1
+
+
+def test_the_lease_is_extended_while_the_handler_runs(world, stop):
+    queue = world.open(clock=None, time=TimeConfig(acquire_timeout=0.4, poll_period=0.05))
+    queue.offer_or_update("a", 1, 0)
+    handling, go_on = threading.Event(), threading.Event()
+
+    def handle(envelope):
+        handling.set()
+        assert go_on.wait(60)
+        stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, handle, stop=stop)
+        assert handling.wait(30)
+        try:
+            assert queue.poll(timeout=1.2) is None  # three leases long
+        finally:
+            go_on.set()
+        assert running.result(30) == 1
+    assert not queue.contains_message("a")
+
+
+def test_a_message_updated_while_it_is_handled_comes_again(queue, world, stop):
+    queue.offer_or_update("a", "old", world.now)
+    seen = []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if envelope.payload == "old":
+            queue.offer_or_update("a", "new", world.now)
+        else:
+            stop.set()
+
+    queue.consume(handle, stop=stop)
+    assert seen == ["old", "new"]
+    assert not queue.contains_message("a")
+
+
+def test_several_loops_share_the_work_and_repeat_nothing(queue, world, stop):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(120)])
+    seen, lock = [], threading.Lock()
+
+    def handle(envelope):
+        with lock:
+            seen.extend(envelope.payload)
+            if len(seen) >= 120:
+                stop.set()
+
+    with ThreadPoolExecutor(3) as pool:
+        loops = [pool.submit(queue.consume, handle, batch_size=7, stop=stop) for _ in range(3)]
+        assert sum(loop.result(60) for loop in loops) == 120
+    assert sorted(seen) == list(range(120))
+    assert queue.stats().in_flight == 0
+
+
+def test_a_loop_leaves_no_thread_behind(queue, world, stop):
+    queue.offer_or_update("a", 1, world.now)
+    before = set(threading.enumerate())
+    queue.consume(lambda envelope: stop.set(), stop=stop)
+    assert not [thread for thread in set(threading.enumerate()) - before if "lease" in thread.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 1.5}, "batch_size"),
+        ({"stop": object()}, "is_set"),
+        ({"max_attempts": 0}, "max_attempts"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(queue, arguments, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        queue.consume(lambda envelope: None, **arguments)

@@ -1,0 +1,102 @@
+"""What names a tick's message: its key, and the hash of the configuration that made it."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drainq.delayed.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
+from drainq.delayed.cron_message import CronMessage
+from drainq.delayed.message import ScheduledMessage
+from drainq.delayed.schedule import CronDailySchedule
+
+NOON = datetime(2025, 1, 1, 12, tzinfo=timezone.utc)
+moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))
+
+
+def test_the_key_is_prefix_hash_and_the_time_in_utc():
+    bucharest = NOON.astimezone(ZoneInfo("Europe/Bucharest"))
+    assert CronMessage.key("abc", "a/b", bucharest) == "a/b/abc/20250101-120000.000000000"
+
+
+def test_the_key_takes_epoch_seconds():
+    assert CronMessage.key("abc", "p", NOON.timestamp()) == CronMessage.key("abc", "p", NOON)
+
+
+@given(one=moments, other=moments)
+def test_keys_are_as_distinct_and_as_ordered_as_their_times(one, other):
+    first, second = CronMessage.key("h", "p", one), CronMessage.key("h", "p", other)
+    assert (first == second) == (one == other)
+    assert (first < second) == (one < other)
+
+
+def test_the_time_of_delivery_does_not_touch_the_key():
+    late = CronMessage("x", NOON, NOON + timedelta(minutes=7))
+    assert late.to_scheduled("h", "p") == ScheduledMessage(
+        CronMessage.key("h", "p", NOON), "x", NOON + timedelta(minutes=7), can_update=False
+    )
+
+
+def test_a_scheduled_message_carries_payload_time_and_can_update():
+    assert CronMessage("x", NOON).to_scheduled("h", "p", True) == ScheduledMessage(
+        "p/h/20250101-120000.000000000", "x", NOON, True
+    )
+
+
+def test_times_are_kept_in_utc():
+    message = CronMessage("x", NOON.astimezone(ZoneInfo("Asia/Tokyo")), NOON.timestamp() + 1)
+    assert message.schedule_at.isoformat() == "2025-01-01T12:00:00+00:00"
+    assert message.schedule_at_actual.isoformat() == "2025-01-01T12:00:01+00:00"
+
+
+@pytest.mark.parametrize("naive_or_none", [datetime(2025, 1, 1), "2025-01-01", None, float("nan")])
+def test_what_is_no_moment_is_refused(naive_or_none):
+    with pytest.raises((TypeError, ValueError), match="schedule_at"):
+        CronMessage("x", naive_or_none)
+
+
+def test_a_static_payload_is_the_same_for_every_tick():
+    payload_of = CronMessage.static("x")
+    assert [payload_of(NOON), payload_of(NOON + timedelta(days=1))] == ["x", "x"]
+
+
+def test_hashes_are_those_of_the_other_implementation():
+    assert hash_of_period(timedelta(hours=1)) == "4916474562628112070d240d515ba44d"
+    assert hash_of_daily(CronDailySchedule("UTC", [time(12), time(18)])) == "ac4a97d66f972bdaad77be2731bb7c2a"
+
+
+def test_the_order_in_which_hours_are_given_makes_no_other_hash():
+    assert hash_of_daily(CronDailySchedule("UTC", [time(18), time(12)])) == "ac4a97d66f972bdaad77be2731bb7c2a"
+
+
+def test_how_far_ahead_is_planned_makes_no_other_hash():
+    assert hash_of_daily(CronDailySchedule("UTC", [time(12)], 0, 1)) == hash_of_daily(
+        CronDailySchedule("UTC", [time(12)], 60, 60)
+    )
+
+
+def test_another_configuration_has_another_hash():
+    hashes = [
+        hash_of_period(60),
+        hash_of_period(61),
+        hash_of_period(0.06),
+        hash_of_daily(CronDailySchedule("UTC", [time(12)])),
+        hash_of_daily(CronDailySchedule("Europe/Bucharest", [time(12)])),
+        hash_of_daily(CronDailySchedule("UTC", [time(12, 0, 1)])),
+        hash_of_daily(CronDailySchedule("UTC", [time(12, 0, 0, 1)])),
+        hash_of_daily(CronDailySchedule("UTC", [time(12, 0, 0, 1000)])),
+        hash_of_cron("0 12 * * *", ZoneInfo("UTC")),
+        hash_of_cron("0 12 * * *", ZoneInfo("Europe/Bucharest")),
+        hash_of_cron("1 12 * * *", ZoneInfo("UTC")),
+        hash_of_text("0 12 * * *"),
+    ]
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_the_same_configuration_has_the_same_hash():
+    assert hash_of_period(60) == hash_of_period(timedelta(minutes=1))
+    assert hash_of_text("x") == "9dd4e461268c8034f5c8564e155c67a6"

@@ -1,0 +1,157 @@
+"""What cannot be delivered, or was given up on: put aside with its reason, and put back. On every back end."""
+
+from __future__ import annotations
+
+import pytest
+
+from drainq.delayed import BytesCodec, MsgspecCodec, ScheduledMessage
+
+
+class Garbled(BytesCodec):
+    """Writes bytes that JSON cannot read into a queue that the default codec reads."""
+
+    type_name = MsgspecCodec().type_name
+
+
+def test_a_payload_that_cannot_be_decoded_never_blocks_the_head(world):
+    queue, garbled = world.open(), world.open(codec=Garbled())
+    garbled.offer_or_update("poison", b"\xff{", world.now - 10)
+    queue.offer_or_update("good", 1, world.now)
+    assert queue.try_poll().message_id == "good"
+    (letter,) = queue.dead_letters()
+    assert (letter.key, letter.payload, letter.attempts) == ("poison", b"\xff{", 1)
+    assert "cannot be decoded as json" in letter.error
+    assert not queue.contains_message("poison")
+
+
+def test_undecodable_payloads_in_a_batch_cost_the_others_nothing(world):
+    queue, garbled = world.open(), world.open(codec=Garbled())
+    for n in range(20):
+        (garbled if n % 3 else queue).offer_or_update(f"{n:02}", b"\xff" if n % 3 else n, world.now)
+    batch = queue.try_poll_many(20)
+    assert batch.payload == [0, 3, 6, 9, 12, 15, 18]
+    assert batch.ack() is True
+    assert queue.stats().dead == 13
+    assert queue.stats().in_flight == 0
+
+
+def test_a_head_of_nothing_but_poison_is_cleared_in_one_poll(world):
+    queue, garbled = world.open(), world.open(codec=Garbled())
+    for n in range(5):
+        garbled.offer_or_update(f"poison {n}", b"\xff", world.now - 10)
+    queue.offer_or_update("good", 1, world.now)
+    assert queue.try_poll_many(2).payload == [1]
+    assert queue.stats().dead == 5
+
+
+def test_reading_a_payload_that_cannot_be_decoded_says_so_and_leaves_it(world):
+    queue, garbled = world.open(), world.open(codec=Garbled())
+    garbled.offer_or_update("poison", b"\xff", world.now)
+    with pytest.raises(ValueError, match="'poison' cannot be decoded"):
+        queue.read("poison")
+    assert queue.contains_message("poison")
+
+
+def test_a_message_given_back_too_often_is_given_up_on(world):
+    queue = world.open(max_attempts=3)
+    queue.offer_or_update("a", {"n": 1}, world.now)
+    for _ in range(3):
+        assert queue.try_poll().nack(error=ValueError("no such address")) is True
+    assert queue.try_poll() is None
+    (letter,) = queue.dead_letters()
+    assert (letter.key, letter.attempts, letter.error) == ("a", 3, "ValueError: no such address")
+
+
+def test_a_message_whose_consumers_die_is_given_up_on(world):
+    queue = world.open(max_attempts=2)
+    queue.offer_or_update("a", 1, world.now)
+    for _ in range(2):
+        assert queue.try_poll() is not None
+        world.clock.advance(30)
+    assert queue.try_poll() is None
+    assert queue.dead_letters()[0].error == "not acknowledged in 2 deliveries"
+
+
+def test_without_a_limit_a_message_comes_again_and_again(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    for attempt in range(1, 30):
+        envelope = queue.try_poll()
+        assert envelope.attempt == attempt
+        envelope.nack()
+    assert queue.stats().dead == 0
+
+
+def test_redrive_puts_dead_letters_back_as_new(world):
+    queue = world.open(max_attempts=1)
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in "abc"])
+    for _ in range(3):
+        queue.try_poll().nack(error="no")
+    world.clock.advance(5)
+    assert queue.stats().dead == 3
+    assert queue.redrive(["b", "unknown"]) == 1
+    envelope = queue.try_poll()
+    assert (envelope.payload, envelope.attempt, envelope.schedule_at.timestamp()) == ("b", 1, world.now)
+    assert queue.redrive() == 2
+    assert sorted(queue.try_poll_many(10).payload) == ["a", "c"]
+    assert queue.stats().dead == 0
+    assert queue.redrive() == 0
+
+
+def test_a_dead_letter_whose_key_is_taken_stays_dead(world):
+    queue = world.open(max_attempts=1)
+    queue.offer_or_update("a", "old", world.now)
+    queue.try_poll().nack(error="no")
+    queue.offer_or_update("a", "new", world.now)
+    assert queue.redrive() == 0
+    assert queue.stats().dead == 1
+    assert queue.try_poll().payload == "new"
+
+
+def test_of_two_dead_letters_with_one_key_the_later_goes_back(world):
+    queue = world.open(max_attempts=1)
+    for payload in ("first", "second"):
+        queue.offer_or_update("a", payload, world.now)
+        queue.try_poll().nack(error="no")
+    assert [letter.payload for letter in queue.dead_letters()] == [b'"second"', b'"first"']
+    assert queue.redrive() == 1
+    assert queue.try_poll().payload == "second"
+    assert [letter.payload for letter in queue.dead_letters()] == [b'"first"']
+
+
+def test_dead_letters_can_be_dropped(world):
+    queue = world.open(max_attempts=1)
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in "abc"])
+    for _ in range(3):
+        queue.try_poll().nack(error="no")
+    assert queue.drop_all_messages("Yes, please, I know what I'm doing!") == 0
+    assert queue.drop_dead_letters(["a", "z"]) == 1
+    assert queue.drop_dead_letters() == 2
+    assert queue.dead_letters() == []
+
+
+def test_dead_letters_of_another_queue_are_not_ours(world):
+    queue, other = world.open("one", max_attempts=1), world.open("two", max_attempts=1)
+    queue.offer_or_update("a", 1, world.now)
+    queue.try_poll().nack(error="no")
+    assert other.stats().dead == 0
+    assert other.redrive() == other.drop_dead_letters() == 0
+    assert queue.stats().dead == 1
+
+
+def test_a_reason_of_any_length_and_text_is_kept(world):
+    queue = world.open(max_attempts=1)
+    queue.offer_or_update("a", 1, world.now)
+    queue.try_poll().nack(error=ValueError("nul \x00, surrogate \ud800, " + "x" * 100_000))
+    assert queue.dead_letters()[0].error.startswith("ValueError: nul \ufffd, surrogate ?, xxx")
+
+
+@pytest.mark.parametrize("keys", ["abc", [""], [5]])
+def test_keys_that_are_none_are_refused(queue, keys):
+    with pytest.raises((TypeError, ValueError), match="key"):
+        queue.redrive(keys)
+
+
+@pytest.mark.parametrize("max_attempts", [0, -1, 1.5])
+def test_a_limit_that_is_none_is_refused(world, max_attempts):
+    with pytest.raises(ValueError, match="max_attempts"):
+        world.open(max_attempts=max_attempts)

@@ -1,0 +1,255 @@
+"""What goes wrong outside: processes die, servers restart, files are shared, snapshots are held. Totals are exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.watermark import IN_A_ROW, LOWEST, Watermark
+
+HERE = Path(__file__).parent
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a helper program of this directory."""
+    return subprocess.Popen(
+        [sys.executable, str(HERE / script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_consumer_killed_between_poll_and_ack_loses_nothing(database):
+    queue = database.open(clock=None)
+    queue.offer_batch([ScheduledMessage(f"{n:02}", n, 0) for n in range(10)])
+    with start("crash_consumer.py", database.url, database.table, "300") as consumer:
+        consumer.stdin.write("4\n")
+        consumer.stdin.flush()
+        assert consumer.stdout.readline() == "4\n"
+        os.kill(consumer.pid, signal.SIGKILL)
+        assert consumer.wait(30) == -signal.SIGKILL
+    rest = queue.try_poll_many(100)
+    assert rest.payload == [4, 5, 6, 7, 8, 9]
+    assert rest.ack()
+    assert queue.stats().in_flight == 4
+
+    class Later:
+        def now(self):
+            return queue.clock.now() + 301
+
+    survivor = database.open(clock=Later())
+    again = survivor.try_poll_many(100)
+    assert (again.payload, again.delivery_type) == ([0, 1, 2, 3], DeliveryType.REDELIVERY)
+    assert again.ack()
+    stats = survivor.stats()
+    assert (stats.ready, stats.scheduled, stats.in_flight, stats.dead) == (0, 0, 0, 0)
+
+
+def test_two_processes_on_one_queue_lose_and_repeat_nothing(database):
+    queue = database.open(clock=None)
+    workers = [start("busy_worker.py", database.url, database.table, name, "60") for name in ("one", "two")]
+    created = 0
+    for worker in workers:
+        created += int(worker.stdout.readline().removeprefix("created "))
+        assert worker.stdout.readline() == "offered\n"
+    assert created == 60
+    assert queue.stats().ready == 180
+    taken = []
+    for worker in workers:
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    for worker in workers:
+        out, _ = worker.communicate(timeout=120)
+        assert worker.returncode == 0
+        taken += [line.removeprefix("took ") for line in out.splitlines()]
+    expected = [f"{name}/{n}" for name in ("one", "two", "shared") for n in range(60)]
+    assert sorted(taken) == sorted(expected)
+    assert queue.stats().ready == queue.stats().in_flight == 0
+
+
+def test_many_processes_may_open_one_new_database_at_once(database):
+    table = f"{database.table}_new"
+    database.tables.add(table)
+    program = (
+        "import sys; from drainq.delayed import DelayedQueue; sys.stdin.readline();"
+        "q = DelayedQueue.open(sys.argv[1], 'mail', table=sys.argv[2]); print(q.offer_if_not_exists('a', 1, 0).value)"
+    )
+    command = [sys.executable, "-c", program, database.url, table]
+    openers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(5)]
+    said = [opener.communicate("\n", timeout=120)[0].strip() for opener in openers]
+    assert [opener.returncode for opener in openers] == [0] * 5
+    assert sorted(said) == ["created"] + ["ignored"] * 4
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(database):
+    queue = database.open()
+    queue.offer_or_update("parent", 1, database.now)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            queue.offer_or_update("child", 2, database.now)
+            code = 0 if queue.read("parent").payload == 1 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sorted(queue.try_poll_many(10).message_id) == ["child", "parent"]
+
+
+def test_consume_outlives_a_server_that_crashes_and_comes_back(own_postgres):
+    """Every message is handled, and what was handled before the crash and acknowledged is not handled again."""
+    queue = DelayedQueue.open(
+        own_postgres.url,
+        "mail",
+        time=TimeConfig(acquire_timeout=2, poll_period=0.05),
+        retry=RetryConfig(initial_delay=0.02, max_delay=0.2, max_retries=3, total_timeout=2, try_timeout=2),
+    )
+    queue.offer_batch([ScheduledMessage(f"{n:03}", n, 0) for n in range(200)])
+    stop, halfway, up_again = threading.Event(), threading.Event(), threading.Event()
+    handled: list[int] = []
+
+    def handle(envelope):
+        handled.append(envelope.payload)
+        if len(handled) == 100:
+            halfway.set()
+            assert up_again.wait(60)
+        if len(set(handled)) == 200:
+            stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, handle, stop=stop)
+        try:
+            assert halfway.wait(60)
+            own_postgres.stop("immediate")
+            own_postgres.start()
+            up_again.set()
+            running.result(60)
+        finally:
+            up_again.set()
+            stop.set()
+    assert sorted(set(handled)) == list(range(200))
+    assert len(handled) <= 201  # at most the one in hand when the server went
+    stats = queue.stats()
+    assert (stats.ready, stats.scheduled, stats.in_flight, stats.dead) == (0, 0, 0, 0)
+    queue.close()
+
+
+def test_consume_waits_for_a_server_that_is_down(own_postgres):
+    queue = DelayedQueue.open(
+        own_postgres.url,
+        "mail",
+        time=TimeConfig(acquire_timeout=2, poll_period=0.05),
+        retry=RetryConfig(initial_delay=0.01, max_delay=0.05, max_retries=1, total_timeout=1, try_timeout=0.3),
+    )
+    queue.offer_or_update("first", 1, 0)
+    stop, handled, down = threading.Event(), [], threading.Event()
+    gave_up = threading.Event()
+    settings = queue._access.retry
+
+    def handle(envelope):
+        handled.append(envelope.message_id)
+        if envelope.message_id == "first":
+            own_postgres.stop("immediate")
+            down.set()
+        else:
+            stop.set()
+
+    class Watched:
+        """Stands in for the retry configuration, and tells of the back-off after giving up."""
+
+        def __getattr__(self, name):
+            return getattr(settings, name)
+
+        def delay(self, failures):
+            if failures >= 3:
+                gave_up.set()
+            return settings.delay(failures)
+
+    queue._access.retry = Watched()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, handle, stop=stop)
+        try:
+            assert down.wait(60)
+            assert gave_up.wait(60)  # it failed, and failed again
+            assert not running.done()
+            own_postgres.start()
+            with DelayedQueue.open(own_postgres.url, "mail") as producer:
+                producer.offer_or_update("second", 2, 0)
+            running.result(60)
+        finally:
+            stop.set()
+    assert handled[0] == "first" and handled[-1] == "second"
+    queue.close()
+
+
+def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the_mark_spares_the_walk(postgres):
+    """A forgotten transaction keeps vacuum from the rows that were acknowledged; polls must not walk over them."""
+    import psycopg
+
+    queue = postgres.open()
+    storage = queue._access.storage
+    with psycopg.connect(postgres.url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT count(*) FROM pg_class")
+        taken = []
+        for part in range(4):
+            queue.offer_batch([ScheduledMessage(f"{part}-{n}", n, postgres.now - 10 + part) for n in range(1000)])
+            while (batch := queue.try_poll_many(250)).payload:
+                taken += batch.message_id
+                assert batch.ack()
+        assert len(taken) == len(set(taken)) == 4000
+        queue.offer_or_update("live", 1, postgres.now)
+
+        def buffers(start):
+            now = int(postgres.now * 1000)
+            values = {"kind": queue._access.kind, "now": now, "until": now, "lock": "x", "start": start}
+            with psycopg.connect(postgres.url) as connection:
+                explained = connection.execute(
+                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values
+                )
+                plan = explained.fetchone()[0][0]["Plan"]
+                connection.rollback()
+            return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+        without, with_mark = buffers(LOWEST), buffers(int(postgres.now * 1000) - 1000)
+        assert without > 5 * with_mark, json.dumps([without, with_mark])
+
+        def polls_became_slow():
+            mark = storage._marks[queue._access.kind] = Watermark(3600)
+            for _ in range(IN_A_ROW):
+                mark.polled(LOWEST, 100.0, [], int(postgres.now * 1000))
+            assert mark.start() > LOWEST
+
+        polls_became_slow()
+        assert queue.try_poll().message_id == "live"
+        queue.offer_or_update("back-dated", 1, 0)
+        assert queue.try_poll().message_id == "back-dated"
+
+        polls_became_slow()
+        postgres.open().offer_or_update("back-dated elsewhere", 1, 0)
+        assert queue.try_poll().message_id == "back-dated elsewhere"
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_opening_and_closing_leaks_no_descriptor_and_no_thread(backend, request, tmp_path):
+    url = f"sqlite:///{tmp_path}/q.db" if backend == "sqlite" else request.getfixturevalue("postgres_url")
+
+    def use():
+        with DelayedQueue.open(url, "mail", table="leaks", notify=True) as queue:
+            queue.offer_or_update("a", 1, 0)
+            queue.poll(timeout=1).ack()
+            queue.poll(timeout=0.01)
+
+    use()
+    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        use()
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) == descriptors

@@ -1,0 +1,176 @@
+"""Migrations: what they create, what they adopt, what they show."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from drainq.delayed import DelayedQueue, OfferOutcome, ScheduledMessage, StrCodec
+from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.open import open_storage
+from drainq.delayed.queue import partition_kind
+
+SOURCES_POSTGRES = """
+CREATE TABLE "{t}" (
+    "id" BIGSERIAL PRIMARY KEY, "pKey" VARCHAR(200) NOT NULL, "pKind" VARCHAR(100) NOT NULL, "payload" BYTEA NOT NULL,
+    "scheduledAt" BIGINT NOT NULL, "scheduledAtInitially" BIGINT NOT NULL, "lockUuid" VARCHAR(36) NULL, "createdAt" BIGINT NOT NULL);
+CREATE UNIQUE INDEX "{t}__PKeyPlusKindUniqueIndex" ON "{t}"("pKey", "pKind");
+CREATE INDEX "{t}__KindPlusScheduledAtIndex" ON "{t}"("pKind", "scheduledAt");
+CREATE INDEX "{t}__LockUuidPlusIdIndex" ON "{t}"("lockUuid", "id")
+"""
+SOURCES_SQLITE = """
+CREATE TABLE {t} (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, pKey TEXT NOT NULL, pKind TEXT NOT NULL, payload BLOB NOT NULL,
+    scheduledAt INTEGER NOT NULL, scheduledAtInitially INTEGER NOT NULL, lockUuid TEXT NULL, createdAt INTEGER NOT NULL);
+CREATE UNIQUE INDEX {t}__PKindPKeyUniqueIndex ON {t} (pKind, pKey);
+CREATE INDEX {t}__KindPlusScheduledAtIndex ON {t} (pKind, scheduledAt);
+CREATE INDEX {t}__LockUuidPlusIdIndex ON {t} (lockUuid, id)
+"""
+
+
+@pytest.fixture
+def run(database):
+    """Run statements of our own on the database, as another program does."""
+    if database.backend == "sqlite":
+        connection = sqlite3.connect(database.url.removeprefix("sqlite:///"), isolation_level=None)
+        mark = "?"
+    else:
+        import psycopg
+
+        connection = psycopg.connect(database.url, autocommit=True)
+        mark = "%s"
+
+    def run(script, *values):
+        rows = []
+        for statement in script.format(t=database.table).split(";"):
+            cursor = connection.execute(statement.replace("?", mark), values)
+            rows = cursor.fetchall() if cursor.description else []
+        return rows
+
+    yield run
+    connection.close()
+
+
+def storage_of(database):
+    return open_storage(database.url, table=database.table, time=TimeConfig(), retry=RetryConfig())[0]
+
+
+def test_the_first_migration_creates_everything_and_the_second_nothing(database):
+    storage = storage_of(database)
+    try:
+        assert storage.migrate() == [
+            "the source's table",
+            "attempts and the last error",
+            "dead letters",
+            "the tick ledger of schedules",
+        ]
+        assert storage.migrate() == []
+        assert storage.migration_sql() == ""
+    finally:
+        storage.close()
+
+
+def test_the_shown_script_does_what_the_migration_does(database, run):
+    storage = storage_of(database)
+    try:
+        script = storage.migration_sql()
+        assert script.startswith("BEGIN;") and script.endswith("COMMIT;\n")
+        assert f'"{database.table}__dead"' in script
+        _run_script(database, script)
+        assert storage.migration_sql() == ""
+        assert storage.migrate() == []
+    finally:
+        storage.close()
+    queue = database.open(migrate=False)
+    assert queue.offer_or_update("a", 1, database.now) is OfferOutcome.CREATED
+    assert queue.try_poll().ack()
+
+
+def test_a_shown_script_changes_nothing(database):
+    storage = storage_of(database)
+    try:
+        assert storage.migration_sql() == storage.migration_sql() != ""
+    finally:
+        storage.close()
+
+
+def test_a_table_of_the_sources_library_is_adopted_and_shared(database, run):
+    """A JVM producer writes eight columns; we read, and what we write it can read."""
+    run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
+    kind, now = partition_kind("mail", "java.lang.String"), int(database.now * 1000)
+    insert = (
+        'INSERT INTO "{t}" ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "lockUuid", "createdAt")'
+        " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    )
+    run(insert, "waiting", kind, b"from the JVM", now, now, None, now)
+    run(insert, "expired", kind, b"polled by the JVM", now, now - 1000, "a-lock", now)
+
+    queue = database.open("mail", codec=StrCodec())
+    batch = queue.try_poll_many(10)
+    assert dict(zip(batch.message_id, batch.payload)) == {"waiting": "from the JVM", "expired": "polled by the JVM"}
+    assert dict(zip(batch.message_id, batch.attempt)) == {"waiting": 1, "expired": 2}
+    assert batch.ack()
+
+    queue.offer_batch(
+        [ScheduledMessage("ours", "für die JVM", database.now), ScheduledMessage("later", "x", database.now + 9)]
+    )
+    run(insert, "after", kind, b"written after adoption", now, now, None, now)
+    columns = '"pKey", "payload", "scheduledAt", "scheduledAtInitially", "lockUuid"'
+    rows = run(f'SELECT {columns} FROM "{{t}}" WHERE "pKind" = ? ORDER BY "pKey"', kind)
+    assert [tuple(bytes(v) if isinstance(v, memoryview) else v for v in row) for row in rows] == [
+        ("after", b"written after adoption", now, now, None),
+        ("later", b"x", now + 9000, now + 9000, None),
+        ("ours", "für die JVM".encode(), now, now, None),
+    ]
+    assert queue.try_poll_many(10).payload == ["für die JVM", "written after adoption"]
+
+
+def test_schedules_work_on_an_adopted_table(database, run):
+    from drainq.delayed.storage import Tick
+    from drainq.delayed.tick_key import tick_key
+
+    run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
+    queue = database.open("mail")
+    storage, nominal = queue._access.storage, int(database.now + 60) * 1_000_000
+    for config_hash in ("old", "new"):
+        tick = Tick(tick_key("daily", config_hash, nominal), b"1", nominal, nominal // 1000)
+        created = storage.install_ticks(
+            queue._access.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
+        )
+        assert created == 1
+    assert [row.key for row in queue.peek()] == [tick_key("daily", "new", nominal)]
+
+
+def test_without_migration_a_missing_table_is_an_error_and_not_retried(database):
+    queue = DelayedQueue.open(database.url, "mail", table=database.table, migrate=False)
+    with queue, pytest.raises(Exception, match="no such table|does not exist"):
+        queue.offer_or_update("a", 1, database.now)
+
+
+def test_an_url_that_names_no_back_end_is_refused_without_its_password():
+    for url in ("mysql://ann:secret@db/x", "sqlite://relative.db", "", "memory", "postgres"):
+        with pytest.raises(ValueError, match="URL") as refusal:
+            DelayedQueue.open(url, "mail")
+        assert "secret" not in str(refusal.value)
+
+
+def test_a_file_in_a_directory_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+        DelayedQueue.open(f"sqlite:///{tmp_path}/nowhere/q.db", "mail")
+
+
+def test_a_queue_shows_no_address(database):
+    assert database.url not in repr(database.open())
+
+
+def _run_script(database, script):
+    if database.backend == "sqlite":
+        connection = sqlite3.connect(database.url.removeprefix("sqlite:///"), isolation_level=None)
+        connection.executescript(script)
+        connection.close()
+    else:
+        import psycopg
+
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            connection.execute(script)

@@ -1,0 +1,299 @@
+"""Offering: what goes in, and what the queue says to it. On every back end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from drainq.delayed import MsgspecCodec, OfferOutcome, ScheduledMessage
+from drainq.errors import ShutDown
+
+CREATED, UPDATED, IGNORED = OfferOutcome.CREATED, OfferOutcome.UPDATED, OfferOutcome.IGNORED
+
+
+def test_a_new_key_is_created_by_either_form(queue, world):
+    assert queue.offer_if_not_exists("a", 1, world.now) is CREATED
+    assert queue.offer_or_update("b", 1, world.now) is CREATED
+    assert queue.contains_message("a") and queue.contains_message("b")
+
+
+def test_offer_if_not_exists_leaves_what_is_there(queue, world):
+    queue.offer_if_not_exists("a", "first", world.now)
+    assert queue.offer_if_not_exists("a", "second", world.now + 10) is IGNORED
+    assert queue.read("a").payload == "first"
+    assert queue.read("a").schedule_at.timestamp() == world.now
+
+
+@pytest.mark.parametrize(("payload", "later"), [("new", 0), ("old", 5), ("new", 5)])
+def test_offer_or_update_takes_a_new_payload_or_time(queue, world, payload, later):
+    queue.offer_or_update("a", "old", world.now)
+    assert queue.offer_or_update("a", payload, world.now + later) is UPDATED
+    world.clock.advance(later)
+    assert queue.try_poll().payload == payload
+
+
+def test_offering_the_same_to_the_millisecond_changes_nothing(queue, world):
+    queue.offer_or_update("a", {"n": 1}, world.now)
+    assert queue.offer_or_update("a", {"n": 1}, world.now + 0.0004) is IGNORED
+    assert queue.offer_or_update("a", {"n": 1}, world.now + 0.001) is UPDATED
+
+
+def test_only_ignored_is_ignored():
+    assert [outcome.is_ignored for outcome in (CREATED, UPDATED, IGNORED)] == [False, False, True]
+
+
+def test_a_batch_has_an_outcome_for_each_message_in_the_order_given(queue, world):
+    queue.offer_or_update("there", "old", world.now)
+    queue.offer_or_update("kept", "old", world.now)
+    messages = [
+        ScheduledMessage("new", "new", world.now),
+        ScheduledMessage("there", "new", world.now),
+        ScheduledMessage("kept", "new", world.now, can_update=False),
+        ScheduledMessage("newer", "new", world.now, can_update=False),
+    ]
+    assert queue.offer_batch(messages) == [CREATED, UPDATED, IGNORED, CREATED]
+    assert {key: queue.read(key).payload for key in ("new", "there", "kept", "newer")} == {
+        "new": "new",
+        "there": "new",
+        "kept": "old",
+        "newer": "new",
+    }
+
+
+def test_a_batch_of_250_with_10_keys_that_are_there_creates_240(queue, world):
+    for n in range(0, 250, 25):
+        queue.offer_or_update(f"key-{n}", "old", world.now)
+    outcomes = queue.offer_batch([ScheduledMessage(f"key-{n}", "new", world.now, can_update=False) for n in range(250)])
+    assert [n for n, outcome in enumerate(outcomes) if outcome is IGNORED] == list(range(0, 250, 25))
+    assert outcomes.count(CREATED) == 240
+    assert {queue.read(f"key-{n}").payload for n in range(0, 250, 25)} == {"old"}
+
+
+def test_a_key_twice_in_a_batch_is_as_if_offered_one_by_one(queue, world):
+    def message(payload, can_update=True):
+        return ScheduledMessage("a", payload, world.now, can_update)
+
+    assert queue.offer_batch([message(1), message(2), message(2), message(3, False), message(4)]) == [
+        CREATED,
+        UPDATED,
+        IGNORED,
+        IGNORED,
+        UPDATED,
+    ]
+    assert queue.read("a").payload == 4
+
+
+def test_2_500_messages_in_one_batch_are_all_there(queue, world):
+    outcomes = queue.offer_batch(ScheduledMessage(f"{n}", n, world.now) for n in range(2500))
+    assert outcomes == [CREATED] * 2500
+    assert queue.stats().ready == 2500
+
+
+def test_an_empty_batch_has_no_outcomes(queue):
+    assert queue.offer_batch([]) == []
+
+
+def test_a_batch_with_one_bad_message_changes_nothing(queue, world):
+    good = ScheduledMessage("good", 1, world.now)
+    for bad in (
+        ScheduledMessage("", 1, world.now),
+        ScheduledMessage("k", object(), world.now),
+        ScheduledMessage("k", 1, "soon"),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            queue.offer_batch([good, bad])
+    assert not queue.contains_message("good")
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "é" * 201])
+def test_a_key_of_no_or_201_characters_is_refused_in_the_same_words_everywhere(queue, world, key):
+    with pytest.raises(ValueError) as refusal:
+        queue.offer_or_update(key, 1, world.now)
+    shown = key if len(key) <= 40 else key[:40] + "..."
+    assert str(refusal.value) == f"a key must have 1 to 200 characters, got {len(key)}: {shown!r}"
+
+
+@pytest.mark.parametrize("key", ["k" * 200, "😀" * 200])
+def test_a_key_of_200_characters_is_taken(queue, world, key):
+    assert queue.offer_or_update(key, 1, world.now) is CREATED
+    assert queue.try_poll().message_id == key
+
+
+HOSTILE = [
+    "'; DROP TABLE x; --",
+    '"',
+    "%s %(key)s %%",
+    "{table}",
+    "a\nb\tc",
+    "\\x00",
+    " ",
+    "é\u0301😀\u202e",
+    "a/b/c",
+    "?:1",
+    "_%",
+]
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_a_hostile_key_is_just_a_key(queue, world, key):
+    assert queue.offer_or_update(key, key, world.now) is CREATED
+    assert (
+        queue.offer_batch([ScheduledMessage(key, key + "!", world.now), ScheduledMessage("other", 1, world.now)])[0]
+        is UPDATED
+    )
+    assert queue.read(key).payload == key + "!"
+    assert queue.try_poll().message_id == key
+    assert queue.drop_message(key)
+
+
+@pytest.mark.parametrize("key", ["nul\x00", "lone \ud800 surrogate"])
+def test_text_that_no_database_stores_is_refused_everywhere(queue, world, key):
+    with pytest.raises(ValueError, match="NUL|surrogate"):
+        queue.offer_or_update(key, 1, world.now)
+
+
+@pytest.mark.parametrize("key", [None, 5, b"bytes"])
+def test_a_key_that_is_no_text_is_refused(queue, world, key):
+    with pytest.raises(TypeError, match="a key must be a str"):
+        queue.offer_or_update(key, 1, world.now)
+
+
+@pytest.mark.parametrize(
+    "at", [datetime(2026, 1, 1), float("nan"), float("inf"), "tomorrow", None, True, 1e300, datetime(2026, 1, 1).time()]
+)
+def test_a_time_that_is_none_is_refused(queue, at):
+    with pytest.raises((ValueError, TypeError), match="schedule_at"):
+        queue.offer_or_update("a", 1, at)
+    assert not queue.contains_message("a")
+
+
+def test_an_aware_datetime_of_any_zone_and_a_number_mean_the_same(queue, world):
+    at = datetime(2026, 3, 1, 12, 30, 0, 123_456, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    queue.offer_or_update("a", 1, at)
+    assert queue.offer_or_update("a", 1, at.timestamp()) is IGNORED
+    assert queue.read("a").schedule_at == at.replace(microsecond=123_000)
+    assert queue.read("a").schedule_at.tzinfo is timezone.utc
+
+
+def test_what_the_codec_cannot_encode_is_refused_and_nothing_is_stored(queue, world):
+    with pytest.raises(TypeError):
+        queue.offer_or_update("a", object(), world.now)
+    with pytest.raises(TypeError, match="BytesCodec"):
+        queue.offer_or_update("a", b"bytes", world.now)
+    assert not queue.contains_message("a")
+
+
+def test_ten_threads_updating_one_key_create_it_once(queue, world):
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = list(pool.map(lambda n: queue.offer_or_update("a", n, world.now), range(10)))
+    assert outcomes.count(CREATED) == 1
+    assert set(outcomes) <= {CREATED, UPDATED, IGNORED}
+
+
+def test_ten_threads_offering_one_key_create_it_once_and_are_ignored_nine_times(queue, world):
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = list(pool.map(lambda n: queue.offer_if_not_exists("a", n, world.now), range(10)))
+    assert (outcomes.count(CREATED), outcomes.count(IGNORED)) == (1, 9)
+
+
+def test_a_batch_racing_single_offers_on_its_keys_has_an_outcome_for_each(queue, world):
+    with ThreadPoolExecutor(11) as pool:
+        batch = pool.submit(queue.offer_batch, [ScheduledMessage(f"{n}", "batch", world.now) for n in range(20)])
+        singles = [pool.submit(queue.offer_or_update, f"{n}", "single", world.now) for n in range(10)]
+        outcomes = [single.result() for single in singles]
+        assert len(batch.result()) == 20
+    created = batch.result().count(CREATED) + outcomes.count(CREATED)
+    assert created == 20
+    assert queue.stats().ready == 20
+
+
+def test_batches_with_the_same_keys_in_opposite_order_do_not_lock_each_other_out(queue, world):
+    keys = [f"{n:03}" for n in range(200)]
+    with ThreadPoolExecutor(4) as pool:
+        batches = [
+            pool.submit(
+                queue.offer_batch, [ScheduledMessage(key, n, world.now) for key in (keys if n % 2 else keys[::-1])]
+            )
+            for n in range(12)
+        ]
+        created = sum(batch.result().count(CREATED) for batch in batches)
+    assert created == 200
+
+
+def test_a_hundred_quick_updates_of_one_key_all_end(queue, world):
+    queue.offer_or_update("a", -1, world.now)
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = list(pool.map(lambda n: queue.offer_or_update("a", n, world.now), range(100)))
+    assert set(outcomes) <= {UPDATED, IGNORED}
+    assert queue.stats().ready == 1
+
+
+def test_an_offer_on_a_closed_queue_is_refused(queue, world):
+    queue.close()
+    with pytest.raises(ShutDown, match="closed"):
+        queue.offer_or_update("a", 1, world.now)
+
+
+def test_an_offer_in_the_callers_transaction_happens_when_it_is_committed(database):
+    queue = database.open()
+    connection = _connect(database)
+    try:
+        for end, there in (("rollback", False), ("commit", True)):
+            assert queue.offer_or_update("a", 1, database.now, connection=connection) is CREATED
+            batch = [ScheduledMessage("b", 1, database.now), ScheduledMessage("b", 2, database.now)]
+            assert queue.offer_batch(batch, connection=connection) == [CREATED, UPDATED]
+            if database.backend == "postgresql":  # SQLite has one writer: a reader of its own connection would do, too
+                assert not queue.contains_message("a")
+            getattr(connection, end)()
+            assert queue.contains_message("a") is there
+            assert queue.contains_message("b") is there
+    finally:
+        connection.close()
+
+
+def test_an_offer_in_the_callers_transaction_goes_with_the_callers_own_rows(database):
+    queue = database.open()
+    connection = _connect(database)
+    try:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS orders_{database.table} (id integer)")
+        connection.commit()
+        connection.execute(f"INSERT INTO orders_{database.table} VALUES (1)")
+        queue.offer_or_update("order/1", "ship", database.now, connection=connection)
+        connection.rollback()
+        assert connection.execute(f"SELECT count(*) FROM orders_{database.table}").fetchone()[0] == 0
+        assert not queue.contains_message("order/1")
+        connection.rollback()
+        connection.execute(f"DROP TABLE orders_{database.table}")
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def test_a_connection_of_the_wrong_kind_is_refused(queue, world):
+    with pytest.raises((TypeError, ValueError), match="connection"):
+        queue.offer_or_update("a", 1, world.now, connection="sqlite:///x")
+
+
+def test_queues_with_different_codecs_do_not_see_each_others_messages(world):
+    class Upper(MsgspecCodec):
+        def __init__(self):
+            super().__init__()
+            self.type_name = "upper"
+
+    plain, upper = world.open(), world.open(codec=Upper())
+    plain.offer_or_update("a", 1, world.now)
+    assert upper.try_poll() is None
+    assert upper.offer_or_update("a", 2, world.now) is CREATED
+    assert plain.try_poll().payload == 1
+
+
+def _connect(database):
+    if database.backend == "sqlite":
+        import sqlite3
+
+        return sqlite3.connect(database.url.removeprefix("sqlite:///"))
+    import psycopg
+
+    return psycopg.connect(database.url)

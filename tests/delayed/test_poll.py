@@ -1,0 +1,315 @@
+"""Polling: what comes out, when, in which order, and to whom. On every back end."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timezone
+
+import pytest
+
+from drainq.delayed import DeliveryType, OfferOutcome, ScheduledMessage, TimeConfig
+from drainq.errors import ShutDown
+
+FIRST, AGAIN = DeliveryType.FIRST_DELIVERY, DeliveryType.REDELIVERY
+
+
+def test_an_empty_queue_has_nothing(queue):
+    assert queue.try_poll() is None
+    assert queue.try_poll_many(10).payload == []
+
+
+def test_a_due_message_comes_with_its_payload_and_key(queue, world):
+    queue.offer_or_update("a", {"to": ["ann"], "n": 1.5, "none": None}, world.now)
+    envelope = queue.try_poll()
+    assert envelope.payload == {"to": ["ann"], "n": 1.5, "none": None}
+    assert envelope.message_id == "a"
+    assert envelope.delivery_type is FIRST
+    assert envelope.attempt == 1
+    assert envelope.timestamp.timestamp() == world.now
+    assert envelope.timestamp.tzinfo is timezone.utc
+
+
+def test_an_envelope_names_its_source(world):
+    assert world.open("mail").source == "mail"
+    queue = world.open("post", source="post-office")
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.try_poll().source == "post-office"
+
+
+def test_a_message_comes_at_its_time_and_not_a_millisecond_before(queue, world):
+    queue.offer_or_update("a", 1, world.now + 10)
+    assert queue.try_poll() is None
+    world.clock.advance(9.999)
+    assert queue.try_poll() is None
+    world.clock.advance(0.001)
+    assert queue.try_poll().message_id == "a"
+
+
+def test_messages_come_in_the_order_of_their_times(queue, world):
+    for key, at in (("third", -1), ("first", -3), ("fourth", 0), ("second", -2)):
+        queue.offer_or_update(key, 1, world.now + at)
+    assert [queue.try_poll().message_id for _ in range(4)] == ["first", "second", "third", "fourth"]
+
+
+def test_messages_of_one_time_come_in_the_order_they_were_offered(queue, world):
+    queue.offer_batch([ScheduledMessage(key, 1, world.now) for key in ("z", "m", "a")])
+    queue.offer_or_update("b", 1, world.now)
+    assert [queue.try_poll().message_id for _ in range(4)] == ["z", "m", "a", "b"]
+
+
+def test_an_unacknowledged_message_comes_again_when_its_lease_is_over(queue, world):
+    queue.offer_or_update("a", "payload", world.now)
+    assert queue.try_poll().delivery_type is FIRST
+    world.clock.advance(29.999)
+    assert queue.try_poll() is None
+    world.clock.advance(0.001)
+    again = queue.try_poll()
+    assert (again.payload, again.delivery_type, again.attempt) == ("payload", AGAIN, 2)
+
+
+def test_many_takes_no_more_than_asked_for(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(10)])
+    assert len(queue.try_poll_many(5).payload) == 5
+    assert len(queue.try_poll_many(2).payload) == 2
+    assert len(queue.try_poll_many(100).payload) == 3
+
+
+def test_many_leaves_what_is_not_due(queue, world):
+    queue.offer_batch([ScheduledMessage("now", 1, world.now), ScheduledMessage("later", 2, world.now + 1)])
+    assert queue.try_poll_many(10).message_id == ["now"]
+
+
+@pytest.mark.parametrize("size", [50, 100, 250])
+def test_a_batch_comes_in_the_order_of_times_and_one_ack_ends_it(queue, world, size):
+    scattered = [(n * 7919) % size for n in range(size)]
+    queue.offer_batch([ScheduledMessage(f"key-{n}", n, world.now - size + n) for n in scattered])
+    envelope = queue.try_poll_many(size)
+    assert envelope.payload == list(range(size))
+    assert envelope.message_id == [f"key-{n}" for n in range(size)]
+    assert envelope.ack() is True
+    assert queue.stats().ready == queue.stats().in_flight == 0
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_many_of_none_takes_nothing(queue, world, n):
+    queue.offer_or_update("a", 1, world.now)
+    nothing = queue.try_poll_many(n)
+    assert nothing.payload == [] and nothing.message_id == []
+    assert nothing.ack() is True
+    assert queue.try_poll_many(5).payload == [1]
+
+
+def test_a_batch_with_one_redelivery_is_a_redelivery(queue, world):
+    queue.offer_or_update("old", 1, world.now)
+    queue.try_poll()
+    world.clock.advance(30)
+    queue.offer_or_update("new", 2, world.now)
+    batch = queue.try_poll_many(10)
+    assert batch.delivery_type is AGAIN
+    assert dict(zip(batch.message_id, batch.delivery_types)) == {"old": AGAIN, "new": FIRST}
+    assert dict(zip(batch.message_id, batch.attempt)) == {"old": 2, "new": 1}
+
+
+def test_a_batch_of_first_deliveries_is_a_first_delivery(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(5)])
+    assert queue.try_poll_many(5).delivery_type is FIRST
+
+
+def test_poll_returns_what_is_due(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    assert queue.poll().message_id == "a"
+
+
+def test_poll_gives_up_after_its_timeout(queue):
+    assert queue.poll(timeout=0.0) is None
+    assert queue.poll(timeout=0.05) is None
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan")])
+def test_poll_refuses_a_timeout_that_is_none(queue, timeout):
+    with pytest.raises(ValueError, match="timeout"):
+        queue.poll(timeout=timeout)
+
+
+def test_poll_wakes_when_another_thread_offers(world):
+    queue = world.open(time=TimeConfig(poll_period=3600))  # only the offer can wake it
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(queue.poll, 60)
+        while not polling.running():
+            pass
+        queue.offer_or_update("a", 1, world.now)
+        assert polling.result(30).message_id == "a"
+
+
+def test_poll_wakes_when_another_queue_object_of_this_process_offers(world):
+    consumer, producer = world.open(time=TimeConfig(poll_period=3600)), world.open()
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(consumer.poll, 60)
+        producer.offer_or_update("a", 1, world.now)
+        assert polling.result(30).message_id == "a"
+
+
+def test_poll_sleeps_only_until_the_next_message_is_due(world):
+    queue = world.open(clock=None, time=TimeConfig(poll_period=3600))
+    queue.offer_or_update("a", 1, queue.clock.now() + 0.2)
+    assert queue.poll(timeout=60).message_id == "a"
+
+
+def test_poll_notices_a_clock_moved_by_hand_within_a_poll_period(queue, world):
+    queue.offer_or_update("a", 1, world.now + 1000)
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(queue.poll, 60)
+        world.clock.advance(1000)
+        assert polling.result(30).message_id == "a"
+
+
+def test_close_lets_a_waiting_poll_go(world):
+    queue = world.open(time=TimeConfig(poll_period=3600))
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(queue.poll)
+        queue.close()
+        with pytest.raises(ShutDown, match="closed"):
+            polling.result(30)
+
+
+def test_queues_of_one_table_are_apart_though_their_keys_are_the_same(world):
+    one, two = world.open("one"), world.open("two")
+    assert one.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
+    assert two.offer_or_update("a", 2, world.now) is OfferOutcome.CREATED
+    assert one.try_poll().payload == 1
+    assert two.drop_all_messages("Yes, please, I know what I'm doing!") == 1
+    assert one.contains_message("a")
+
+
+def test_tables_of_one_database_are_apart(world):
+    one, two = world.open(), world.open(table=f"{world.table}_two")
+    one.offer_or_update("a", 1, world.now)
+    assert two.try_poll() is None
+    two.offer_or_update("a", 2, world.now)
+    assert two.drop_all_messages("Yes, please, I know what I'm doing!") == 1
+    assert one.try_poll().payload == 1
+
+
+@pytest.mark.parametrize("name", ["'; DROP TABLE x; --", "a|b", "%s", '"quoted"', "{table}", "naïve 😀", "x" * 1000])
+def test_a_hostile_queue_name_is_just_a_name(world, name):
+    queue, other = world.open(name), world.open("other")
+    queue.offer_or_update("a", 1, world.now)
+    assert other.try_poll() is None
+    assert queue.try_poll().payload == 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "'; DROP TABLE x; --",
+        'a "quoted" one',
+        "100%s %(key)s",
+        "{limit}{but}",
+        "na\u00efve \u4e2d",
+        "select",
+        "$drainq$",
+        "a.b",
+    ],
+)
+def test_a_hostile_table_name_is_just_a_name(world, table):
+    queue = world.open(table=table)
+    queue.offer_batch([ScheduledMessage("a", 1, world.now), ScheduledMessage("b", 2, world.now)])
+    assert queue.try_poll_many(5).payload == [1, 2]
+    assert queue.stats().in_flight == 2
+    assert queue.drop_all_messages("Yes, please, I know what I'm doing!") == 2
+
+
+@pytest.mark.parametrize("table", ["", " ", "x" * 39, "nul\x00", "sqlite_x"])
+def test_a_table_name_that_is_none_is_refused_everywhere(world, table):
+    from drainq.delayed import DelayedQueue
+
+    with pytest.raises(ValueError, match="table name"):
+        DelayedQueue.open(world.url, "mail", table=table)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_blank_queue_name_is_refused(world, name):
+    with pytest.raises(ValueError, match="blank"):
+        world.open(name)
+
+
+def test_ten_threads_take_fifty_messages_each_once(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(50)])
+
+    def take_all(_):
+        taken = []
+        while (envelope := queue.try_poll()) is not None:
+            taken.append(envelope.payload)
+        return taken
+
+    with ThreadPoolExecutor(10) as pool:
+        taken = [payload for part in pool.map(take_all, range(10)) for payload in part]
+    assert sorted(taken) == list(range(50))
+
+
+def test_four_producers_of_the_same_keys_and_four_consumers_lose_and_repeat_nothing(queue, world):
+    def produce(_):
+        return [queue.offer_if_not_exists(f"{n}", n, world.now) for n in range(200)].count(OfferOutcome.CREATED)
+
+    def consume(_):
+        taken = []
+        while (batch := queue.try_poll_many(7)).payload:
+            taken += batch.payload
+            assert batch.ack()
+        return taken
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(produce, range(4))) == 200
+        taken = [payload for part in pool.map(consume, range(4)) for payload in part]
+    assert sorted(taken) == list(range(200))
+    assert queue.try_poll() is None
+
+
+def test_a_thousand_offers_of_four_threads_are_all_polled(world):
+    queue = world.open()
+
+    def produce(thread):
+        for n in range(thread, 1000, 4):
+            queue.offer_or_update(f"{n}", n, world.now)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(produce, range(4)))
+    assert sorted(queue.try_poll_many(2000).payload) == list(range(1000))
+
+
+def test_blocking_consumers_beside_producers_get_everything(queue, world):
+    taken, lock = [], threading.Lock()
+    everything = threading.Event()
+
+    def consume(_):
+        while not everything.is_set():
+            envelope = queue.poll(timeout=0.2)
+            if envelope is not None:
+                with lock:
+                    taken.append(envelope.payload)
+                    if len(taken) == 60:
+                        everything.set()
+                assert envelope.ack()
+
+    def produce(which):
+        for n in range(30):
+            queue.offer_or_update(f"{which}-{n}", (which, n), world.now)
+
+    with ThreadPoolExecutor(4) as pool:
+        consumers = [pool.submit(consume, n) for n in range(2)]
+        producers = [pool.submit(produce, n) for n in range(2)]
+        for running in producers + consumers:
+            running.result(60)
+    assert sorted(map(tuple, taken)) == [(which, n) for which in range(2) for n in range(30)]
+
+
+def test_a_queue_is_a_source_of_batches(queue, world):
+    queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(5)])
+    batch = queue.get_next_batch(3)
+    assert [envelope.payload for envelope in batch] == [0, 1, 2]
+    assert queue.done(batch[:2]) == 2
+    assert queue.done(batch) == 1
+    assert [envelope.payload for envelope in queue.get_next_batch(10)] == [3, 4]
+    assert queue.get_next_batch(10) == []
+    assert queue.get_next_batch(0) == []

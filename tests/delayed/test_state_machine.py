@@ -1,0 +1,243 @@
+"""SQLite and PostgreSQL do what the model in memory does, whatever the order of calls.
+
+The model is the memory back end, which is short enough to be read. Each step is done on both; what comes back is
+compared, and after each step so is everything that is stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
+from drainq.delayed.memory import MemoryStorage
+from drainq.delayed.storage import Tick
+from drainq.delayed.tick_key import tick_key
+from drainq.testing import ManualClock
+from tests.delayed.conftest import World
+
+KEYS = st.sampled_from(["a", "b", "c", "A", "é"])
+PAYLOADS = st.integers(0, 2)
+DELAYS = st.sampled_from([-5, 0, 0, 3, 12])
+PREFIXES = st.sampled_from(["p", "p/x", "P", "p_", "%"])
+HASHES = st.sampled_from(["h", "g", "h/1"])
+START = 1_700_000_000
+_names = itertools.count(1)
+
+
+class Garbled(BytesCodec):
+    """Offers bytes that the default codec cannot read."""
+
+    type_name = MsgspecCodec().type_name
+
+
+class Comparison(RuleBasedStateMachine):
+    """Two pairs of queues, one on the back end under test, one the model."""
+
+    database: World
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = ManualClock(START)
+        name = f"q{next(_names)}"
+        options: dict[str, Any] = {"clock": self.clock, "max_attempts": 4}
+        options["time"] = TimeConfig(acquire_timeout=10, poll_period=1)
+        places = [lambda **more: DelayedQueue.open(self.database.url, name, table=self.database.table, **more)]
+        model = MemoryStorage()
+        places.append(lambda **more: DelayedQueue(model, name, **more))
+        self.queues = [place(**options) for place in places]
+        self.garbled = [place(**options, codec=Garbled()) for place in places]
+        self.envelopes: list[list[Any]] = []
+
+    def both(self, call) -> Any:
+        """Do it on both; return what both say, which must be the same."""
+        real, model = (call(queue) for queue in self.queues)
+        assert real == model
+        return model
+
+    @rule(key=KEYS, payload=PAYLOADS, delay=DELAYS, update=st.booleans())
+    def offer(self, key, payload, delay, update):
+        at = self.clock.now() + delay
+        self.both(lambda q: (q.offer_or_update if update else q.offer_if_not_exists)(key, payload, at))
+
+    @rule(messages=st.lists(st.tuples(KEYS, PAYLOADS, DELAYS, st.booleans()), max_size=8))
+    def offer_batch(self, messages):
+        now = self.clock.now()
+        batch = [ScheduledMessage(key, payload, now + delay, update) for key, payload, delay, update in messages]
+        self.both(lambda q: q.offer_batch(batch))
+
+    @rule(key=KEYS)
+    def offer_garbage(self, key):
+        for queue in self.garbled:
+            queue.offer_or_update(key, b"\xff", self.clock.now())
+
+    @rule(n=st.integers(0, 4))
+    def poll(self, n):
+        self.take([queue.try_poll_many(n) if n else queue.try_poll() for queue in self.queues])
+
+    @rule(key=KEYS)
+    def read(self, key):
+        def look(queue):
+            try:
+                return queue.read(key)
+            except ValueError as error:
+                return str(error)
+
+        found = [look(queue) for queue in self.queues]
+        if isinstance(found[1], str):
+            assert found[0] == found[1]
+        else:
+            self.take(found)
+
+    def take(self, found):
+        real, model = found
+        assert (real is None) is (model is None)
+        if model is not None:
+            assert describe(real) == describe(model)
+            self.envelopes.append([real, model])
+
+    @precondition(lambda self: self.envelopes)
+    @rule(
+        data=st.data(),
+        call=st.sampled_from(["ack", "nack", "extend", "ack_first", "done"]),
+        seconds=st.sampled_from([0, 4, 20]),
+    )
+    def settle(self, data, call, seconds):
+        pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
+        if call == "ack":
+            outcomes = [envelope.ack() for envelope in pair]
+        elif call == "nack":
+            outcomes = [envelope.nack(delay=seconds, error="given back") for envelope in pair]
+        elif call == "extend":
+            outcomes = [envelope.extend(seconds) for envelope in pair]
+        elif call == "done":
+            outcomes = [queue.done([envelope]) for queue, envelope in zip(self.queues, pair)]
+        else:
+            outcomes = [envelope.ack_some([row.key for row in envelope._rows[:1]]) for envelope in pair]
+        assert outcomes[0] == outcomes[1]
+
+    @precondition(lambda self: self.envelopes)
+    @rule(data=st.data())
+    def release(self, data):
+        pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
+        if pair[0]._lock is not None and pair[0]._rows:
+            for queue, envelope in zip(self.queues, pair):
+                queue._access.release(envelope._held())
+
+    @precondition(lambda self: self.envelopes)
+    @rule(data=st.data(), n=st.integers(1, 3))
+    def ack_and_acquire(self, data, n):
+        pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
+        if pair[0]._lock is None or not pair[0]._rows:
+            return
+        now = int(self.clock.now() * 1000)
+        fetched = [
+            queue._access.storage.ack_and_acquire(queue._access.kind, envelope._held(), n, now, now + 10_000, "fused")
+            for queue, envelope in zip(self.queues, pair)
+        ]
+        assert fetched[0].acked == fetched[1].acked
+        assert [row._replace(id=0) for row in fetched[0].rows] == [row._replace(id=0) for row in fetched[1].rows]
+
+    @rule(seconds=st.sampled_from([0.001, 1, 10, 100]))
+    def wait(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule(key=KEYS)
+    def drop(self, key):
+        self.both(lambda q: q.drop_message(key))
+
+    @rule()
+    def drop_all(self):
+        self.both(lambda q: q.drop_all_messages("Yes, please, I know what I'm doing!"))
+
+    @rule(keys=st.none() | st.lists(KEYS, max_size=3))
+    def redrive(self, keys):
+        self.both(lambda q: q.redrive(keys))
+
+    @rule(keys=st.none() | st.lists(KEYS, max_size=3))
+    def drop_dead(self, keys):
+        self.both(lambda q: q.drop_dead_letters(keys))
+
+    @rule(
+        prefix=PREFIXES,
+        config_hash=HASHES,
+        offsets=st.lists(st.sampled_from([-200_000, -1, 0, 1, 60]), max_size=4),
+        update=st.booleans(),
+        payload=st.sampled_from([b"1", b"2"]),
+        skew=st.sampled_from([0, 0, -30, 4 * 24 * 3600]),
+    )
+    def install_ticks(self, prefix, config_hash, offsets, update, payload, skew):
+        ticks = []
+        for offset in offsets:
+            nominal = (START + offset) * 1_000_000
+            ticks.append(Tick(tick_key(prefix, config_hash, nominal), payload, nominal, nominal // 1000))
+        now = int((self.clock.now() + skew) * 1000)
+        self.both(
+            lambda q: q._access.storage.install_ticks(
+                q._access.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
+            )
+        )
+
+    @rule(prefix=PREFIXES, config_hash=HASHES)
+    def uninstall_ticks(self, prefix, config_hash):
+        self.both(lambda q: q._access.storage.uninstall_ticks(q._access.kind, prefix=prefix, config_hash=config_hash))
+
+    @rule(prefix=PREFIXES, config_hash=HASHES)
+    def last_tick(self, prefix, config_hash):
+        self.both(lambda q: q._access.storage.last_tick(q._access.kind, prefix=prefix, config_hash=config_hash))
+
+    @rule(after=DELAYS)
+    def next_due(self, after):
+        self.both(lambda q: q._access.storage.next_due(q._access.kind, int((self.clock.now() + after) * 1000)))
+
+    @invariant()
+    def both_store_the_same(self):
+        if hasattr(self, "queues"):
+            self.both(lambda q: q.stats())
+            self.both(lambda q: sorted(row._replace(id=0) for row in q.peek(1000)))
+            self.both(lambda q: [letter._replace(id=0) for letter in q.dead_letters(1000)])
+
+    def teardown(self):
+        for queue in [*getattr(self, "queues", []), *getattr(self, "garbled", [])]:
+            queue.close()
+
+
+def describe(envelope):
+    """What an envelope shows."""
+    return (
+        envelope.payload,
+        envelope.message_id,
+        envelope.attempt,
+        envelope.delivery_types,
+        envelope.schedule_at,
+        envelope.timestamp,
+    )
+
+
+def test_a_database_does_what_the_model_does(database):
+    class Machine(Comparison):
+        pass
+
+    Machine.database = database
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=25 if database.backend == "sqlite" else 10,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking on a database takes minutes
+            report_multiple_bugs=False,
+        ),
+    )

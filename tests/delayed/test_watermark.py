@@ -1,0 +1,121 @@
+"""The mark below which a poll of PostgreSQL does not look: when it is set, and what it never hides."""
+
+from __future__ import annotations
+
+import pytest
+
+from drainq.delayed.storage import Row
+from drainq.delayed.watermark import IN_A_ROW, LOWEST, REST, SLACK_MS, Watermark
+
+SLOWLY, QUICKLY = 1.0, 0.001
+
+
+class Time:
+    """Real time, by hand."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def time():
+    return Time()
+
+
+@pytest.fixture
+def mark(time):
+    return Watermark(3.0, monotonic=time)
+
+
+def row(due):
+    return Row(1, "a", b"", due, 0, 1, due, True)
+
+
+def poll(mark, seconds, *rows, now=100_000):
+    start = mark.start()
+    mark.polled(start, seconds, rows, now)
+    return start
+
+
+def make_slow(mark, *rows):
+    poll(mark, QUICKLY, *rows)
+    for _ in range(IN_A_ROW):
+        assert poll(mark, SLOWLY, *rows) == LOWEST
+
+
+def test_quick_polls_look_at_everything(mark):
+    for _ in range(10):
+        assert poll(mark, QUICKLY, row(50_000)) == LOWEST
+    assert mark.start() == LOWEST
+
+
+def test_one_slow_poll_changes_nothing(mark):
+    for _ in range(10):
+        for seconds in (QUICKLY, SLOWLY, SLOWLY):
+            assert poll(mark, seconds, row(50_000)) == LOWEST
+
+
+def test_after_some_slow_polls_in_a_row_polls_begin_at_the_earliest_live_message(mark):
+    make_slow(mark, row(50_000), row(60_000))
+    assert mark.start() == 50_000 - SLACK_MS
+
+
+def test_after_slow_empty_polls_they_begin_at_the_present(mark):
+    make_slow(mark)
+    assert mark.start() == 100_000 - SLACK_MS
+
+
+def test_the_mark_follows_the_earliest_live_message_and_never_goes_back_by_itself(mark):
+    make_slow(mark, row(50_000))
+    poll(mark, QUICKLY, row(70_000))
+    assert mark.start() == 70_000 - SLACK_MS
+    poll(mark, QUICKLY, row(60_000))
+    assert mark.start() == 70_000 - SLACK_MS
+
+
+def test_an_offer_of_this_process_is_never_below_the_mark(mark):
+    make_slow(mark, row(50_000))
+    mark.offered(20_000)
+    assert mark.start() == 20_000
+    mark.offered(30_000)
+    assert mark.start() == 20_000
+
+
+def test_once_a_period_a_poll_looks_at_everything(mark, time):
+    make_slow(mark, row(50_000))
+    time.now = 2.9
+    assert poll(mark, QUICKLY) == 50_000 - SLACK_MS
+    time.now = 3.0
+    assert poll(mark, SLOWLY, row(80_000)) == LOWEST
+    assert mark.start() == 80_000 - SLACK_MS
+
+
+def test_when_a_poll_of_everything_is_quick_again_the_mark_is_off(mark, time):
+    make_slow(mark, row(50_000))
+    time.now = 3.0
+    assert poll(mark, QUICKLY, row(80_000)) == LOWEST
+    time.now = 3.1
+    assert mark.start() == LOWEST
+
+
+def test_a_consumer_that_never_saw_a_quick_poll_gets_the_mark_too(mark):
+    for _ in range(IN_A_ROW):
+        assert poll(mark, SLOWLY, row(50_000)) == LOWEST
+    assert mark.start() == 50_000 - SLACK_MS
+
+
+def test_a_mark_that_does_not_help_goes_and_stays_away_for_a_while(mark, time):
+    """A database far away: every poll takes long, wherever it begins."""
+    starts = [poll(mark, 0.05, row(50_000)) for _ in range(100)]
+    assert starts == [LOWEST] * IN_A_ROW + [50_000 - SLACK_MS] * IN_A_ROW + [LOWEST] * (100 - 2 * IN_A_ROW)
+    time.now = REST * 3.0
+    assert [poll(mark, 0.05, row(50_000)) for _ in range(IN_A_ROW + 1)][-1] != LOWEST, "it is tried again"
+
+
+def test_now_and_then_a_slow_poll_does_not_take_the_mark_away(mark):
+    make_slow(mark, row(50_000))
+    for _ in range(10):
+        for seconds in (SLOWLY, SLOWLY, QUICKLY):
+            assert poll(mark, seconds, row(50_000)) == 50_000 - SLACK_MS

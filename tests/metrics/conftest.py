@@ -1,0 +1,32 @@
+"""What the tests of the access-log job share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+REAL_LOG = Path(__file__).parents[2] / ".." / "shared" / "data" / "apache_access.log"
+
+
+@pytest.fixture(scope="session")
+def real_log() -> Path:
+    """10,000 lines of a real server's log, one of them cut off."""
+    if not REAL_LOG.exists():
+        pytest.skip("the real log is not at ../shared/data/apache_access.log")
+    return REAL_LOG.resolve()
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """The URL of a new, empty PostgreSQL database."""
+    import psycopg
+
+    name = f"metrics_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        yield urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

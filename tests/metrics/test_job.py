@@ -1,0 +1,321 @@
+"""The whole job, on Spark, from logs to tables."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from drainq.metrics import read as reading
+from drainq.metrics.aggregate import make_handlers
+from drainq.metrics.errors import JobFailed, UserError
+from drainq.metrics.job import run
+from drainq.metrics.read import Door
+from drainq.metrics.sketch import RELATIVE_ERROR
+from drainq.sql import Database, DatabaseUrl
+from tests.metrics.logs import contents, counted, timed_lines, write
+from tests.spark_session import by_value
+
+
+@pytest.fixture
+def job(spark, tmp_path):
+    """Runs the job on the shared session; the database is ``out/metrics.db`` in the test's directory."""
+
+    def load(*logs, out="out", **more):
+        outcome = run([str(log) for log in logs], out=tmp_path / out, spark=spark, **more)
+        assert outcome.reconciled, outcome
+        return outcome
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def loaded(spark, real_log, tmp_path_factory):
+    """The real log in SQLite, read in many small blocks: (outcome, url)."""
+    out = tmp_path_factory.mktemp("real")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "300k")
+    try:
+        outcome = run([str(real_log)], out=out, spark=spark)
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", "64m")
+    assert outcome.reconciled
+    return outcome, DatabaseUrl.sqlite(out / "metrics.db")
+
+
+def test_every_row_of_the_real_log_equals_an_independent_count(loaded, real_log):
+    outcome, url = loaded
+    endpoints, statuses, _ = counted(real_log)
+    with Database(url) as database:
+        found = {
+            (e, m): counts
+            for e, m, *counts in database.execute(
+                "SELECT endpoint, minute, requests, bytes, errors FROM endpoint_minute"
+            )
+        }
+        assert {key: tuple(counts) for key, counts in found.items()} == endpoints
+        assert {
+            (s, m): n for s, m, n in database.execute("SELECT status, minute, requests FROM status_minute")
+        } == statuses
+    assert (outcome.lines, outcome.parsed, outcome.bad) == (10_000, 9_999, 1)
+
+
+def test_the_one_truncated_line_is_kept_with_its_number_and_a_reason(loaded, real_log):
+    _, url = loaded
+    numbers = counted(real_log)[2]
+    with Database(url) as database:
+        ((source, number, line, reason),) = database.execute("SELECT source, line_number, line, reason FROM bad_lines")
+    assert (source, [number], reason) == (str(real_log), numbers, "cut off in the user agent")
+    assert line == real_log.read_text().split("\n")[number - 1]
+
+
+def test_the_log_was_read_by_more_than_one_task(loaded):
+    outcome, _ = loaded
+    # one count of lines and one object per metric type at least, from each task
+    assert outcome.queue["offered"] >= 2 * 7
+
+
+def test_each_table_adds_up_to_the_same_requests(loaded):
+    _, url = loaded
+    with Database(url) as database:
+        for table in (
+            "service_minute",
+            "endpoint_minute",
+            "status_minute",
+            "client_hour",
+            "user_agent_day",
+            "referrer_day",
+        ):
+            assert database.execute(f"SELECT SUM(requests) FROM {table}") == [(9_999,)], table
+
+
+def test_the_top_is_exact_and_ties_are_by_name(loaded):
+    outcome, url = loaded
+    totals = defaultdict(lambda: [0, 0])
+    with Database(url) as database:
+        for endpoint, requests, size in database.execute("SELECT endpoint, requests, bytes FROM endpoint_minute"):
+            totals[endpoint][0] += requests
+            totals[endpoint][1] += size
+        expected = sorted(((e, *counts) for e, counts in totals.items()), key=lambda row: (-row[1], row[0].encode()))[
+            :10
+        ]
+        assert (
+            database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")
+            == expected
+            == outcome.top
+        )
+
+
+def test_postgresql_holds_the_same_as_sqlite(loaded, job, real_log, postgres_database):
+    _, url = loaded
+    job(real_log, database=DatabaseUrl.parse(postgres_database))
+    assert contents(postgres_database) == contents(url)
+
+
+def test_both_doors_give_the_same(loaded, job, real_log, tmp_path):
+    _, url = loaded
+    job(real_log, door=Door.RDD)
+    assert contents(f"sqlite:///{tmp_path}/out/metrics.db") == contents(url)
+
+
+def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real_log, tmp_path):
+    _, url = loaded
+    packed = tmp_path / "older.log.2.gz"
+    packed.write_bytes(
+        gzip.compress(real_log.read_bytes()[: 1 << 20]) + gzip.compress(real_log.read_bytes()[1 << 20 :])
+    )
+    job(packed)
+    here = f"sqlite:///{tmp_path}/out/metrics.db"
+    found, expected = contents(here, sources=False), contents(url, sources=False)
+    assert found.pop("bad_lines")[0][1:] == expected.pop("bad_lines")[0][1:]  # only the source's name differs
+    assert found == expected
+    again = job(real_log)
+    assert again.sources[0].loaded_before and again.lines == 0
+    assert contents(here, sources=False)["service_minute"] == expected["service_minute"]
+
+
+def test_a_killed_worker_changes_nothing(loaded, job, real_log, tmp_path, monkeypatch):
+    _, url = loaded
+    by_value(__name__)
+    marks = tmp_path / "killed"
+    marks.mkdir()
+    monkeypatch.setattr(reading, "make_handlers", killing(str(marks)))
+    monkeypatch.setattr(reading, "ROWS_A_BATCH", 1_000)
+    job(real_log)
+    assert [mark.name for mark in marks.iterdir()] == ["attempt-0"]
+    assert contents(f"sqlite:///{tmp_path}/out/metrics.db") == contents(url)
+
+
+def killing(marks):
+    """Handlers of which one kills the worker after it has consumed something, at the first attempt."""
+
+    def make(info):
+        handlers = make_handlers(info)
+        victim = next(iter(handlers.values()))
+        consume = victim.consume
+
+        def consume_and_die(batch):
+            consume(batch)
+            if info.attempt == 0 and info.partition == 0:
+                Path(marks, "attempt-0").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        victim.consume = consume_and_die
+        return handlers
+
+    return make
+
+
+def test_a_handler_that_always_fails_loads_nothing_and_says_why(job, tmp_path, monkeypatch):
+    by_value(__name__)
+    monkeypatch.setattr(reading, "make_handlers", failing)
+    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(10, seed=1)])
+    with pytest.raises(JobFailed, match="this handler fails"):
+        job(log)
+    found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
+    assert found and not any(found.values())
+
+
+def failing(info):
+    handlers = make_handlers(info)
+
+    def consume(batch):
+        raise RuntimeError("this handler fails")
+
+    next(iter(handlers.values())).consume = consume
+    return handlers
+
+
+def test_logs_loaded_one_after_the_other_or_together_give_the_same(job, tmp_path):
+    lines = timed_lines(3_000, seed=2)
+    parts = [write(tmp_path / f"{part}.log", [line for *_, line in lines[part::2]]) for part in range(2)]
+    job(*parts, out="together")
+    job(parts[0], out="apart")
+    job(parts[1], out="apart")
+    apart = contents(f"sqlite:///{tmp_path}/apart/metrics.db")
+    assert apart == contents(f"sqlite:///{tmp_path}/together/metrics.db")
+    exact = defaultdict(list)
+    for endpoint, minute, seconds, _ in lines:
+        exact[endpoint, f"2026-01-01T10:{minute:02d}:00Z"].append(1000 * seconds)
+    assert len(apart["endpoint_minute"]) == len(exact) == 12
+    for endpoint, minute, requests, _, _, *found in apart["endpoint_minute"]:
+        ordered = sorted(exact[endpoint, minute])
+        assert requests == len(ordered)
+        for percent, milliseconds in zip((50, 90, 99), found):
+            assert milliseconds == pytest.approx(
+                ordered[-(-len(ordered) * percent // 100) - 1], rel=RELATIVE_ERROR * 1.001
+            )
+
+
+def test_a_log_named_twice_counts_once(job, tmp_path):
+    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(50, seed=3)])
+    outcome = job(log, log)
+    assert [source.loaded_before for source in outcome.sources] == [False, True]
+    assert outcome.lines == 50
+
+
+def test_an_empty_log_is_a_log_without_lines(job, tmp_path):
+    empty, packed = tmp_path / "empty.log", tmp_path / "packed.gz"
+    empty.touch()
+    packed.write_bytes(gzip.compress(b""))
+    assert job(empty).lines == 0
+    assert job(packed).sources[0].loaded_before  # the same content
+    full = write(tmp_path / "full.log", [line for *_, line in timed_lines(5, seed=4)])
+    assert job(full, empty).lines == 5
+    assert job(packed, out="other").lines == 0
+    assert len(contents(f"sqlite:///{tmp_path}/other/metrics.db")["sources"]) == 1
+
+
+def test_every_kind_of_bad_line_is_kept_with_its_number(job, tmp_path):
+    good = timed_lines(1, seed=5)[0][-1].encode()
+    log = tmp_path / "mixed.log"
+    log.write_bytes(
+        b"\n".join([good, b"", good + b"\r", b"\xff\x00nonsense", good[:-20], good.replace(b"/e", b"/\xe9"), b"last"])
+    )
+    outcome = job(log)
+    assert (outcome.lines, outcome.parsed, outcome.bad) == (7, 3, 4)
+    found = contents(f"sqlite:///{tmp_path}/out/metrics.db")["bad_lines"]
+    assert sorted((number, line) for _, number, line, _ in found) == [
+        (2, ""), (4, "\\xff\\x00nonsense"), (5, good[:-20].decode()), (7, "last"),
+    ]  # fmt: skip
+
+
+def test_the_same_hostile_bytes_are_the_same_in_postgresql(job, tmp_path, postgres_database):
+    good = timed_lines(1, seed=5)[0][-1].encode()
+    log = tmp_path / "hostile.log"
+    paths = [
+        b"/\xff\x00",
+        b"/" + b"x" * 9_000,
+        b"/" + b"x" * 9_001,
+        b"/'; DROP TABLE sources; --",
+        "/\u00e4\U0001f980".encode(),
+        b"/%s%%(a)s?",
+    ]
+    log.write_bytes(b"\n".join([*(good.replace(b"/e", path, 1) for path in paths), b"\x00" * 20_000]))
+    outcome = job(log, database=DatabaseUrl.parse(postgres_database))
+    job(log)
+    found = contents(postgres_database)
+    assert found == contents(f"sqlite:///{tmp_path}/out/metrics.db")
+    assert len(found["endpoint_minute"]) == len(paths) == outcome.parsed and outcome.bad == 1
+
+
+HOSTILE_NAMES = [
+    "_hidden",
+    ".hidden",
+    "a,b",
+    "a b",
+    "[x]*?{y}",
+    "a:b",
+    "50%25.log",
+    "new\nline",
+    "\u00e4.log",
+    "looks.gz",
+    "-rf",
+]
+
+
+def test_any_file_name_is_read(job, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for place, name in enumerate(HOSTILE_NAMES):
+        write(logs / name, [line for *_, line in timed_lines(2, seed=100 + place)])
+    outcome = job(*(logs / name for name in HOSTILE_NAMES), out="out [*]?#%20")
+    assert [(source.path, source.lines) for source in outcome.sources] == [
+        (str(logs / name), 2) for name in HOSTILE_NAMES
+    ]
+
+
+def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch):
+    log = write(tmp_path / "live.log", [line for *_, line in timed_lines(5, seed=6)])
+    whole = reading.read
+
+    def read_and_append(*arguments):
+        with open(log, "a") as file:
+            file.write("one more line\n")
+        return whole(*arguments)
+
+    monkeypatch.setattr("drainq.metrics.job.read", read_and_append)
+    with pytest.raises(UserError, match="changed while it was read"):
+        job(log)
+    assert not any(contents(f"sqlite:///{tmp_path}/out/metrics.db").values())
+
+
+def test_a_log_that_another_run_loads_meanwhile_is_not_counted_twice(job, tmp_path, monkeypatch):
+    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=7)])
+    whole = reading.read
+
+    def read_while_another_loads(*arguments):
+        monkeypatch.setattr("drainq.metrics.job.read", whole)
+        job(log)
+        return whole(*arguments)
+
+    monkeypatch.setattr("drainq.metrics.job.read", read_while_another_loads)
+    with pytest.raises(UserError, match="loaded by another run"):
+        job(log)
+    assert sum(row[1] for row in contents(f"sqlite:///{tmp_path}/out/metrics.db")["service_minute"]) == 5

@@ -1,0 +1,169 @@
+"""The page, the summary and the progress line."""
+
+from __future__ import annotations
+
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("matplotlib")
+
+from drainq.metrics.job import Outcome, Stage, accounted
+from drainq.metrics.load import SourceCounts
+from drainq.metrics.progress import Progress
+from drainq.metrics.report import MOST_BINS, bin_width, write_report
+from drainq.metrics.summary import shortened, summary
+from drainq.metrics.tables import create_tables
+from drainq.sql import Database
+
+HOSTILE = '/<script>alert(1)</script>$x^2$&"\x07\u202e\U0001f980'
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(f"sqlite:///{tmp_path}/metrics.db") as opened:
+        create_tables(opened)
+        yield opened
+
+
+def fill(database):
+    with database.transaction():
+        for minute in range(3):
+            at = f"2026-01-01T10:{minute:02d}:00Z"
+            database.execute(
+                "INSERT INTO service_minute (minute, requests, bytes, errors) VALUES (?, 10, 1000, 1)", (at,)
+            )
+            database.execute("INSERT INTO status_minute VALUES (200, ?, 9), (500, ?, 1)", (at, at))
+            database.execute("INSERT INTO latency_minute VALUES ('/', ?, ?, 10)", (500 + minute, at))
+        database.execute("INSERT INTO bad_lines VALUES (?, 7, ?, 'cut off')", (HOSTILE, HOSTILE))
+        database.execute("INSERT INTO sources VALUES ('x', ?, 31, 30, 1, '2026-01-01')", (HOSTILE,))
+    return Outcome([], top=[(HOSTILE, 25, 2500), ("/", 5, 500)])
+
+
+class Reader(HTMLParser):
+    """Notes what a page would load or run."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.outside = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.outside += [
+            (tag, name, value)
+            for name, value in attrs
+            if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")
+        ]
+
+
+def page_of(database, tmp_path, outcome):
+    path = tmp_path / "report.html"
+    write_report(database, path, outcome)
+    text = path.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    return text, reader
+
+
+def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, tmp_path, recwarn):
+    text, reader = page_of(database, tmp_path, fill(database))
+    assert reader.tags.count("svg") == 4
+    assert reader.outside == [] and "script" not in reader.tags and "url(http" not in text
+    assert "default-src 'none'" in text
+    for said in (
+        "Requests and errors over time",
+        "Top 2 endpoints",
+        "Status shares",
+        "percentiles",
+        "30</b>",
+        "10.00%</b>",
+    ):
+        assert said in text, said
+    assert not [str(w.message) for w in recwarn]
+
+
+def test_a_hostile_path_is_text(database, tmp_path):
+    text, _ = page_of(database, tmp_path, fill(database))
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
+    assert "$x^2$" in text and "\x07" not in text and "\u202e" not in text
+
+
+def test_an_empty_database_has_a_page(database, tmp_path):
+    text, reader = page_of(database, tmp_path, Outcome([]))
+    assert "No requests were loaded yet" in text and "svg" not in reader.tags
+
+
+@pytest.mark.parametrize("span", [0, 60, 86_400, 30 * 86_400, 20 * 365 * 86_400])
+def test_a_time_axis_has_a_bounded_number_of_points(span):
+    width = bin_width([1_000_000_020, 1_000_000_020 + span])
+    assert (1_000_000_020 + span) // width - 1_000_000_020 // width < MOST_BINS
+
+
+QUEUE = {
+    "offered": 9,
+    "accepted": 9,
+    "rejected_full": 0,
+    "handled": 9,
+    "failed": 0,
+    "unrouted": 0,
+    "dead_lettered": 0,
+    "abandoned": 0,
+    "queued": 0,
+}
+
+
+def outcome(**changes):
+    made = Outcome(
+        [SourceCounts("a.log", "x", lines=10, parsed=9, bad=1)], queue=dict(QUEUE), l2=dict(QUEUE), parsed_in_tables=9
+    )
+    made.stages.append(Stage("read", 10, "lines", 0.5))
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_the_summary_shows_the_identities():
+    text = summary(outcome(top=[("/", 9, 100)]))
+    assert "10 read = 9 parsed + 1 bad; 9 requests in the tables: ok" in text
+    assert (
+        "tasks    9 offered = 9 accepted + 0 rejected; accepted = 9 handled + 0 failed" in text
+        and text.count(": ok") == 3
+    )
+    assert "20 lines/s" in text and re.search(r"1  /\s+9\s+100", text)
+    assert outcome().reconciled
+
+
+@pytest.mark.parametrize("change", [
+    {"parsed_in_tables": 8},
+    {"sources": [SourceCounts("a.log", "x", lines=11, parsed=9, bad=1)]},
+    *({"queue": {**QUEUE, counter: QUEUE[counter] + 1}} for counter in QUEUE),
+    {"l2": {**QUEUE, "offered": 10, "accepted": 10, "failed": 1}},
+])  # fmt: skip
+def test_anything_unaccounted_for_is_said_and_not_reconciled(change):
+    wrong = outcome(**change)
+    assert not wrong.reconciled and "WRONG" in summary(wrong)
+
+
+def test_a_queue_that_lost_something_is_not_accounted_even_if_it_adds_up():
+    assert accounted(QUEUE)
+    assert not accounted({**QUEUE, "handled": 8, "abandoned": 1})
+
+
+def test_shortened_text_is_printable_and_short():
+    assert shortened("a\nb\x00") == "a\\x0ab\\x00" and len(shortened("x" * 99, 10)) == 10
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_for_terminals_alone():
+    quiet, terminal = io.StringIO(), Terminal()
+    for stream in (quiet, terminal):
+        with Progress(stream).during("reading", lambda: (1, 2)):
+            pass
+    assert quiet.getvalue() == "" and "reading" in terminal.getvalue() and terminal.getvalue().endswith("\r\x1b[K")

@@ -1,0 +1,72 @@
+"""Threads and patience for the tests of the multi-queue; nothing here sleeps."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from drainq import MultiQueue
+
+PATIENCE = 30.0
+"""Seconds after which a test that waits has failed."""
+
+
+def in_thread(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """Run ``call`` on a thread of its own; the future has its result or exception."""
+    future: Future = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call(*args, **kwargs))
+        except BaseException as error:  # handed to whoever asks for the result
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    """Yield to other threads until ``condition()`` is true; fail when patience runs out."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"never became true: {condition}"
+        os.sched_yield()
+
+
+def blocked_getters(queue: MultiQueue, count: int) -> Callable[[], bool]:
+    """Whether ``count`` getters wait."""
+    return lambda: queue.stats().blocked_getters == count
+
+
+def blocked_putters(queue: MultiQueue, count: int) -> Callable[[], bool]:
+    """Whether ``count`` putters wait."""
+    return lambda: queue.stats().blocked_putters == count
+
+
+def drain(queue: MultiQueue) -> list:
+    """Everything that can be got now, one by one."""
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+def totals_add_up(queue: MultiQueue) -> None:
+    """Every item that was put is accounted for, in total and in each sub-queue."""
+    stats = queue.stats()
+    assert stats.put == stats.got + stats.removed + stats.depth
+    for key in queue:
+        sub = stats[key]
+        assert sub.put == sub.got + sub.removed + sub.depth
+    assert sum(queue[key].qsize() for key in queue) == stats.depth
+    assert sum(queue[key].qsize() for key in queue if queue[key].enabled) == queue.qsize()
+
+
+@contextmanager
+def ended(*futures: Future) -> Iterator[None]:
+    """Wait for the futures at the end, and raise what they raised."""
+    yield
+    for future in futures:
+        future.result(PATIENCE)

@@ -1,0 +1,363 @@
+"""Tasks of one or more event loops beside threads on one queue."""
+
+import asyncio
+import collections.abc
+import gc
+import threading
+import weakref
+
+import pytest
+
+from drainq import MultiQueue, ShutDown, SubQueueRemoved
+
+from .helpers import PATIENCE, blocked_getters, drain, eventually, in_thread, totals_add_up
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+async def asleep(queue, getters=0, putters=0):
+    """Give the loop turns until so many wait."""
+    async with asyncio.timeout(PATIENCE) if hasattr(asyncio, "timeout") else _forever():
+        while (queue.stats().blocked_getters, queue.stats().blocked_putters) != (getters, putters):
+            await asyncio.sleep(0)
+
+
+class _forever:
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *error):
+        return None
+
+
+def test_what_is_there_is_got_without_waiting(queue):
+    queue.add_sub_queue("a").put("item")
+    assert asyncio.run(queue.get_async()) == "item"
+
+
+def test_an_awaitable_is_a_coroutine_to_asyncio(queue):
+    assert isinstance(queue.get_async(), collections.abc.Coroutine)
+    assert isinstance(queue.add_sub_queue("a").put_async(1), collections.abc.Coroutine)
+
+
+@pytest.mark.parametrize("item", [None, (), (1, 2), StopIteration(3), ValueError("x"), ValueError])
+def test_any_item_comes_through_an_await(queue, item):
+    async def main():
+        await sub.put_async(item)
+        return await queue.get_async()
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) is item
+
+
+def test_a_put_in_the_same_loop_wakes_a_sleeping_get(queue):
+    async def main():
+        task = asyncio.create_task(queue.get_async())
+        await asleep(queue, getters=1)
+        sub.put("item")
+        return await task
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == "item"
+
+
+def test_a_put_of_a_thread_wakes_a_sleeping_get(queue):
+    async def main():
+        task = asyncio.create_task(queue.get_async())
+        await asleep(queue, getters=1)
+        putter = in_thread(sub.put, "item")
+        item = await task
+        putter.result(PATIENCE)
+        return item
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == "item"
+
+
+def test_a_get_of_a_task_wakes_a_blocked_thread(queue):
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put(0)
+    putter = in_thread(sub.put, 1)
+    eventually(lambda: sub.stats().blocked_putters == 1)
+    assert asyncio.run(queue.get_async()) == 0
+    putter.result(PATIENCE)
+    assert drain(queue) == [1]
+
+
+def test_put_async_waits_for_room(queue):
+    async def main():
+        task = asyncio.create_task(sub.put_async(1))
+        await asleep(queue, putters=1)
+        assert not task.done()
+        assert queue.get() == 0
+        await task
+
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put(0)
+    asyncio.run(main())
+    assert drain(queue) == [1]
+    assert sub.stats().rejected == 0
+
+
+def test_put_async_raises_when_removed_or_shut_down(queue):
+    async def blocked_put(key, end):
+        sub = queue.add_sub_queue(key, capacity=1)
+        sub.put(0)
+        task = asyncio.create_task(sub.put_async(1))
+        await asleep(queue, putters=1)
+        end(key)
+        with pytest.raises(ShutDown) as caught:
+            await task
+        return type(caught.value), sub.stats().rejected
+
+    assert asyncio.run(blocked_put("a", queue.remove_sub_queue)) == (SubQueueRemoved, 1)
+    assert asyncio.run(blocked_put("b", lambda key: queue.shutdown())) == (ShutDown, 1)
+
+
+def test_async_for_ends_at_shutdown_with_everything_got(queue):
+    async def main():
+        task = asyncio.create_task(collect())
+        await asleep(queue, getters=1)
+        for item in range(3):
+            await sub.put_async(item)
+        queue.shutdown()
+        return await task
+
+    async def collect():
+        return [item async for item in queue]
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_get_async_raises_after_shutdown(queue):
+    async def main():
+        task = asyncio.create_task(queue.get_async())
+        await asleep(queue, getters=1)
+        queue.shutdown()
+        with pytest.raises(ShutDown):
+            await task
+        with pytest.raises(ShutDown):
+            await queue.get_async()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_get_takes_nothing(queue):
+    async def main():
+        task = asyncio.create_task(queue.get_async())
+        await asleep(queue, getters=1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert queue.stats().blocked_getters == 0
+        sub.put("item")
+        return await queue.get_async()
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == "item"
+
+
+def test_a_get_cancelled_after_its_wake_up_leaves_the_item_and_wakes_the_next(queue):
+    async def main():
+        first, second = (asyncio.create_task(queue.get_async()) for _ in range(2))
+        await asleep(queue, getters=2)
+        sub.put("item")  # wakes the first, which has not run yet
+        first.cancel()
+        assert await second == "item"
+        assert first.cancelled()
+        assert queue.stats().blocked_getters == 0
+
+    sub = queue.add_sub_queue("a")
+    asyncio.run(main())
+    totals_add_up(queue)
+
+
+def test_a_put_cancelled_after_its_wake_up_puts_nothing_and_wakes_the_next(queue):
+    async def main():
+        first, second = (asyncio.create_task(sub.put_async(item)) for item in (1, 2))
+        await asleep(queue, putters=2)
+        assert queue.get() == 0
+        first.cancel()
+        await second
+        assert first.cancelled()
+
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put(0)
+    asyncio.run(main())
+    assert drain(queue) == [2]
+    assert sub.stats().rejected == 1
+    totals_add_up(queue)
+
+
+def test_a_wake_up_of_a_cancelled_task_goes_to_a_thread(queue):
+    async def main():
+        task = asyncio.create_task(queue.get_async())
+        await asleep(queue, getters=1)
+        thread = in_thread(queue.get)
+        await asleep(queue, getters=2)
+        sub.put("item")
+        task.cancel()
+        return await asyncio.wrap_future(thread)
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == "item"
+
+
+def test_wait_for_limits_the_wait(queue):
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(queue.get_async(), 0.01)
+        assert queue.stats().blocked_getters == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_randomly_cancelled_gets_and_puts_lose_and_double_nothing(queue, seed):
+    import random
+
+    async def main():
+        rng = random.Random(seed)
+        sub = queue.add_sub_queue("a", capacity=3)
+        got, put = [], []
+
+        async def get():
+            got.append(await queue.get_async())
+
+        async def store(item):
+            await sub.put_async(item)
+            put.append(item)
+
+        tasks = []
+        for item in range(300):
+            tasks += [asyncio.create_task(get()), asyncio.create_task(store(item))]
+            if rng.random() < 0.5:
+                await asyncio.sleep(0)
+            if rng.random() < 0.4:
+                rng.choice(tasks).cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert sorted(got + drain(queue)) == sorted(put)
+        assert queue.stats().blocked_getters == queue.stats().blocked_putters == 0
+
+    asyncio.run(main())
+    totals_add_up(queue)
+
+
+def test_tasks_of_two_loops_and_threads_share_one_queue_exactly(queue):
+    sub = queue.add_sub_queue("a", capacity=4)
+    count = 500
+
+    async def consume():
+        return [item async for item in queue]
+
+    async def produce(base):
+        for item in range(count):
+            await sub.put_async(base + item)
+
+    def consume_in_thread():
+        got = []
+        while True:
+            try:
+                got.append(queue.get())
+            except ShutDown:
+                return got
+
+    def produce_in_thread(base):
+        for item in range(count):
+            sub.put(base + item)
+
+    consumers = [in_thread(asyncio.run, consume()) for _ in range(2)] + [in_thread(consume_in_thread)]
+    producers = [in_thread(asyncio.run, produce(count * n)) for n in range(2)]
+    producers += [in_thread(produce_in_thread, count * n) for n in (2, 3)]
+    for producer in producers:
+        producer.result(PATIENCE)
+    queue.shutdown()
+    got = sorted(item for consumer in consumers for item in consumer.result(PATIENCE))
+    assert got == list(range(4 * count))
+    totals_add_up(queue)
+
+
+def test_wake_ups_that_a_loop_has_not_run_yet_share_one_call(queue, monkeypatch):
+    async def main():
+        loop = asyncio.get_running_loop()
+        calls = []
+        original = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *args: calls.append(args) or original(*args))
+        tasks = [asyncio.create_task(queue.get_async()) for _ in range(10)]
+        await asleep(queue, getters=10)
+        thread = threading.Thread(target=sub.put_many, args=(range(10),))
+        thread.start()
+        thread.join()  # the loop runs nothing meanwhile
+        assert sorted(await asyncio.gather(*tasks)) == list(range(10))
+        return len(calls)
+
+    sub = queue.add_sub_queue("a")
+    assert asyncio.run(main()) == 1
+
+
+def test_a_task_of_a_loop_that_was_closed_does_not_keep_a_wake_up(queue):
+    sub = queue.add_sub_queue("a")
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(queue.get_async())
+    loop.run_until_complete(asleep(queue, getters=1))
+    loop.close()
+    getter = in_thread(queue.get)
+    eventually(blocked_getters(queue, 2))
+    sub.put("item")
+    assert getter.result(PATIENCE) == "item"
+    task._log_destroy_pending = False
+
+
+def test_without_a_running_loop_waiting_is_a_runtime_error(queue):
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        queue.get_async().send(None)
+    assert queue.stats().blocked_getters == 0
+
+
+def test_awaiting_twice_is_a_runtime_error(queue):
+    async def main():
+        waiting = queue.get_async()
+        assert await waiting == 1
+        with pytest.raises(RuntimeError, match="awaited already"):
+            await waiting
+
+    queue.add_sub_queue("a").put(1)
+    asyncio.run(main())
+
+
+def test_an_unawaited_put_changes_nothing(queue):
+    sub = queue.add_sub_queue("a")
+    sub.put_async(1).close()
+    del sub
+    gc.collect()
+    stats = queue.stats()
+    assert (stats.put, stats.rejected) == (0, 0)
+
+
+def test_a_queue_and_a_task_that_only_know_each_other_are_collected():
+    class Canary:
+        pass
+
+    async def wait_forever(canary):
+        await MultiQueue().get_async()
+
+    async def main():
+        canary = Canary()
+        ghost = weakref.ref(canary)
+        task = asyncio.create_task(wait_forever(canary))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task._log_destroy_pending = False
+        del task, canary
+        gc.collect()
+        return ghost
+
+    assert asyncio.run(main())() is None

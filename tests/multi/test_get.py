@@ -1,0 +1,218 @@
+"""Taking: one by one, with keys, in bulk, by peeking."""
+
+import queue as std
+import time
+
+import pytest
+
+from drainq import MultiQueue
+
+from .helpers import PATIENCE, blocked_getters, drain, ended, eventually, in_thread, totals_add_up
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+def test_a_sub_queue_is_first_in_first_out(queue):
+    queue.add_sub_queue("a").put_many(range(5))
+    assert drain(queue) == [0, 1, 2, 3, 4]
+
+
+def test_none_is_an_item(queue):
+    sub = queue.add_sub_queue(None)
+    sub.put(None)
+    assert None in sub
+    assert queue.get_item() == (None, None)
+
+
+@pytest.mark.parametrize("call", ["get_nowait", "peek"])
+def test_nothing_to_take_raises_empty(queue, call):
+    with pytest.raises(std.Empty):
+        getattr(queue, call)()
+    queue.add_sub_queue("a")
+    with pytest.raises(std.Empty):
+        getattr(queue, call)()
+
+
+@pytest.mark.parametrize("call", ["get", "get_item"])
+@pytest.mark.parametrize("arguments", [{"block": False}, {"timeout": 0}, {"timeout": 0.0}])
+def test_no_patience_raises_empty_at_once(queue, call, arguments):
+    with pytest.raises(std.Empty):
+        getattr(queue, call)(**arguments)
+
+
+def test_without_sub_queues_there_is_nothing(queue):
+    assert queue.qsize() == 0
+    assert queue.empty()
+    assert queue.get_many(5, timeout=0) == []
+
+
+@pytest.mark.parametrize("call", ["get", "get_item"])
+def test_a_timeout_waits_at_least_that_long_then_raises_empty(queue, call):
+    started = time.monotonic()
+    with pytest.raises(std.Empty):
+        getattr(queue, call)(timeout=0.05)
+    assert time.monotonic() - started >= 0.05
+    assert queue.stats().blocked_getters == 0
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), float("-inf")])
+@pytest.mark.parametrize("block", [True, False])
+def test_a_negative_timeout_is_a_value_error_and_nothing_is_taken(queue, timeout, block):
+    queue.add_sub_queue("a").put(1)
+    for call in (queue.get, queue.get_item):
+        with pytest.raises(ValueError, match="timeout"):
+            call(block, timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        queue.get_many(1, timeout=timeout)
+    assert queue.qsize() == 1
+
+
+def test_a_timeout_beyond_any_clock_never_comes(queue):
+    got = in_thread(queue.get, timeout=float("inf")), in_thread(queue.get, timeout=1e300)
+    eventually(blocked_getters(queue, 2))
+    queue.add_sub_queue("a").put_many([1, 2])
+    assert {future.result(PATIENCE) for future in got} == {1, 2}
+
+
+def test_a_blocked_get_is_woken_by_a_put(queue):
+    sub = queue.add_sub_queue("a")
+    got = in_thread(queue.get)
+    eventually(blocked_getters(queue, 1))
+    sub.put("item")
+    assert got.result(PATIENCE) == "item"
+
+
+def test_a_blocked_get_is_woken_by_a_sub_queue_added_later(queue):
+    got = in_thread(queue.get_item, timeout=PATIENCE)
+    eventually(blocked_getters(queue, 1))
+    queue.add_sub_queue("late").put(1)
+    assert got.result(PATIENCE) == ("late", 1)
+
+
+def test_each_put_wakes_one_of_several_getters(queue):
+    sub = queue.add_sub_queue("a")
+    getters = [in_thread(queue.get) for _ in range(3)]
+    eventually(blocked_getters(queue, 3))
+    sub.put(0)
+    eventually(blocked_getters(queue, 2))
+    sub.put_many([1, 2])
+    assert sorted(getter.result(PATIENCE) for getter in getters) == [0, 1, 2]
+
+
+def test_one_enable_serves_all_getters(queue):
+    sub = queue.add_sub_queue("a", enabled=False)
+    sub.put_many([1, 2, 3])
+    getters = [in_thread(queue.get) for _ in range(3)]
+    eventually(blocked_getters(queue, 3))
+    sub.enable()
+    assert sorted(getter.result(PATIENCE) for getter in getters) == [1, 2, 3]
+
+
+def test_get_item_tells_the_key(queue):
+    queue.add_sub_queue("a", 1).put("x")
+    queue.add_sub_queue(("b", 2)).put("y")
+    assert queue.get_item() == (("b", 2), "y")
+    assert queue.get_item(block=False) == ("a", "x")
+
+
+def test_peek_takes_nothing_and_moves_no_turn(queue):
+    for key in "ab":
+        queue.add_sub_queue(key).put_many([f"{key}0", f"{key}1"])
+    assert queue.get() == "a0"
+    assert [queue.peek() for _ in range(3)] == ["b0", "b0", "b0"]
+    assert drain(queue) == ["b0", "a1", "b1"]
+
+
+def test_a_higher_priority_arrival_between_peek_and_get_wins(queue):
+    queue.add_sub_queue("low", 1).put("low")
+    high = queue.add_sub_queue("high", 0)
+    assert queue.peek() == "low"
+    high.put("high")
+    assert queue.get() == "high"
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_get_many_of_nothing_is_empty_and_changes_nothing(queue, n):
+    queue.add_sub_queue("a").put(1)
+    assert queue.get_many(n) == []
+    assert queue.qsize() == 1
+
+
+def test_get_many_empties_all_enabled_sub_queues_in_order(queue):
+    for key, priority in [("low", 2), ("a", 1), ("b", 1), ("off", 0)]:
+        queue.add_sub_queue(key, priority).put_many([f"{key}{index}" for index in range(2)])
+    queue["off"].disable()
+    assert queue.get_many(100) == ["a0", "b0", "a1", "b1", "low0", "low1"]
+    assert queue["off"].qsize() == 2
+
+
+def test_get_many_takes_at_most_n(queue):
+    queue.add_sub_queue("a").put_many(range(10))
+    assert queue.get_many(4) == [0, 1, 2, 3]
+    assert queue.qsize() == 6
+
+
+def test_get_many_waits_for_the_first_item_only(queue):
+    sub = queue.add_sub_queue("a")
+    got = in_thread(queue.get_many, 10)
+    eventually(blocked_getters(queue, 1))
+    sub.put_many([1, 2])
+    assert got.result(PATIENCE) == [1, 2]
+
+
+def test_get_many_waits_until_it_has_min_items(queue):
+    sub = queue.add_sub_queue("a", capacity=2)
+    got = in_thread(queue.get_many, 10, min_items=5)
+    assert sub.put_many(range(5)) == 5
+    assert got.result(PATIENCE) == [0, 1, 2, 3, 4]
+
+
+def test_get_many_returns_what_is_there_when_time_runs_out(queue):
+    sub = queue.add_sub_queue("a")
+    assert queue.get_many(5, timeout=0.01) == []
+    sub.put(1)
+    assert queue.get_many(5, min_items=3, timeout=0.01) == [1]
+
+
+def test_get_many_with_min_items_zero_never_waits(queue):
+    assert queue.get_many(5, min_items=0) == []
+
+
+def test_get_many_refuses_more_min_items_than_n(queue):
+    with pytest.raises(ValueError, match="min_items must be 0 to n \\(3\\) items, got 4"):
+        queue.get_many(3, min_items=4)
+    with pytest.raises(ValueError, match="min_items"):
+        queue.get_many(3, min_items=-1)
+
+
+def test_get_many_makes_room_for_blocked_putters(queue):
+    sub = queue.add_sub_queue("a", capacity=2)
+    sub.put_many([0, 1])
+    putters = [in_thread(sub.put, item) for item in (2, 3, 4)]
+    eventually(lambda: sub.stats().blocked_putters == 3)
+    assert queue.get_many(2) == [0, 1]
+    eventually(lambda: sub.stats().blocked_putters == 1 and sub.qsize() == 2)
+    with ended(*putters):
+        assert len(queue.get_many(3, min_items=3)) == 3
+    totals_add_up(queue)
+
+
+def test_what_get_many_took_goes_back_when_the_wait_is_broken():
+    class Broken:
+        calls = 0
+
+        def select(self, groups):
+            self.calls += 1
+            if self.calls == 3:
+                raise RuntimeError("broken")
+            return groups[0][0]
+
+    queue = MultiQueue(Broken())
+    queue.add_sub_queue("a").put_many([1, 2, 3])
+    with pytest.raises(RuntimeError, match="broken"):
+        queue.get_many(3)
+    assert drain(queue) == [1, 2, 3]
+    totals_add_up(queue)

@@ -1,0 +1,161 @@
+"""Keys and set-up: what can be added, found, and refused."""
+
+import gc
+import weakref
+
+import pytest
+
+from drainq import MultiQueue, SubQueue
+
+
+def test_default_capacity_is_unbounded():
+    sub = MultiQueue().add_sub_queue("a")
+    assert sub.capacity is None
+    assert sub.remaining_capacity() is None
+    assert not sub.full()
+
+
+def test_a_given_capacity_is_reported():
+    sub = MultiQueue().add_sub_queue("a", capacity=3)
+    assert (sub.capacity, sub.remaining_capacity()) == (3, 3)
+
+
+@pytest.mark.parametrize("capacity", [0, -1, -(2**40)])
+def test_a_capacity_below_one_is_refused_and_shown(capacity):
+    queue = MultiQueue()
+    with pytest.raises(ValueError, match=f"capacity must be at least 1.*got {capacity}"):
+        queue.add_sub_queue("a", capacity=capacity)
+    assert "a" not in queue
+
+
+def test_a_bad_capacity_is_refused_even_for_an_existing_key():
+    queue = MultiQueue()
+    queue.add_sub_queue("a")
+    with pytest.raises(ValueError, match="capacity"):
+        queue.add_sub_queue("a", capacity=0, exist_ok=True)
+
+
+@pytest.mark.parametrize("weight", [0, -3, 2**32])
+def test_a_weight_out_of_range_is_refused_and_shown(weight):
+    queue = MultiQueue()
+    with pytest.raises(ValueError, match=f"weight must be.*got {weight}"):
+        queue.add_sub_queue("a", weight=weight)
+    sub = queue.add_sub_queue("b")
+    with pytest.raises(ValueError, match=f"weight must be.*got {weight}"):
+        sub.weight = weight
+    assert sub.weight == 1
+
+
+def test_a_duplicate_key_is_an_error_that_shows_the_key():
+    queue = MultiQueue()
+    first = queue.add_sub_queue("a", priority=3, capacity=2)
+    with pytest.raises(KeyError, match="'a'"):
+        queue.add_sub_queue("a")
+    assert queue["a"] is first
+
+
+def test_exist_ok_returns_the_existing_one_unchanged():
+    queue = MultiQueue()
+    first = queue.add_sub_queue("a", priority=3, capacity=2)
+    again = queue.add_sub_queue("a", priority=1, capacity=9, weight=4, enabled=False, exist_ok=True)
+    assert again is first
+    assert (first.priority, first.capacity, first.weight, first.enabled) == (3, 2, 1, True)
+
+
+def test_none_and_any_hashable_is_a_key():
+    queue = MultiQueue()
+    keys = [None, 0, "", ("a", 1), frozenset({1}), 2.5]
+    for key in keys:
+        assert queue.add_sub_queue(key).key == key
+    assert list(queue) == queue.keys() == keys
+    assert len(queue) == len(keys)
+
+
+def test_an_unhashable_key_is_a_type_error():
+    queue = MultiQueue()
+    with pytest.raises(TypeError):
+        queue.add_sub_queue([])
+    assert len(queue) == 0
+
+
+def test_a_missing_key_is_a_key_error_or_the_default():
+    queue = MultiQueue()
+    with pytest.raises(KeyError):
+        queue["a"]
+    with pytest.raises(KeyError):
+        queue.remove_sub_queue("a")
+    assert queue.get_sub_queue("a") is None
+    assert queue.get_sub_queue("a", 7) == 7
+    assert "a" not in queue
+
+
+def test_a_found_sub_queue_is_the_one_that_was_added():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", 4)
+    assert queue["a"] is sub
+    assert queue.get_sub_queue("a") is sub
+    assert isinstance(sub, SubQueue)
+    assert (sub.key, sub.priority) == ("a", 4)
+
+
+def test_keys_is_a_copy():
+    queue = MultiQueue()
+    queue.add_sub_queue("a")
+    queue.keys().clear()
+    assert list(queue) == ["a"]
+
+
+def test_only_key_priority_and_capacity_are_positional():
+    with pytest.raises(TypeError):
+        MultiQueue().add_sub_queue("a", 0, None, 2)
+
+
+@pytest.mark.parametrize("selection", ["fair", ""])
+def test_an_unknown_selection_is_refused_and_shown(selection):
+    with pytest.raises(ValueError, match=f'got "{selection}"'):
+        MultiQueue(selection=selection)
+
+
+def test_a_selection_without_select_is_a_type_error():
+    with pytest.raises(TypeError, match="got 3"):
+        MultiQueue(3)
+
+
+def test_both_classes_can_be_parametrised_and_referenced_weakly():
+    assert MultiQueue[int] is not None
+    assert SubQueue[int] is not None
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a")
+    ghost = weakref.ref(queue), weakref.ref(sub)
+    del queue, sub
+    gc.collect()
+    assert [ref() for ref in ghost] == [None, None]
+
+
+def test_a_key_whose_comparison_adds_the_same_key_wins_once():
+    queue = MultiQueue()
+
+    class Meddler:
+        def __init__(self, meddles):
+            self.meddles = meddles
+
+        def __hash__(self):
+            return 7
+
+        def __eq__(self, other):
+            if self.meddles:
+                self.meddles = False
+                queue.add_sub_queue(Meddler(False)).put("theirs")
+            return True
+
+    class Other:
+        def __hash__(self):
+            return 7
+
+        def __eq__(self, other):
+            return False if isinstance(other, Other) else NotImplemented
+
+    queue.add_sub_queue(Other())
+    with pytest.raises(KeyError):
+        queue.add_sub_queue(Meddler(True))
+    assert queue.qsize() == sum(queue[key].qsize() for key in list(queue))

@@ -1,0 +1,288 @@
+"""Any sequence of single-threaded calls agrees with a plain model in Python."""
+
+from __future__ import annotations
+
+import queue as std
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from drainq import MultiQueue, ShutDown, SubQueueRemoved
+
+from .helpers import totals_add_up
+
+
+@dataclass(eq=False)
+class ModelSub:
+    """A sub-queue as lists and numbers."""
+
+    key: int
+    priority: int
+    capacity: int | None
+    weight: int
+    reasons: set[str]
+    items: list = field(default_factory=list)
+    removed: bool = False
+
+    @property
+    def servable(self) -> bool:
+        return bool(self.items) and not self.reasons and not self.removed
+
+    @property
+    def room(self) -> float:
+        return float("inf") if self.capacity is None else max(0, self.capacity - len(self.items))
+
+
+class ModelQueue:
+    """A multi-queue that looks at every sub-queue at every turn."""
+
+    def __init__(self, weighted: bool) -> None:
+        self.weighted = weighted
+        self.places: dict[int, list[ModelSub | None]] = {}
+        self.turns: dict[object, tuple[int, int, int]] = {}
+        self.down = False
+
+    def add(self, sub: ModelSub) -> None:
+        """Places are positions in one list that is never shortened: a vacated place stays, as None."""
+        self.places.setdefault(sub.priority, []).append(sub)
+
+    def vacate(self, sub: ModelSub) -> None:
+        group = self.places[sub.priority]
+        place = group.index(sub)
+        group[place] = None
+        name = None if self.weighted else sub.priority
+        turn = self.turns.get(name)
+        if turn and turn[:2] == (sub.priority, place):
+            self.turns[name] = (sub.priority, place, 0)
+        if all(other is None for other in group):
+            del self.places[sub.priority]
+            if not self.weighted:
+                self.turns.pop(sub.priority, None)
+
+    def candidates(self) -> list[tuple[int, int, ModelSub]]:
+        return [
+            (priority, place, sub)
+            for priority in sorted(self.places)
+            for place, sub in enumerate(self.places[priority])
+            if sub is not None and sub.servable
+        ]
+
+    def next(self):
+        """(priority, place, sub, turns served after it) of who is next."""
+        ready = self.candidates()
+        if not ready:
+            return None
+        if not self.weighted:
+            ready = [entry for entry in ready if entry[0] == ready[0][0]]
+        name = None if self.weighted else ready[0][0]
+        priority, place, served = self.turns.get(name, (float("-inf"), 0, 0))
+        for entry in ready:
+            if entry[:2] == (priority, place) and 0 < served < entry[2].weight:
+                return (*entry, served + 1)
+        start = (priority, place + (1 if served else 0))
+        later = [entry for entry in ready if entry[:2] >= start]
+        return (*(later or ready)[0], 1)
+
+    def get(self):
+        found = self.next()
+        if found is None:
+            raise ShutDown if self.down else std.Empty
+        priority, place, sub, served = found
+        self.turns[None if self.weighted else priority] = (priority, place, served)
+        return sub.key, sub.items.pop(0)
+
+    def qsize(self) -> int:
+        return sum(len(sub.items) for _, _, sub in self.candidates())
+
+
+class Agreement(RuleBasedStateMachine):
+    """Drives both and compares everything that can be seen."""
+
+    weighted = False
+    subs = Bundle("subs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = MultiQueue("weighted" if self.weighted else "priority")
+        self.model = ModelQueue(self.weighted)
+        self.all: list[tuple] = []
+        self.next_item = 0
+        self.next_key = 0
+
+    @rule(
+        target=subs,
+        priority=st.integers(-1, 2),
+        capacity=st.none() | st.integers(1, 4),
+        weight=st.integers(1, 3),
+        enabled=st.booleans(),
+    )
+    def add(self, priority, capacity, weight, enabled):
+        self.next_key += 1
+        arguments = (self.next_key, priority, capacity)
+        if self.model.down:
+            with pytest.raises(ShutDown):
+                self.queue.add_sub_queue(*arguments, weight=weight, enabled=enabled)
+            return None
+        sub = self.queue.add_sub_queue(*arguments, weight=weight, enabled=enabled)
+        model = ModelSub(self.next_key, priority, capacity, weight, set() if enabled else {""})
+        self.model.add(model)
+        self.all.append((sub, model))
+        return sub, model
+
+    def refusal(self, model):
+        if model.removed:
+            return SubQueueRemoved
+        return ShutDown if self.model.down else None
+
+    @rule(pair=subs, count=st.integers(0, 5))
+    def put_many(self, pair, count):
+        if pair is None:
+            return
+        sub, model = pair
+        items = list(range(self.next_item, self.next_item + count))
+        self.next_item += count
+        if self.refusal(model):
+            with pytest.raises(self.refusal(model)):
+                sub.put_many(items, block=False)
+            return
+        fits = int(min(count, model.room))
+        assert sub.put_many(items, block=False) == fits
+        model.items += items[:fits]
+
+    @rule(pair=subs)
+    def put(self, pair):
+        if pair is None:
+            return
+        sub, model = pair
+        self.next_item += 1
+        refusal = self.refusal(model) or (None if model.room else std.Full)
+        if refusal:
+            with pytest.raises(refusal):
+                sub.put_nowait(self.next_item)
+        else:
+            sub.put_nowait(self.next_item)
+            model.items.append(self.next_item)
+
+    @rule()
+    def get(self):
+        try:
+            expected = self.model.get()
+        except Exception as error:
+            with pytest.raises(type(error)):
+                self.queue.get_item(block=False)
+        else:
+            assert self.queue.get_item(block=False) == expected
+
+    @rule(n=st.integers(0, 8))
+    def get_many(self, n):
+        expected = []
+        while len(expected) < n and self.model.next():
+            expected.append(self.model.get()[1])
+        if n and not expected and self.model.down:
+            with pytest.raises(ShutDown):
+                self.queue.get_many(n, min_items=0)
+        else:
+            assert self.queue.get_many(n, min_items=0) == expected
+
+    @rule(pair=subs, reason=st.sampled_from(["", "x", "y"]))
+    def disable(self, pair, reason):
+        if pair is not None:
+            pair[0].disable(reason)
+            pair[1].reasons.add(reason)
+
+    @rule(pair=subs, reason=st.none() | st.sampled_from(["", "x", "y"]))
+    def enable(self, pair, reason):
+        if pair is not None:
+            pair[0].enable(reason)
+            pair[1].reasons -= pair[1].reasons.copy() if reason is None else {reason}
+
+    @rule(pair=subs, priority=st.integers(-1, 2))
+    def set_priority(self, pair, priority):
+        if pair is None:
+            return
+        sub, model = pair
+        sub.priority = priority
+        if priority != model.priority and not model.removed:
+            self.model.vacate(model)
+            model.priority = priority
+            self.model.add(model)
+        model.priority = priority
+
+    @rule(pair=subs, weight=st.integers(1, 3))
+    def set_weight(self, pair, weight):
+        if pair is not None:
+            pair[0].weight = pair[1].weight = weight
+
+    @rule(pair=subs, capacity=st.none() | st.integers(1, 4))
+    def set_capacity(self, pair, capacity):
+        if pair is not None:
+            pair[0].capacity = pair[1].capacity = capacity
+
+    @rule(pair=subs)
+    def clear(self, pair):
+        if pair is not None:
+            assert pair[0].clear() == pair[1].items
+            pair[1].items = []
+
+    @rule(pair=subs, index=st.integers(0, 3))
+    def remove(self, pair, index):
+        if pair is None:
+            return
+        sub, model = pair
+        item = model.items[index] if index < len(model.items) else "no such item"
+        assert sub.remove(item) == (item in model.items)
+        if item in model.items:
+            model.items.remove(item)
+
+    @rule(pair=consumes(subs))
+    def remove_sub_queue(self, pair):
+        if pair is None or pair[1].removed:
+            return
+        sub, model = pair
+        assert self.queue.remove_sub_queue(model.key) is sub
+        self.model.vacate(model)
+        model.removed = True
+
+    @rule(pair=subs)
+    def remove_sub_queue_and_keep_the_handle(self, pair):
+        self.remove_sub_queue(pair)
+
+    @rule(unlikely=st.integers(0, 9), immediate=st.booleans())
+    def shutdown(self, unlikely, immediate):
+        if unlikely:
+            return
+        self.queue.shutdown(immediate=immediate)
+        self.model.down = True
+        for _, model in self.all:
+            if immediate and not model.removed:
+                model.items = []
+
+    @invariant()
+    def everything_that_can_be_seen_agrees(self):
+        assert self.queue.qsize() == self.model.qsize()
+        found = self.model.next()
+        if found is None:
+            with pytest.raises(ShutDown if self.model.down else std.Empty):
+                self.queue.peek()
+        else:
+            assert self.queue.peek() == found[2].items[0]
+        for sub, model in self.all:
+            assert list(sub) == model.items
+            assert (sub.priority, sub.weight, sub.capacity) == (model.priority, model.weight, model.capacity)
+            assert (sub.enabled, sub.removed) == (not model.reasons, model.removed)
+            assert sub.full() == (model.room == 0)
+        totals_add_up(self.queue)
+
+
+class WeightedAgreement(Agreement):
+    weighted = True
+
+
+SETTINGS = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestPriority = Agreement.TestCase
+TestPriority.settings = SETTINGS
+TestWeighted = WeightedAgreement.TestCase
+TestWeighted.settings = SETTINGS

@@ -1,0 +1,184 @@
+"""Putting: room, blocking, bulk, what is refused and counted."""
+
+import queue as std
+import time
+
+import pytest
+
+from drainq import MultiQueue
+
+from .helpers import PATIENCE, eventually, in_thread, totals_add_up
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+@pytest.fixture
+def full(queue):
+    """A sub-queue of two, both taken."""
+    sub = queue.add_sub_queue("a", capacity=2)
+    sub.put_many([0, 1])
+    return sub
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda sub: sub.put_nowait(9),
+        lambda sub: sub.put(9, False),
+        lambda sub: sub.put(9, block=False),
+        lambda sub: sub.put(9, timeout=0),
+        lambda sub: sub.put(9, timeout=0.01),
+    ],
+)
+def test_no_room_raises_full_and_counts_one_rejection(queue, full, put):
+    with pytest.raises(std.Full, match="'a' is full \\(capacity 2\\)"):
+        put(full)
+    assert list(full) == [0, 1]
+    assert full.stats().rejected == queue.stats().rejected == 1
+
+
+def test_a_blocked_put_resumes_after_a_get_and_is_then_visible(queue, full):
+    put = in_thread(full.put, 2)
+    eventually(lambda: full.stats().blocked_putters == 1)
+    assert 2 not in full
+    assert queue.get() == 0
+    put.result(PATIENCE)
+    assert 2 in full
+    assert full.stats().rejected == 0
+
+
+def test_a_timed_put_waits_at_least_that_long(full):
+    started = time.monotonic()
+    with pytest.raises(std.Full):
+        full.put(2, timeout=0.05)
+    assert time.monotonic() - started >= 0.05
+    assert full.stats().blocked_putters == 0
+
+
+def test_a_timed_put_succeeds_when_room_appears(queue, full):
+    put = in_thread(full.put, 2, timeout=PATIENCE)
+    eventually(lambda: full.stats().blocked_putters == 1)
+    queue.get()
+    put.result(PATIENCE)
+    assert list(full) == [1, 2]
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.0001, float("nan")])
+def test_a_negative_timeout_is_a_value_error_and_nothing_is_put(queue, timeout):
+    sub = queue.add_sub_queue("a")
+    with pytest.raises(ValueError, match="timeout"):
+        sub.put(1, timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        sub.put_many([1], timeout=timeout)
+    assert sub.qsize() == 0
+
+
+def test_room_plus_size_is_the_capacity_at_all_times(queue):
+    sub = queue.add_sub_queue("a", capacity=3)
+    for size in range(4):
+        assert (sub.qsize(), sub.remaining_capacity(), sub.full()) == (size, 3 - size, size == 3)
+        if size < 3:
+            sub.put(size)
+
+
+def test_put_many_keeps_order_and_counts(queue):
+    sub = queue.add_sub_queue("a")
+    assert sub.put_many([]) == 0
+    assert sub.put_many(iter("xyz")) == 3
+    assert list(sub) == ["x", "y", "z"]
+
+
+def test_put_many_of_a_snapshot_of_itself_doubles_it(queue):
+    sub = queue.add_sub_queue("a")
+    sub.put_many([1, 2])
+    assert sub.put_many(sub) == 2
+    assert list(sub) == [1, 2, 1, 2]
+
+
+def test_put_many_without_blocking_puts_what_fits_and_rejects_the_rest(queue):
+    sub = queue.add_sub_queue("a", capacity=3)
+    assert sub.put_many(range(5), block=False) == 3
+    assert list(sub) == [0, 1, 2]
+    assert sub.stats().rejected == 2
+
+
+def test_put_many_returns_the_prefix_when_time_runs_out(queue):
+    sub = queue.add_sub_queue("a", capacity=2)
+    assert sub.put_many(range(5), timeout=0.01) == 2
+    assert list(sub) == [0, 1]
+
+
+def test_put_many_waits_for_room_as_long_as_it_takes(queue):
+    sub = queue.add_sub_queue("a", capacity=2)
+    put = in_thread(sub.put_many, range(7))
+    assert [queue.get(timeout=PATIENCE) for _ in range(7)] == list(range(7))
+    assert put.result(PATIENCE) == 7
+    totals_add_up(queue)
+
+
+def test_put_many_of_an_iterable_that_raises_puts_nothing(queue):
+    sub = queue.add_sub_queue("a")
+
+    def items():
+        yield 1
+        raise RuntimeError("source failed")
+
+    with pytest.raises(RuntimeError, match="source failed"):
+        sub.put_many(items())
+    assert sub.qsize() == 0
+
+
+def test_put_many_of_something_not_iterable_is_a_type_error(queue):
+    with pytest.raises(TypeError):
+        queue.add_sub_queue("a").put_many(3)
+
+
+def test_raising_the_capacity_wakes_putters(full):
+    putters = [in_thread(full.put, item) for item in (2, 3)]
+    eventually(lambda: full.stats().blocked_putters == 2)
+    full.capacity = 4
+    for put in putters:
+        put.result(PATIENCE)
+    assert sorted(full) == [0, 1, 2, 3]
+
+
+def test_lifting_the_capacity_wakes_putters(full):
+    put = in_thread(full.put, 2)
+    eventually(lambda: full.stats().blocked_putters == 1)
+    full.capacity = None
+    put.result(PATIENCE)
+    assert full.remaining_capacity() is None
+
+
+def test_lowering_the_capacity_keeps_what_is_there(queue, full):
+    full.capacity = 1
+    assert (full.qsize(), full.remaining_capacity(), full.full()) == (2, 0, True)
+    queue.get()
+    assert full.full()
+    queue.get()
+    full.put(5)
+    assert list(full) == [5]
+
+
+@pytest.mark.parametrize("capacity", [0, -1])
+def test_setting_a_capacity_below_one_is_refused(full, capacity):
+    with pytest.raises(ValueError, match=f"got {capacity}"):
+        full.capacity = capacity
+    assert full.capacity == 2
+
+
+def test_putters_are_served_in_order_of_arrival(queue):
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put("first")
+    putters = []
+    for item in range(5):
+        putters.append(in_thread(sub.put, item))
+        eventually(lambda expected=item + 1: sub.stats().blocked_putters == expected)
+    got = [queue.get()]
+    for item in range(5):
+        putters[item].result(PATIENCE)
+        got.append(queue.get())
+    assert got == ["first", 0, 1, 2, 3, 4]

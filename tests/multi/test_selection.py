@@ -1,0 +1,153 @@
+"""A Python object that chooses whose turn it is."""
+
+import pytest
+
+from drainq import MultiQueue, SubQueue
+
+from .helpers import PATIENCE, blocked_getters, eventually, in_thread, totals_add_up
+
+
+class Recorder:
+    """Chooses by a function and records what it was offered."""
+
+    def __init__(self, choose):
+        self.choose = choose
+        self.offers = []
+
+    def select(self, groups):
+        self.offers.append([[sub.key for sub in group] for group in groups])
+        return self.choose(groups)
+
+
+def filled(choose):
+    selection = Recorder(choose)
+    queue = MultiQueue(selection)
+    for key, priority in [("low", 2), ("a", 1), ("b", 1), ("c", 1), ("idle", 0), ("off", 0)]:
+        queue.add_sub_queue(key, priority)
+    for key in ("low", "a", "b", "c", "off"):
+        queue[key].put_many([f"{key}0", f"{key}1"])
+    queue["off"].disable()
+    return queue, selection
+
+
+def test_select_gets_groups_by_priority_of_servable_sub_queues_in_turn_order():
+    queue, selection = filled(lambda groups: groups[0][0])
+    assert queue.get() == "a0"
+    assert queue.get() == "b0"
+    assert selection.offers == [[["a", "b", "c"], ["low"]], [["b", "c", "a"], ["low"]]]
+
+
+def test_select_gets_the_sub_queues_themselves():
+    seen = []
+    queue, _ = filled(lambda groups: seen.extend(groups[0]) or groups[0][0])
+    queue.get()
+    assert all(isinstance(sub, SubQueue) for sub in seen)
+    assert [sub is queue[sub.key] for sub in seen] == [True] * 3
+
+
+def test_the_choice_is_served():
+    queue, _ = filled(lambda groups: groups[-1][-1])
+    assert queue.get_item() == ("low", "low0")
+    assert queue.get() == "low1"
+    assert queue.get() == "c0"
+
+
+@pytest.mark.parametrize("call", ["get", "get_nowait", "peek", "get_item", "get_many"])
+def test_every_way_to_take_asks_it(call):
+    queue, selection = filled(lambda groups: groups[-1][0])
+    answer = getattr(queue, call)(*([1] if call == "get_many" else []))
+    assert "low0" in (answer if call in ("get_many", "get_item") else [answer])
+    assert len(selection.offers) == 1
+
+
+def test_bulk_gets_ask_for_each_item():
+    queue, selection = filled(lambda groups: groups[-1][-1])
+    assert queue.get_many(5) == ["low0", "low1", "c0", "c1", "b0"]
+    assert len(selection.offers) == 5
+
+
+def test_it_is_not_asked_when_there_is_nothing():
+    selection = Recorder(lambda groups: groups[0][0])
+    queue = MultiQueue(selection)
+    queue.add_sub_queue("a")
+    assert queue.get_many(3, timeout=0) == []
+    assert selection.offers == []
+
+
+@pytest.mark.parametrize("answer", [None, "a", 0])
+def test_an_answer_that_was_not_offered_is_a_type_error_that_shows_it(answer):
+    queue, _ = filled(lambda groups: answer)
+    with pytest.raises(TypeError, match=f"got {answer!r}"):
+        queue.get()
+    assert queue.qsize() == 8
+
+
+def test_a_disabled_sub_queue_cannot_be_chosen():
+    queue, _ = filled(lambda groups: queue["off"])
+    with pytest.raises(TypeError, match="'off'"):
+        queue.get()
+    assert queue["off"].qsize() == 2
+
+
+def test_an_exception_in_select_comes_out_and_loses_nothing():
+    def choose(groups):
+        raise LookupError("undecided")
+
+    queue, _ = filled(choose)
+    with pytest.raises(LookupError, match="undecided"):
+        queue.get()
+    totals_add_up(queue)
+    assert queue.qsize() == 8
+
+
+def test_it_is_asked_again_if_its_choice_is_gone():
+    def choose(groups):
+        sub = groups[0][0]
+        if sub.key == "a":
+            queue.remove_sub_queue("a")
+        return sub
+
+    queue, selection = filled(choose)
+    assert queue.get() == "b0"
+    assert len(selection.offers) == 2
+
+
+def test_a_blocked_getter_asks_once_something_is_there():
+    selection = Recorder(lambda groups: groups[0][0])
+    queue = MultiQueue(selection)
+    sub = queue.add_sub_queue("a")
+    got = in_thread(queue.get)
+    eventually(blocked_getters(queue, 1))
+    sub.put(1)
+    assert got.result(PATIENCE) == 1
+
+
+def test_an_exception_in_a_woken_getter_wakes_the_next_one():
+    failures = iter([True])
+
+    def choose(groups):
+        if next(failures, False):
+            raise LookupError("undecided")
+        return groups[0][0]
+
+    queue = MultiQueue(Recorder(choose))
+    sub = queue.add_sub_queue("a")
+    first = in_thread(queue.get)
+    eventually(blocked_getters(queue, 1))
+    second = in_thread(queue.get)
+    eventually(blocked_getters(queue, 2))
+    sub.put("item")
+    assert isinstance(first.exception(PATIENCE), LookupError)
+    assert second.result(PATIENCE) == "item"
+
+
+def test_select_may_use_the_queue_itself():
+    def choose(groups):
+        if queue["idle"].empty():
+            queue["idle"].put("idle")
+        return groups[0][0]
+
+    queue, _ = filled(choose)
+    assert queue.get() == "a0"
+    assert queue.get() == "idle"
+    totals_add_up(queue)

@@ -1,0 +1,104 @@
+"""Counters: exact, per sub-queue and in total."""
+
+import queue as std
+
+import pytest
+
+from drainq import MultiQueue
+
+from .helpers import PATIENCE, blocked_getters, eventually, in_thread, totals_add_up
+
+NAMES = ["depth", "high_water", "put", "got", "rejected", "oldest_age", "blocked_putters"]
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+def test_a_new_queue_counts_nothing(queue):
+    stats = queue.stats()
+    assert [getattr(stats, name) for name in NAMES] == [0, 0, 0, 0, 0, None, 0]
+    assert stats.blocked_getters == 0
+    assert stats.sub_queues == {}
+
+
+def test_each_sub_queue_and_the_total_count_exactly(queue):
+    a, b = queue.add_sub_queue("a", capacity=3), queue.add_sub_queue("b", 1)
+    a.put_many([1, 2, 3, 4], block=False)
+    b.put(5)
+    queue.get()
+    with pytest.raises(std.Full):
+        (a.put(6), a.put_nowait(7))
+    a.remove(2)
+    stats = queue.stats()
+    assert (stats["a"].depth, stats["a"].high_water, stats["a"].put, stats["a"].got) == (2, 3, 4, 1)
+    assert (stats["a"].rejected, stats["a"].removed) == (2, 1)
+    assert (stats["b"].depth, stats["b"].put, stats["b"].got) == (1, 1, 0)
+    assert (stats.depth, stats.high_water, stats.put, stats.got) == (3, 4, 5, 1)
+    assert (stats.rejected, stats.removed) == (2, 1)
+    totals_add_up(queue)
+
+
+def test_stats_by_key_are_those_of_the_sub_queue(queue):
+    sub = queue.add_sub_queue(None)
+    sub.put(1)
+    assert queue.stats()[None].put == queue.stats().sub_queues[None].put == sub.stats().put == 1
+    with pytest.raises(KeyError):
+        queue.stats()["missing"]
+
+
+def test_the_age_is_that_of_the_head(queue):
+    old, new = queue.add_sub_queue("old"), queue.add_sub_queue("new")
+    old.put(1)
+    new.put(2)
+    first = queue.stats()
+    assert first["old"].oldest_age >= first["new"].oldest_age >= 0
+    assert first.oldest_age == first["old"].oldest_age
+    eventually(lambda: queue.stats()["old"].oldest_age > first["old"].oldest_age)
+    queue.get()
+    assert queue.stats()["old"].oldest_age is None
+    assert queue.stats().oldest_age == pytest.approx(queue.stats()["new"].oldest_age, abs=1)
+
+
+def test_blocked_getters_and_putters_are_counted_while_they_wait(queue):
+    sub = queue.add_sub_queue("a", capacity=1, enabled=False)
+    sub.put(1)
+    putters = [in_thread(sub.put, 2) for _ in range(2)]
+    eventually(lambda: queue.stats()["a"].blocked_putters == 2)
+    getters = [in_thread(queue.get) for _ in range(3)]
+    eventually(blocked_getters(queue, 3))
+    assert queue.stats().blocked_putters == 2
+    sub.enable()
+    for blocked in [*putters, *getters]:
+        blocked.result(PATIENCE)
+    assert queue.stats().blocked_getters == queue.stats().blocked_putters == 0
+
+
+def test_totals_keep_counting_across_removals(queue):
+    sub = queue.add_sub_queue("a")
+    sub.put_many([1, 2, 3])
+    queue.get()
+    queue.remove_sub_queue("a")
+    stats = queue.stats()
+    assert (stats.put, stats.got, stats.removed, stats.depth) == (3, 1, 2, 0)
+    assert stats.sub_queues == {}
+    assert (sub.stats().depth, sub.stats().got) == (2, 1)
+    sub.clear()
+    assert queue.stats().removed == 2
+    totals_add_up(queue)
+
+
+def test_a_snapshot_does_not_change_and_cannot_be_changed(queue):
+    sub = queue.add_sub_queue("a")
+    before = queue.stats()
+    sub.put(1)
+    assert before.put == before["a"].put == 0
+    with pytest.raises(AttributeError):
+        before.put = 5
+
+
+def test_repr_names_the_counters(queue):
+    queue.add_sub_queue("a").put(1)
+    assert repr(queue.stats()).startswith("MultiQueueStats(depth=1, high_water=1, put=1, got=0, ")
+    assert "'a': SubQueueStats(depth=1, high_water=1, put=1, got=0, rejected=0, " in repr(queue.stats())

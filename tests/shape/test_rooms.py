@@ -1,0 +1,74 @@
+"""The arrows of the Rust side, and facts that are written once."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import drainq
+
+from .project import ROOT
+
+CORE = ROOT / "crates" / "drainq-core" / "src"
+BINDING = ROOT / "crates" / "drainq-py" / "src"
+
+
+def code_lines(path: Path) -> list[tuple[str, str]]:
+    """The file's lines without comments and without its tests, each with its place."""
+    sources = path.read_text().partition("\n#[cfg(test)]\nmod ")[0]
+    numbered = enumerate(sources.splitlines(), start=1)
+    return [(f"{path.relative_to(ROOT)}:{number}", line.partition("//")[0]) for number, line in numbered]
+
+
+def places(sources: list[Path], pattern: str) -> list[str]:
+    return [place for source in sources for place, line in code_lines(source) if re.search(pattern, line)]
+
+
+def test_only_sync_names_threads_and_atomics():
+    pattern = r"\bstd::(sync|thread)\b|\bparking_lot\b|\bcrossbeam\w*::"
+    door = sorted((CORE / "sync").rglob("*.rs"))
+    others = [path for path in sorted(CORE.rglob("*.rs")) if path not in door]
+    assert places(door, pattern)
+    assert others
+    assert places(others, pattern) == []
+
+
+def test_only_one_file_of_the_binding_gives_up_and_takes_back_the_gil():
+    pattern = r"\.detach\(|\battach\(|\btry_attach\(|\battach_unchecked\("
+    assert places([BINDING / "gil.rs"], pattern)
+    others = [path for path in sorted(BINDING.rglob("*.rs")) if path.name != "gil.rs"]
+    assert others
+    assert places(others, pattern) == []
+
+
+def test_only_one_file_of_the_binding_makes_exceptions():
+    pattern = r"\bnew_err\(|\bfrom_type\("
+    assert places([BINDING / "errors.rs"], pattern)
+    others = [path for path in sorted(BINDING.rglob("*.rs")) if path.name != "errors.rs"]
+    assert others
+    assert places(others, pattern) == []
+
+
+def test_the_core_knows_nothing_of_python():
+    cargo = shutil.which("cargo")
+    if not cargo:
+        pytest.skip("cargo is not installed")
+    tree = subprocess.run(
+        [cargo, "tree", "--package=drainq-core", "--prefix=none", "--edges=normal", "--offline"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "crossbeam-utils" in tree
+    assert "pyo3" not in tree
+
+
+def test_the_version_is_written_once():
+    written = [path for path in (ROOT / "Cargo.toml", *ROOT.glob("crates/*/Cargo.toml"), ROOT / "pyproject.toml")
+               if re.search(r'^version = "', path.read_text(), re.MULTILINE)]  # fmt: skip
+    assert written == [ROOT / "Cargo.toml"]
+    assert f'version = "{drainq.__version__}"' in written[0].read_text()
+    assert importlib.metadata.version("drainq") == drainq.__version__

@@ -1,0 +1,50 @@
+"""Backoff: grows, stops growing, never exceeds its bounds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drainq import Backoff
+
+
+@given(
+    st.floats(0.001, 10),
+    st.floats(1, 100),
+    st.floats(1, 10),
+    st.floats(0, 1),
+    st.integers(0, 5000),
+    st.floats(0, 0.999),
+)
+def test_a_delay_is_within_its_bounds(initial, times, factor, jitter, attempt, chance):
+    backoff = Backoff(initial, initial * times, factor, jitter=jitter)
+    delay = backoff.delay(attempt, chance=lambda: chance)
+    assert backoff.initial * (1 - jitter) <= delay <= backoff.maximum
+
+
+def test_jitter_draws_a_delay_shorter_never_longer():
+    backoff = Backoff(1.0, 1.0, jitter=0.5)
+    chances = iter((0.0, 0.5, 1.0))
+    assert [backoff.delay(0, chance=lambda: next(chances)) for _ in range(3)] == [1.0, 0.75, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((0, 1, 2), "initial .* got 0"),
+        ((-1, 1, 2), "initial .* got -1"),
+        ((float("nan"), 1, 2), "initial .* got nan"),
+        ((2, 1, 2), "maximum .* got 1"),
+        ((1, float("inf"), 2), "maximum .* got inf"),
+        ((1, 2, 0.5), "factor .* got 0.5"),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        Backoff(*arguments)
+
+
+def test_a_jitter_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=r"jitter .* got 1.5"):
+        Backoff(jitter=1.5)

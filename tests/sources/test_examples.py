@@ -1,0 +1,54 @@
+"""What the documentation shows runs: the example, and the docstrings' examples."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drainq
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "slow_sources.py"
+
+
+def run(*arguments):
+    command = [sys.executable, str(EXAMPLE), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_example_tells_its_story_and_draws_it(tmp_path):
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib: pip install 'drainq[metrics]'")
+    numbers, picture = tmp_path / "rates.json", tmp_path / "rates.png"
+    done = run("--seconds", 0.4, "--json", numbers, "--plot", picture)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "prefetched is" in done.stdout
+    runs = json.loads(numbers.read_text(encoding="utf-8"))["rows_per_second"]
+    assert sum(runs["prefetched"]) > sum(runs["asked directly"]) > 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_example_refuses_bad_options_without_a_traceback():
+    done = run("--seconds", -1)
+    assert done.returncode == 2
+    assert "got -1.0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["backoff", "prefetch", "scheduler", "sizing", "strategy", "tracker"])
+def test_the_examples_in_the_docstrings_run(module):
+    found = importlib.import_module(f"drainq.sources.{module}")
+    results = doctest.testmod(found, extraglobs={"PrefetchSource": drainq.PrefetchSource})
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_the_example_in_the_set_queues_help_runs():
+    parser = doctest.DocTestParser().get_doctest(drainq.SetQueue.__doc__, {}, "SetQueue", None, 0)
+    assert len(parser.examples) == 4
+    assert doctest.DocTestRunner().run(parser).failed == 0

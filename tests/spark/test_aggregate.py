@@ -1,0 +1,221 @@
+"""Aggregation in tasks: exact whatever happens to an attempt."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.spark_session import by_value
+
+from drainq._native import BatchQueueConfig, ThreadPolicy
+from drainq.spark import aggregate, partition_fn, task_info, task_queue
+
+by_value(__name__)
+ROWS = 20_000
+EXPECTED = Counter({key: len(range(key, ROWS, 7)) for key in range(7)})
+
+
+class CountByKey:
+    """Counts tuples by their remainder of 7."""
+
+    def __init__(self, fail=None):
+        self.counts = Counter()
+        self.fail = fail
+
+    def consume(self, batch):
+        for (n,) in batch:
+            self.counts[n % 7] += 1
+        if self.fail is not None:
+            self.fail()
+
+    def result(self):
+        return list(self.counts.items())
+
+
+def totals(rows):
+    found = Counter()
+    for key, n in rows:
+        found[key] += n
+    return found
+
+
+@pytest.fixture
+def numbers(spark):
+    return spark.range(0, ROWS, 1, 5)
+
+
+def test_partial_results_add_up(numbers):
+    partial = aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long")
+    rows = [tuple(row) for row in partial.collect()]
+    assert len(rows) > 7 and totals(rows) == EXPECTED
+
+
+def test_merge_lets_spark_add_them_up(numbers):
+    merged = aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long", merge={"n": "sum"})
+    assert sorted(map(tuple, merged.collect())) == sorted(EXPECTED.items())
+
+
+def test_the_rdd_door_gives_the_same(numbers):
+    found = numbers.rdd.map(tuple).mapPartitions(partition_fn(lambda info: {tuple: CountByKey()})).collect()
+    assert totals(found) == EXPECTED
+
+
+def test_arrow_batches_are_items_too(numbers):
+    import pyarrow as pa
+
+    class Rows:
+        n = 0
+
+        def consume(self, batch):
+            self.n += sum(len(b) for b in batch)
+
+        def result(self):
+            yield pa.RecordBatch.from_pydict({"n": [self.n]})
+
+    found = aggregate(numbers, lambda info: {pa.RecordBatch: Rows()}, schema="n long", rows="arrow").collect()
+    assert sum(row.n for row in found) == ROWS
+
+
+def test_a_dispatch_key_tells_untyped_rows_apart(numbers):
+    class Count(CountByKey):
+        def result(self):
+            return [(int(self.odd), sum(self.counts.values()))]
+
+    def make(info):
+        even, odd = Count(), Count()
+        even.odd, odd.odd = False, True
+        return {0: even, 1: odd}
+
+    rows = aggregate(
+        numbers, make, schema="odd long, n long", dispatch_key=lambda row: row[0] % 2, merge={"n": "sum"}
+    ).collect()
+    assert sorted(map(tuple, rows)) == [(0, ROWS // 2), (1, ROWS // 2)]
+
+
+def dying(mark, how):
+    """Handlers that stop the first attempt of partition 1 after it has consumed something."""
+
+    def make(info):
+        def stop():
+            if info.partition == 1 and info.attempt == 0:
+                Path(mark).touch()
+                how()
+
+        return {tuple: CountByKey(stop)}
+
+    return make
+
+
+def raise_error():
+    raise RuntimeError("first attempt")
+
+
+def kill_worker():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", [raise_error, kill_worker])
+def test_a_failed_attempt_counts_nothing(numbers, tmp_path, how):
+    mark = tmp_path / "stopped"
+    merged = aggregate(numbers, dying(str(mark), how), schema="key long, n long", merge={"n": "sum"})
+    assert sorted(map(tuple, merged.collect())) == sorted(EXPECTED.items())
+    assert mark.exists()
+
+
+def test_a_handler_error_reaches_the_driver_with_its_own_words(numbers):
+    def make(info):
+        return {tuple: CountByKey(raise_error)}
+
+    with pytest.raises(Exception, match="first attempt"):
+        aggregate(numbers, make, schema="key long, n long").collect()
+
+
+def test_taking_one_row_ends_the_task_without_waiting(numbers):
+    assert (
+        len(aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long").limit(1).collect()) == 1
+    )
+
+
+def test_an_empty_partition_has_results_too(spark):
+    empty = aggregate(spark.range(0), lambda info: {tuple: CountByKey()}, schema="key long, n long", merge={"n": "sum"})
+    assert empty.collect() == []
+
+
+def test_stats_leave_the_task_as_rows(numbers):
+    rows = aggregate(
+        numbers,
+        lambda info: {tuple: CountByKey()},
+        schema="key long, n long",
+        stats=lambda stats, handlers: [(-1, stats.handled)],
+    ).collect()
+    assert sum(row.n for row in rows if row.key == -1) == ROWS
+
+
+@pytest.mark.parametrize("more", [{"rows": "pandas"}, {"merge": {"n": "avg"}}, {"merge": {"nope": "sum"}}])
+def test_what_is_unknown_is_refused_before_anything_runs(numbers, more):
+    with pytest.raises(ValueError):
+        aggregate(numbers, lambda info: {}, schema="key long, n long", **more)
+
+
+def test_task_info_tells_the_attempt(spark):
+    def ask(rows):
+        info = task_info()
+        yield info.partition, info.attempt, info.cpus, info.task_attempt_id, info.query_id
+
+    found = spark.sparkContext.parallelize(range(3), 3).mapPartitions(ask).collect()
+    assert [(p, a, c, q) for p, a, c, _, q in found] == [(n, 0, 1, None) for n in range(3)]
+    assert len({attempt for *_, attempt, _ in found}) == 3
+
+
+def test_outside_a_task_there_is_no_task():
+    with pytest.raises(RuntimeError, match="inside a Spark task"):
+        task_info()
+
+
+def test_a_task_queue_drains_at_its_end_and_drops_when_nobody_wants_more(spark):
+    def ends(rows):
+        seen = []
+        with task_queue() as queue:
+            queue.add_handler(int, seen.extend)
+            queue.produce_many(list(rows))
+        stats = queue.stats()
+        yield sum(seen), stats.handled, stats.abandoned, queue.running
+
+    def is_left(rows):
+        import threading
+
+        gate = threading.Event()
+        config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
+        try:
+            with task_queue(config) as queue:
+                queue.add_handler(int, lambda batch: gate.wait())
+                queue.produce_many(list(rows))
+                raise GeneratorExit
+        except GeneratorExit:
+            stats = queue.stats()
+            gate.set()
+            yield stats.handled, stats.abandoned, queue.running
+
+    data = spark.sparkContext.parallelize(range(100), 1)
+    assert data.mapPartitions(ends).collect() == [(4950, 100, 0, False)]
+    assert data.mapPartitions(is_left).collect() == [(0, 100, False)]
+
+
+def test_a_task_leaves_no_thread_behind(spark):
+    def threads(rows):
+        import threading
+
+        for _ in range(50):
+            with task_queue() as queue:
+                queue.add_handler(int, len)
+                queue.produce(1)
+        yield threading.active_count()
+
+    counts = spark.sparkContext.parallelize(range(2), 2).mapPartitions(threads).collect()
+    assert max(counts) < 10

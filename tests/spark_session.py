@@ -1,0 +1,34 @@
+"""The one Spark session of a test run, and logs and tasks made for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drainq.errors import DrainqError
+
+
+def sessions(directory: Path) -> Iterator[Any]:
+    """Start Spark as the command does: two cores, four tries per task, this very Python; stop it at the end."""
+    for package in ("pyspark", "pyarrow", "pandas"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'drainq[metrics]'")
+    from drainq.metrics.session import DEFAULT_MASTER, open_session
+    from drainq.spark.java import java_home
+
+    try:
+        java_home()
+    except DrainqError as missing:
+        pytest.skip(str(missing))
+    with open_session(DEFAULT_MASTER, directory / "spark.log") as session:
+        yield session
+
+
+def by_value(module: str) -> None:
+    """Let workers get this test module's functions by value: they cannot import it."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    register_pickle_by_value(sys.modules[module])

@@ -1,0 +1,118 @@
+"""One statement that inserts or merges, in both databases."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import pytest
+
+from drainq.sql import Database, DatabaseError, Upsert
+
+COLUMNS = ["k", "part", "n", "high", "low", "what"]
+MERGE = {"n": "sum", "high": "max", "low": "min", "what": "last"}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, tmp_path):
+    url = f"sqlite:///{tmp_path}/x.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with Database(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(database):
+    """A table with a name that must be quoted; dropped at the end."""
+    name = f'up"sert % {uuid.uuid4().hex}'
+    quoted = database.dialect.quote(name)
+    database.execute(
+        f"CREATE TABLE {quoted} "
+        "(k TEXT, part INTEGER, n INTEGER, high INTEGER, low INTEGER, what TEXT, PRIMARY KEY (k, part))"
+    )
+    yield name
+    database.execute(f"DROP TABLE {quoted}")
+
+
+def model(rows):
+    def merged(function, values):
+        known = [value for value in values if value is not None]
+        return function(known) if known else None
+
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[:2], []).append(row[2:])
+    return sorted(
+        (
+            *key,
+            merged(sum, [v[0] for v in vs]),
+            merged(max, [v[1] for v in vs]),
+            merged(min, [v[2] for v in vs]),
+            vs[-1][3],
+        )
+        for key, vs in groups.items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [1, 30, 1_000])
+def test_batches_agree_with_a_plain_model(database, table, seed, size):
+    rng = random.Random(seed)
+    upsert = Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE)
+    rows = [
+        (
+            rng.choice("aä'\"%\\"),
+            rng.randrange(60),
+            *(rng.choice([None, rng.randrange(-9, 9)]) for _ in range(3)),
+            rng.choice(["x", "\t\n\\", None]),
+        )
+        for _ in range(3 * size)
+    ]
+    for start in range(0, len(rows), size):
+        with database.transaction():
+            upsert.write(database, rows[start : start + size])
+    assert sorted(database.execute(f"SELECT * FROM {database.dialect.quote(table)}"), key=repr) == sorted(
+        model(rows), key=repr
+    )
+
+
+def test_one_row_object_that_comes_twice_counts_twice(database, table):
+    row = ("a", 1, 5, 5, 5, "x")
+    with database.transaction():
+        assert Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE).write(database, [row, row]) == 1
+    assert database.execute(f"SELECT n FROM {database.dialect.quote(table)}") == [(10,)]
+
+
+def test_a_block_that_raises_writes_nothing(database, table):
+    with pytest.raises(KeyError), database.transaction():
+        Upsert(table, COLUMNS).write(database, [("a", 1, None, None, None, None)] * 1)
+        raise KeyError
+    assert database.execute(f"SELECT COUNT(*) FROM {database.dialect.quote(table)}") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"key": ["nope"]},
+        {"key": ["k"], "merge": {"nope": "sum"}},
+        {"key": ["k"], "merge": {"k": "sum"}},
+        {"merge": {"n": "sum"}},
+        {"key": ["k"], "merge": {"n": "avg"}},
+    ],
+)
+def test_a_column_or_rule_that_cannot_be_is_refused(more):
+    with pytest.raises(ValueError):
+        Upsert("t", COLUMNS, **more)
+
+
+def test_a_database_that_cannot_be_opened_says_so_in_one_line_without_the_password(tmp_path):
+    (tmp_path / "text.db").write_text("this is no database, but it is long enough to be looked at as one" * 20)
+    for url in (
+        f"sqlite:///{tmp_path}/no/dir.db",
+        f"sqlite:///{tmp_path}/text.db",
+        "postgresql://me:s3cret@127.0.0.1:1/db",
+    ):
+        with pytest.raises(DatabaseError) as caught:
+            Database(url)
+        assert (
+            "cannot open" in str(caught.value) and "s3cret" not in str(caught.value) and "\n" not in str(caught.value)
+        )

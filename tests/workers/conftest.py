@@ -1,0 +1,33 @@
+"""What the tests of the workers share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drainq.sql import Database
+
+
+@pytest.fixture
+def table(tmp_path: Path):
+    """Makes a table in a new SQLite database; returns the URL. ``rows(url)`` reads it back, in order."""
+    url = f"sqlite:///{tmp_path}/workers.db"
+
+    def make(columns: str) -> str:
+        with Database(url) as database:
+            database.execute(f"CREATE TABLE t ({columns})")
+        return url
+
+    return make
+
+
+@pytest.fixture
+def rows():
+    """Reads the table ``t`` of a database, in order."""
+
+    def read(url: str) -> list[tuple]:
+        with Database(url) as database:
+            return sorted(database.execute("SELECT * FROM t"))
+
+    return read

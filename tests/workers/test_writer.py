@@ -1,0 +1,96 @@
+"""Tuples into a table; poison stands alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from drainq.delayed import DelayedQueue
+from drainq.sql import Database, DatabaseError
+from drainq.testing import ManualClock
+from drainq.workers import BatchWriter
+
+
+@pytest.fixture
+def url(table):
+    return table("id INTEGER PRIMARY KEY, what TEXT NOT NULL")
+
+
+def writer(url, **more):
+    return BatchWriter(url=url, table="t", columns=["id", "what"], **more)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_row_is_written_and_of_one_key_the_last(url, rows, threads):
+    with writer(url, key=["id"], threads=threads) as t:
+        assert t.produce_many([(n % 50, f"v{n}") for n in range(500)]) == 500
+    assert rows(url) == [(n, f"v{450 + n}") for n in range(50)]
+    assert t.stats().sent == 500
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_poison_is_refused_row_by_row_and_the_rest_written(seed, url, rows):
+    rng = random.Random(seed)
+    items = [(n, rng.choice(["fine", "fine", None, object()])) for n in range(40)]
+    good = [item for item in items if item[1] == "fine"]
+    t = writer(url)
+    t(list(items))
+    assert rows(url) == good
+    assert (t.stats().sent, t.stats().refused) == (len(good), 40 - len(good))
+    assert t.close()
+
+
+def test_poison_goes_to_the_delayed_queue_and_is_sent_again(url, rows):
+    clock = ManualClock()
+    with DelayedQueue.open("memory:", "rows", clock=clock) as delayed:
+        t = writer(url, delayed=delayed, clock=clock)
+        t([(1, "a"), (2, None), (3, "c")])
+        assert rows(url) == [(1, "a"), (3, "c")]
+        assert (t.stats().sent, t.stats().dead_lettered) == (2, 1)
+        with Database(url) as database:
+            database.execute("DROP TABLE t")
+            database.execute("CREATE TABLE t (id INTEGER, what TEXT)")
+        assert t.flush() and rows(url) == []  # not due yet
+        clock.advance(3600.0)
+        assert t.flush()
+        assert rows(url) == [(2, None)]
+        assert (t.stats().sent, t.stats().dead_lettered) == (3, 0)
+        assert t.close()
+
+
+def test_a_batch_that_finds_no_database_is_lost_aloud(url, monkeypatch):
+    monkeypatch.setattr("drainq.workers.writer.PAUSE", 0.0)
+    t = writer(url)
+    with Database(url) as database:
+        database.execute("DROP TABLE t")
+    with pytest.raises(DatabaseError, match="no such table"):
+        t([(1, "a"), (2, "b")])
+    assert (t.stats().lost, t.stats().retried) == (2, 4)
+    assert not t.close()
+
+
+@pytest.mark.parametrize("more, message", [({"threads": 0}, "got 0"), ({"key": ["nope"]}, "nope")])
+def test_what_cannot_be_is_refused(url, more, message):
+    with pytest.raises(ValueError, match=message):
+        writer(url, **more)
+
+
+def test_a_missing_table_is_said_at_once(url):
+    with pytest.raises(DatabaseError, match="missing"):
+        BatchWriter(url=url, table="missing", columns=["a"])
+
+
+def test_postgresql_takes_big_and_small_batches(postgres_url):
+    with Database(postgres_url) as database:
+        database.execute('CREATE TABLE "writer t%%" (id INTEGER PRIMARY KEY, what TEXT NOT NULL)')
+        try:
+            with BatchWriter(url=postgres_url, table="writer t%", columns=["id", "what"], key=["id"]) as t:
+                t([(n, "old") for n in range(1_000)])
+                t([(n, None if n == 500 else "new") for n in range(1_000)])
+                t([(1_000, "small"), (1_001, "nul\0")])
+            found = dict(database.execute('SELECT id, what FROM "writer t%%"'))
+        finally:
+            database.execute('DROP TABLE "writer t%%"')
+    assert found == {**dict.fromkeys(range(1000), "new"), 500: "old", 1_000: "small"}
+    assert (t.stats().sent, t.stats().refused) == (2_000, 2)
