@@ -83,8 +83,8 @@ MUTANTS = [
     Mutant("close_wake_peers", "models::ends::at_a_close_every_thread_ends", "end without waking the others"),
     Mutant("cut_unpublished", "models::ends::a_cut_counts_an_item_that_is_being_pushed", "leave a claimed place behind"),
     Mutant("cut_account", "models::ends::a_cut_counts_each_item_once", "account for a batch after the cut"),
-    Mutant("multi_enter", "multi::models::every_blocked_getter_is_woken_by_an_item_of_its_own", "line up without a look"),
-    Mutant("multi_pass_on", "multi::models::a_getter_that_gives_up_passes_its_wake_up_on", "a wake-up goes to nobody"),
+    Mutant("multi_enter", "multi::models::every_blocked_putter_is_woken_by_room_of_its_own", "line up without a look"),
+    Mutant("multi_pass_on", "multi::models::a_putter_that_gives_up_passes_its_wake_up_on", "a wake-up goes to nobody"),
     Mutant("multi_spent", "multi::models::every_blocked_getter_is_woken_by_an_item_of_its_own", "a wake-up counts twice"),
     Mutant("multi_final", "multi::models::shutdown_wakes_getters_and_putters", "shutdown wakes nobody"),
 ]
