@@ -21,7 +21,7 @@
 //! is the first step of SkyWalking's idle back-off.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Parker, fence};
+use crate::sync::{Parker, full_fence, planted};
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -31,17 +31,13 @@ const IDLE: u32 = 2;
 /// The fence of a producer, between publishing and looking for sleepers.
 #[inline]
 pub fn producer_fence() {
-    if !cfg!(mutant = "wake_producer_fence") {
-        fence(Ordering::SeqCst);
-    }
+    full_fence("wake_producer_fence");
 }
 
 /// The fence of a sleeper, between saying so and its second look.
 #[inline]
 fn sleeper_fence() {
-    if !cfg!(mutant = "wake_sleeper_fence") {
-        fence(Ordering::SeqCst);
-    }
+    full_fence("wake_sleeper_fence");
 }
 
 /// What a sleeper may be woken by.
@@ -83,10 +79,10 @@ impl Sleeper {
     pub fn fall_asleep(&self, depth: Depth, settle: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
-        if !cfg!(mutant = "wake_settle") {
+        if !planted("wake_settle") {
             settle();
         }
-        let asleep = !work();
+        let asleep = planted("wake_second_look") || !work();
         if !asleep {
             self.wake_up();
         }
@@ -166,58 +162,10 @@ pub fn sleep_after(
     (Depth::Idle, watched.then_some(doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50))))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
-    use crate::sync::atomic::AtomicBool;
-    use crate::sync::{Arc, Mutex, model, thread};
 
-    #[test]
-    fn an_item_published_to_an_idle_thread_is_never_missed() {
-        model(|| {
-            let (sleeper, parker) = Sleeper::of_thread();
-            let shared = Arc::new((sleeper, AtomicBool::new(false)));
-            let drain = {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    while !shared.1.load(Ordering::Relaxed) {
-                        let work = || shared.1.load(Ordering::Relaxed);
-                        shared.0.sleep(&parker, (Depth::Idle, None), || {}, work);
-                    }
-                })
-            };
-            shared.1.store(true, Ordering::Relaxed);
-            producer_fence();
-            shared.0.wake(|| false);
-            drain.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn within_the_producers_lock_no_fence_is_needed() {
-        model(|| {
-            let (sleeper, parker) = Sleeper::of_thread();
-            let shared = Arc::new((sleeper, AtomicBool::new(false), Mutex::new(())));
-            let drain = {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    while !shared.1.load(Ordering::Relaxed) {
-                        let settle = || drop(shared.2.lock());
-                        let work = || shared.1.load(Ordering::Relaxed);
-                        shared.0.sleep(&parker, (Depth::Idle, None), settle, work);
-                    }
-                })
-            };
-            {
-                let _lock = shared.2.lock();
-                shared.1.store(true, Ordering::Relaxed);
-                shared.0.wake(|| false);
-            }
-            drain.join().unwrap();
-        });
-    }
-
-    #[cfg(not(any(loom, drainq_shuttle)))]
     #[test]
     fn the_back_off_doubles_from_the_shortest_to_the_longest_sleep() {
         let ms = Duration::from_millis;
@@ -228,7 +176,6 @@ mod tests {
         assert_eq!(sleeps[0].0, Depth::Nap);
     }
 
-    #[cfg(not(any(loom, drainq_shuttle)))]
     #[test]
     fn unwatched_the_thread_sleeps_until_it_is_woken() {
         let ms = Duration::from_millis;

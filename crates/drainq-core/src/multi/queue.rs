@@ -10,7 +10,7 @@ use super::sub_queue::{Bond, Entry, Stats};
 use super::wait::Wait;
 use super::waiters::{Line, Ticket, Wakes};
 use crate::clock::Clock;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, planted};
 
 pub(super) struct Shared<T, L> {
     state: Mutex<State<T, L>>,
@@ -46,7 +46,7 @@ impl<T, L> Shared<T, L> {
         // A waker may own things of the caller's: it drops here, without the lock.
         let _waker = self.with(|state, wakes| {
             let waker = state.line(line).leave(ticket);
-            if !cfg!(mutant = "multi_pass_on") {
+            if !planted("multi_pass_on") {
                 state.wake(line, wakes);
             }
             waker

@@ -18,10 +18,13 @@ mod imp;
 #[cfg(not(any(loom, drainq_shuttle)))]
 #[path = "real.rs"]
 mod imp;
+mod mutants;
 
 pub use imp::{Arc, Backoff, Mutex, MutexGuard, Parker, Unparker, atomic, fence, thread};
 
 pub use crossbeam_utils::CachePadded;
+
+pub(crate) use mutants::{full_fence, order, planted};
 
 /// The standard library's own, under a model too: for what a model need not explore.
 pub mod plain {

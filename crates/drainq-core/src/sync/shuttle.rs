@@ -107,5 +107,7 @@ impl Backoff {
 
 #[cfg(test)]
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
-    shuttle::check_random(test, 10_000);
+    let schedules =
+        std::env::var("DRAINQ_SCHEDULES").map_or(200, |count| count.parse().expect("a number of schedules"));
+    shuttle::check_random(test, schedules);
 }
