@@ -44,6 +44,8 @@ MUTANTS = [
     Mutant("ring_read", "models::ring::every_item_arrives_once_and_each_producers_in_order", "read a place Relaxed"),
     Mutant("ring_free", "models::ring::a_place_is_free_again_once_its_item_was_taken", "move the head Relaxed"),
     Mutant("ring_head", "models::ring::a_place_is_free_again_once_its_item_was_taken", "read the head Relaxed in a claim"),
+    Mutant("ring_limit", "models::ring::a_producer_may_go_by_what_another_saw_of_the_consumer", "pass the limit on Relaxed"),
+    Mutant("ring_limit_read", "models::ring::a_producer_may_go_by_what_another_saw_of_the_consumer", "read the limit Relaxed"),
     Mutant("ring_check_then_push", "models::ring::an_item_is_accepted_before_the_close_or_refused", "check CLOSED, then add"),
     Mutant("ring_len", "models::ring::the_length_is_never_negative", "read the head Relaxed for the length"),
     Mutant("segment_install", "models::ring::every_item_arrives_once_and_each_producers_in_order", "install a segment Relaxed"),

@@ -17,10 +17,11 @@
 //! 3. The unparker leaves a token: a wake-up between the second look and the park ends the
 //!    park at once.
 //!
-//! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; the nap
-//! is the first step of SkyWalking's idle back-off.
+//! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked
+//! instruction in the fence's place as in crossbeam-epoch; the nap is the first step of
+//! SkyWalking's idle back-off.
 
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Parker, full_fence, planted};
 use std::time::Duration;
 
@@ -32,6 +33,19 @@ const IDLE: u32 = 2;
 #[inline]
 pub fn producer_fence() {
     full_fence("wake_producer_fence");
+}
+
+/// Adds to a counter, then is a [`producer_fence`].
+#[inline]
+pub fn add_then_fence(counter: &AtomicU64, count: u64) {
+    if cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
+        // The locked instruction that adds is a full barrier itself, and SeqCst keeps the
+        // compiler from moving anything over it: one barrier does for both.
+        counter.fetch_add(count, Ordering::SeqCst);
+    } else {
+        counter.fetch_add(count, Ordering::Relaxed);
+        producer_fence();
+    }
 }
 
 /// The fence of a sleeper, between saying so and its second look.

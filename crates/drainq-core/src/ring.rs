@@ -18,7 +18,9 @@
 //! 3. The consumer clears a place, and takes a used-up segment out of the directory, before
 //!    it moves `head` beyond it with `Release`. A producer reads `head` with `Acquire`
 //!    before it claims, so it never meets the place or the segment of the last round: the
-//!    directory has room for one segment more than the capacity.
+//!    directory has room for one segment more than the capacity. Or it reads `limit` with
+//!    `Acquire`, which a producer that had read `head` stored with `Release`; an old limit
+//!    is too low, never too high.
 //! 4. A segment in the directory lives at least until all its places were taken, so a
 //!    producer whose place is not published yet may use it.
 //! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim
@@ -70,16 +72,28 @@ impl Segment {
 
 /// A bounded queue of words for many producers and one consumer.
 pub struct Ring<T: Word> {
+    front: CachePadded<Front>,
+    back: CachePadded<Back>,
+    items: PhantomData<T>,
+}
+
+/// What a push needs, on one cache line.
+struct Front {
     /// Index of the next place to claim, times two, plus the CLOSED bit.
-    tail: CachePadded<AtomicU64>,
-    /// Index of the next place to take; written by the consumer alone.
-    head: CachePadded<AtomicU64>,
-    /// A used segment kept for the next producer that needs one, or null.
-    spare: AtomicPtr<Segment>,
+    tail: AtomicU64,
+    /// The first index that was not free when a producer last looked at `head`.
+    limit: AtomicU64,
+    capacity: u64,
     /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
     directory: Box<[AtomicPtr<Segment>]>,
-    capacity: u64,
-    items: PhantomData<T>,
+}
+
+/// What the consumer writes.
+struct Back {
+    /// Index of the next place to take; written by the consumer alone.
+    head: AtomicU64,
+    /// A used segment kept for the next producer that needs one, or null.
+    spare: AtomicPtr<Segment>,
 }
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
@@ -94,30 +108,32 @@ impl<T: Word> Ring<T> {
         assert!(capacity >= 1, "a ring needs room for at least one item");
         let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
         Self {
-            tail: CachePadded::new(AtomicU64::new(0)),
-            head: CachePadded::new(AtomicU64::new(0)),
-            spare: AtomicPtr::new(ptr::null_mut()),
-            directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            capacity: capacity as u64,
+            front: CachePadded::new(Front {
+                tail: AtomicU64::new(0),
+                limit: AtomicU64::new(capacity as u64),
+                capacity: capacity as u64,
+                directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            }),
+            back: CachePadded::new(Back { head: AtomicU64::new(0), spare: AtomicPtr::new(ptr::null_mut()) }),
             items: PhantomData,
         }
     }
 
     /// The number of items that fit.
     pub fn capacity(&self) -> usize {
-        self.capacity as usize
+        self.front.capacity as usize
     }
 
     /// Items accepted since the ring was made.
     #[inline]
     pub fn accepted(&self) -> u64 {
-        self.tail.load(Ordering::Acquire) / ONE
+        self.front.tail.load(Ordering::Acquire) / ONE
     }
 
     /// Items taken since the ring was made.
     #[inline]
     pub fn taken(&self) -> u64 {
-        self.head.load(order("ring_len", Ordering::Acquire))
+        self.back.head.load(order("ring_len", Ordering::Acquire))
     }
 
     /// Items accepted and not taken. Exact while nobody pushes or takes.
@@ -126,7 +142,7 @@ impl<T: Word> Ring<T> {
         // This order of the two, and the Acquire of the first, so that the difference is not
         // negative: who sees a head sees the tail that its consumer saw.
         let taken = self.taken();
-        (self.accepted() - taken).min(self.capacity) as usize
+        (self.accepted() - taken).min(self.front.capacity) as usize
     }
 
     /// Whether everything accepted was taken.
@@ -137,12 +153,12 @@ impl<T: Word> Ring<T> {
 
     /// Whether [`Ring::close`] was called.
     pub fn is_closed(&self) -> bool {
-        self.tail.load(Ordering::Acquire) & CLOSED != 0
+        self.front.tail.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Refuses every push from now on.
     pub fn close(&self) {
-        self.tail.fetch_or(CLOSED, Ordering::AcqRel);
+        self.front.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
     /// Queues `item`, or gives it back with the reason.
@@ -184,26 +200,30 @@ impl<T: Word> Ring<T> {
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let backoff = Backoff::new();
-        let mut tail = self.tail.load(Ordering::Relaxed);
+        let mut tail = self.front.tail.load(Ordering::Relaxed);
         loop {
             if tail & CLOSED != 0 {
                 return Err(Refusal::Closed);
             }
             let index = tail / ONE;
-            let head = self.head.load(order("ring_head", Ordering::Acquire));
-            let room = (head + self.capacity).saturating_sub(index);
-            if room == 0 {
-                return Err(Refusal::Full);
+            let wanted = wanted as u64;
+            let mut room = self.front.limit.load(order("ring_limit_read", Ordering::Acquire)).saturating_sub(index);
+            if room < wanted {
+                room = self.look_for_room(index);
+                if room == 0 {
+                    return Err(Refusal::Full);
+                }
             }
-            let count = room.min(wanted as u64);
+            let count = room.min(wanted);
             if planted("ring_check_then_push") {
-                return Ok((self.tail.fetch_add(count * ONE, Ordering::Relaxed) / ONE, count));
+                return Ok((self.front.tail.fetch_add(count * ONE, Ordering::Relaxed) / ONE, count));
             }
             if SERIALISED {
-                self.tail.store(tail + count * ONE, Ordering::Relaxed);
+                self.front.tail.store(tail + count * ONE, Ordering::Relaxed);
                 return Ok((index, count));
             }
-            match self.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.front.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::Relaxed, Ordering::Relaxed)
+            {
                 Ok(_) => return Ok((index, count)),
                 Err(current) => {
                     tail = current;
@@ -211,6 +231,14 @@ impl<T: Word> Ring<T> {
                 }
             }
         }
+    }
+
+    /// Reads anew how many places there are from `index` on, and leaves the limit to others.
+    #[cold]
+    fn look_for_room(&self, index: u64) -> u64 {
+        let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
+        self.front.limit.store(limit, order("ring_limit", Ordering::Release));
+        limit.saturating_sub(index)
     }
 
     /// As [`Ring::push`], without a compare-and-swap: half the price.
@@ -251,7 +279,7 @@ impl<T: Word> Ring<T> {
 
     #[inline]
     fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
-        &self.directory[(index as usize / SEGMENT) & (self.directory.len() - 1)]
+        &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
     }
 
     #[inline]
@@ -265,7 +293,7 @@ impl<T: Word> Ring<T> {
     /// Puts a segment into an empty entry, unless another producer is quicker.
     #[cold]
     fn install_segment(&self, entry: &AtomicPtr<Segment>) -> NonNull<Segment> {
-        let spare = self.spare.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
+        let spare = self.back.spare.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
         let fresh = NonNull::new(spare).unwrap_or_else(|| NonNull::from(Box::leak(Segment::new())));
         let install = order("segment_install", Ordering::AcqRel);
         match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
@@ -279,7 +307,7 @@ impl<T: Word> Ring<T> {
 
     /// Keeps a segment of null places for later, freeing the one that was kept before.
     fn recycle(&self, segment: NonNull<Segment>) {
-        let old = self.spare.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
+        let old = self.back.spare.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
         if !old.is_null() {
             // SAFETY: a segment in `spare` came from Box::leak, is in no directory entry, and
             // the swap made this thread its only holder.
@@ -293,9 +321,9 @@ impl<T: Word> Ring<T> {
     ///
     /// Calls do not overlap: each starts after the end of the last one (invariant 6).
     pub unsafe fn take(&self, max: usize, out: &mut Vec<T>) -> usize {
-        let head = self.head.load(Ordering::Relaxed);
+        let head = self.back.head.load(Ordering::Relaxed);
         // No more than was claimed: beyond it may lie a segment that is not ours to look at.
-        let end = (self.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
+        let end = (self.front.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
         out.reserve((end - head) as usize);
         let read = order("ring_read", Ordering::Acquire);
         let mut index = head;
@@ -318,15 +346,16 @@ impl<T: Word> Ring<T> {
             }
         }
         if index != head {
-            self.head.store(index, order("ring_free", Ordering::Release));
+            self.back.head.store(index, order("ring_free", Ordering::Release));
         }
         (index - head) as usize
     }
 
     /// Bytes that the ring holds now, its own structure included.
     pub fn allocated_bytes(&self) -> usize {
-        let made = self.directory.iter().chain([&self.spare]).filter(|at| !at.load(Ordering::Acquire).is_null());
-        size_of::<Self>() + self.directory.len() * size_of::<usize>() + made.count() * size_of::<Segment>()
+        let made =
+            self.front.directory.iter().chain([&self.back.spare]).filter(|at| !at.load(Ordering::Acquire).is_null());
+        size_of::<Self>() + self.front.directory.len() * size_of::<usize>() + made.count() * size_of::<Segment>()
     }
 }
 
@@ -335,7 +364,7 @@ impl<T: Word> Drop for Ring<T> {
         let mut left = Vec::new();
         // SAFETY: `&mut self`: nobody else is here (invariant 6).
         unsafe { self.take(usize::MAX >> 2, &mut left) };
-        for at in self.directory.iter().chain([&self.spare]) {
+        for at in self.front.directory.iter().chain([&self.back.spare]) {
             let segment = at.load(Ordering::Relaxed);
             if !segment.is_null() {
                 // SAFETY: segments come from Box::leak and are held by one entry each.

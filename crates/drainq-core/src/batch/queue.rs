@@ -176,7 +176,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[inline]
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
-        self.try_produce_to(route.partition, item)
+        // SAFETY: a route's partition was pinned in this queue's table.
+        self.push(route, unsafe { self.partitions.at(&route.pinned) }, item)
     }
 
     /// As [`Self::try_produce`], into the partition that the caller names.
@@ -186,17 +187,26 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.push(route, self.partition(partition), item)
     }
 
+    #[inline]
     fn push(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        let mut weight = 1;
-        if at.rows.are_weighed() {
-            weight = item.weight();
-            if !at.rows.admit(weight) {
-                return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
-            }
+        if self.settings.weighed {
+            return self.push_weighed(route, at, item);
+        }
+        at.ring.push(item)?;
+        route.count_accepted(1);
+        self.wake_sleeper(at);
+        Ok(())
+    }
+
+    #[cold]
+    fn push_weighed(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        let weight = item.weight();
+        if !at.rows.admit(weight) {
+            return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
         }
         at.ring.push(item).inspect_err(|_| at.rows.revoke(weight))?;
         route.count_accepted(weight);
-        self.wake_owner(at);
+        self.wake_sleeper(at);
         Ok(())
     }
 
@@ -229,8 +239,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     #[inline(always)]
     unsafe fn push_serialised(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        if at.rows.are_weighed() {
-            return self.push(route, at, item);
+        if self.settings.weighed {
+            return self.push_weighed(route, at, item);
         }
         // SAFETY: the caller keeps pushes and closes apart.
         unsafe { at.ring.push_serialised(item)? };
@@ -248,11 +258,11 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
-        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
+        debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
         let (pushed, refusal) = at.ring.push_many(items);
         if pushed > 0 {
             self.route(key).count_accepted(pushed as u64);
-            self.wake_owner(at);
+            self.wake_sleeper(at);
         }
         (pushed, refusal)
     }
@@ -269,7 +279,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
-        debug_assert!(!at.rows.are_weighed(), "items that are weighed go one by one");
+        debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
         // SAFETY: the caller keeps pushes and closes apart.
         let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
         if pushed > 0 {
@@ -294,6 +304,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.wake_sleeper(partition);
     }
 
+    /// After a fence, or within the producers' lock.
     #[inline]
     fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.lease.owner())].sleeper.wake(|| partition.is_half_full());

@@ -10,6 +10,7 @@
 //! when the number of partitions grows and leaves a third of them empty.
 
 use super::partition::{Partition, PartitionId};
+use crate::park::add_then_fence;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Pinned;
@@ -48,8 +49,14 @@ pub struct Route<T: Word> {
     pub partition: PartitionId,
     /// The same, as an address in the queue's table of partitions.
     pub(super) pinned: Pinned<Partition<T>>,
-    /// Counted by producers, on a line of their own.
-    accepted: CachePadded<AtomicU64>,
+    /// Counted by producers, on the line that they read anyhow.
+    accepted: AtomicU64,
+    /// Counted by drain threads.
+    ended: CachePadded<Ended>,
+}
+
+#[derive(Default)]
+struct Ended {
     handled: AtomicU64,
     failed: AtomicU64,
     unrouted: AtomicU64,
@@ -70,20 +77,14 @@ pub struct TypeCounts {
 
 impl<T: Word> Route<T> {
     pub(super) fn new(partition: PartitionId, pinned: Pinned<Partition<T>>) -> Self {
-        Self {
-            partition,
-            pinned,
-            accepted: CachePadded::new(AtomicU64::new(0)),
-            handled: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            unrouted: AtomicU64::new(0),
-        }
+        Self { partition, pinned, accepted: AtomicU64::new(0), ended: CachePadded::default() }
     }
 
-    /// Counts accepted items, whoever else does at the same time.
+    /// Counts accepted items, whoever else does at the same time, and is the fence between
+    /// publishing them and looking for sleepers.
     #[inline]
     pub fn count_accepted(&self, count: u64) {
-        self.accepted.fetch_add(count, Ordering::Relaxed);
+        add_then_fence(&self.accepted, count);
     }
 
     /// Counts accepted items for cheaper, where a lock keeps the producers apart; without
@@ -95,9 +96,9 @@ impl<T: Word> Route<T> {
 
     pub(super) fn count(&self, outcome: Outcome, count: u64) {
         let counter = match outcome {
-            Outcome::Handled => &self.handled,
-            Outcome::Failed | Outcome::DeadLettered => &self.failed,
-            Outcome::Unrouted => &self.unrouted,
+            Outcome::Handled => &self.ended.handled,
+            Outcome::Failed | Outcome::DeadLettered => &self.ended.failed,
+            Outcome::Unrouted => &self.ended.unrouted,
         };
         counter.fetch_add(count, Ordering::Relaxed);
     }
@@ -106,9 +107,9 @@ impl<T: Word> Route<T> {
     pub fn counts(&self) -> TypeCounts {
         TypeCounts {
             accepted: self.accepted.load(Ordering::Relaxed),
-            handled: self.handled.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-            unrouted: self.unrouted.load(Ordering::Relaxed),
+            handled: self.ended.handled.load(Ordering::Relaxed),
+            failed: self.ended.failed.load(Ordering::Relaxed),
+            unrouted: self.ended.unrouted.load(Ordering::Relaxed),
         }
     }
 }

@@ -59,10 +59,4 @@ impl Rows {
         let taken = weights.taken.load(Ordering::Acquire);
         Some((weights.accepted.load(Ordering::Acquire), taken))
     }
-
-    /// Whether items are weighed.
-    #[inline]
-    pub(super) fn are_weighed(&self) -> bool {
-        self.0.is_some()
-    }
 }

@@ -41,6 +41,30 @@ impl Raced {
     }
 }
 
+/// The second producer claims by the limit that the first one found, in a segment whose
+/// entry the consumer has just emptied.
+#[test]
+fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
+    model(|| {
+        let ring = Raced::new(2);
+        assert!(ring.push(1).is_ok());
+        assert_eq!(ring.take(1), [1]);
+        assert!(ring.push(2).is_ok() && ring.push(3).is_ok());
+        let producers = [4, 5].map(|n| {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(n).is_ok().then_some(n))
+        });
+        let mut taken = ring.take(2);
+        let mut expected = vec![2, 3];
+        for producer in producers {
+            expected.extend(producer.join().unwrap());
+        }
+        taken.extend(ring.take(8));
+        taken.sort_unstable();
+        assert_eq!(taken, expected);
+    });
+}
+
 /// Two producers, one of them in bulk, over a segment border, and a consumer.
 #[test]
 fn every_item_arrives_once_and_each_producers_in_order() {

@@ -1,0 +1,96 @@
+//! What size costs: two thousand types against a hundred, and partitions that are nearly empty.
+
+use crate::engine::{Drainq, Engine, Shape, Sink, put_load};
+use crate::item::{Item, uniform};
+use crate::machine::allocated_bytes;
+use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
+use crossbeam::queue::ArrayQueue;
+use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use std::time::Instant;
+
+const FEW: Shape = Shape { threads: 8, types: 100, capacity: 10_000 };
+const MANY: Shape = Shape { types: 2_000, ..FEW };
+const PARTITIONS: usize = 450;
+const PLACES: usize = 20_000;
+const QUEUED: usize = 100;
+const MIB: f64 = (1 << 20) as f64;
+
+pub fn run(report: &mut Report) {
+    if report.wants("grow", "many types") {
+        many_types(report);
+    }
+    if report.wants("grow", "registration") {
+        registration(report);
+    }
+    if report.wants("grow", "memory") {
+        memory(report);
+    }
+}
+
+fn many_types(report: &mut Report) {
+    let items = report.options().items(2_000_000);
+    let load = move |shape: Shape| {
+        let (sink, end) = Sink::new(items, 0, 1);
+        let engine = Drainq::start(shape, &sink);
+        let expected = if shape.types == FEW.types { 100 } else { 1_100 };
+        assert_eq!(engine.0.queue().partition_count(), expected);
+        put_load(&engine, &end, items, 16, |producer| uniform(shape.types, producer))
+    };
+    let mut contestants: Vec<Contestant<'_, _>> = vec![
+        ("100 types, 100 partitions", Box::new(move || load(FEW))),
+        ("2,000 types, 1,100 partitions", Box::new(move || load(MANY))),
+    ];
+    let costs = rounds(report.options().rounds, &mut contestants);
+    let goals = [Goal::times("2,000 types, 1,100 partitions", "100 types, 100 partitions", 1.5, 1.2)];
+    let note = "16 producers, 8 drain threads, types in turn";
+    report.add(Figure::new("grow: many types, time", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
+    let goals = [Goal::times("2,000 types, 1,100 partitions", "100 types, 100 partitions", 1.5, 1.2)];
+    report.add(Figure::new("grow: many types, cpu", "ns/item", part(&costs, |cost| cost.cpu), &goals, note));
+}
+
+fn registration(report: &mut Report) {
+    let cost = || {
+        let (sink, _end) = Sink::new(usize::MAX, 0, 1);
+        let engine = Drainq::start(FEW, &sink);
+        let started = Instant::now();
+        for number in 0..MANY.types {
+            let sink = sink.clone();
+            let key = engine.0.add_handler(1.0, move |batch: &mut Vec<Item>| sink.handle(batch));
+            engine.produce(Item::new(key, number));
+        }
+        started.elapsed().as_nanos() as f64 / 1e3 / MANY.types as f64
+    };
+    let costs = rounds(report.options().rounds, &mut [("drainq", Box::new(cost))]);
+    let note = "2,000 types one by one on a running queue, an item for each; partitions grow from 100 to 1,150";
+    report.add(Figure::new("grow: registration", "us/type", costs, &[], note));
+}
+
+fn memory(report: &mut Report) {
+    let bytes = || allocated_bytes().map_or(f64::NAN, |bytes| bytes / MIB);
+    let drainq = || {
+        let before = bytes();
+        let mut settings = Settings::new(ThreadPolicy::fixed(4).expect("a valid number"));
+        settings.partitions = PartitionPolicy::fixed(PARTITIONS).expect("a valid number");
+        settings.buffer_size = PLACES;
+        let queue = BatchQueue::new("memory", settings, Grouping::ByKey);
+        for number in 0..QUEUED {
+            let key = queue.add_type(1.0);
+            assert!(queue.try_produce(Item::new(key, number)).is_ok(), "there is room");
+        }
+        assert_eq!(queue.snapshot().queued, QUEUED as u64);
+        bytes() - before
+    };
+    let array_queue = || {
+        let before = bytes();
+        let queues: Vec<_> = (0..PARTITIONS).map(|_| ArrayQueue::new(PLACES)).collect();
+        for (number, queue) in queues.iter().take(QUEUED).enumerate() {
+            assert!(queue.push(Item::new(0, number)).is_ok(), "there is room");
+        }
+        bytes() - before
+    };
+    let mut contestants: Vec<Contestant<'_>> =
+        vec![("drainq", Box::new(drainq)), ("ArrayQueue partitions", Box::new(array_queue))];
+    let costs = rounds(3, &mut contestants);
+    let note = "450 partitions of 20,000 places, an item in each of 100";
+    report.add(Figure::new("grow: memory", "MiB", costs, &[Goal::at_most("drainq", 4.0, 1.0)], note));
+}

@@ -1,0 +1,92 @@
+//! The figures of the core, beside its rivals, in one process: `cargo bench -p drainq-core`.
+//!
+//! | group | asks |
+//! | --- | --- |
+//! | `op` | what does one operation cost on one thread? |
+//! | `contend` | how much gets through, with many producers and few drain threads? |
+//! | `seed` | how close to the physical limit, in the benchmark that the source published? |
+//! | `wake` | how soon does an item reach the handler of an idle queue? |
+//! | `burst` | how long does a burst hold its producer up, when the drain thread sleeps? |
+//! | `move` | how long does the old owner keep a partition that moves? |
+//! | `grow` | what do two thousand types cost, in time and in memory? |
+//! | `shutdown` | how long does an end take? |
+//!
+//! Options: `--quick`, `--only WORD`, `--rounds N`, `--out FILE`, `--markdown FILE`.
+
+mod contend;
+mod engine;
+mod grow;
+mod item;
+mod latency;
+mod machine;
+mod moves;
+mod op;
+mod protocol;
+mod rivals;
+mod seed;
+mod shutdown;
+
+use protocol::{Options, Report};
+use std::process::ExitCode;
+
+const USAGE: &str = "options: --quick, --only WORD, --rounds N, --out FILE, --markdown FILE";
+
+fn options() -> Result<Options, String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut options = Options {
+        quick: false,
+        only: String::new(),
+        rounds: 0,
+        out: format!("{root}/benches/results/core.json"),
+        markdown: None,
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{name} needs a value; {USAGE}"));
+        match name.as_str() {
+            "--quick" => options.quick = true,
+            "--only" => options.only = value()?,
+            "--out" => options.out = value()?,
+            "--markdown" => options.markdown = Some(value()?),
+            "--rounds" => {
+                let text = value()?;
+                options.rounds = text
+                    .parse()
+                    .ok()
+                    .filter(|count| *count > 0)
+                    .ok_or(format!("--rounds must be a number from 1 on, got {text}"))?;
+            }
+            // What cargo itself says to every benchmark.
+            "--bench" => {}
+            _ => return Err(format!("unknown option {name}; {USAGE}")),
+        }
+    }
+    if options.rounds == 0 {
+        options.rounds = if options.quick { 3 } else { 11 };
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(refusal) => {
+            eprintln!("{refusal}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut report = Report::new(options);
+    op::run(&mut report);
+    contend::run(&mut report);
+    seed::run(&mut report);
+    latency::wake(&mut report);
+    latency::burst(&mut report);
+    moves::run(&mut report);
+    grow::run(&mut report);
+    shutdown::run(&mut report);
+    if let Err(error) = report.finish() {
+        eprintln!("the results could not be written: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
