@@ -17,7 +17,6 @@ import sys
 from pathlib import Path
 
 import psycopg
-
 from benches import protocol
 from benches.protocol import Faster, Goal, Report, measure
 from benches.versus import delayed_crowded, delayed_sqlite

@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import psycopg
-
 from benches import protocol
 from benches.protocol import AtMostTimes, Below, Report, measure
 from benches.versus.delayed_rivals import DUE
+
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
 
 FUTURE_MS = 4_000_000_000_000  # far beyond the end of the run

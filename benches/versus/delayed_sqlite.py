@@ -10,6 +10,7 @@ from pathlib import Path
 from benches import protocol
 from benches.protocol import Faster, Report, measure
 from benches.versus.delayed_rivals import DUE, Message, messages
+
 from drainq.delayed import DelayedQueue, ScheduledMessage
 
 _INSERT = (

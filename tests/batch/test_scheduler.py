@@ -13,6 +13,12 @@ from tests.batch.conftest import PATIENCE, Gate, accounts
 pytestmark = pytest.mark.usefixtures("clean_manager")
 
 
+@pytest.fixture
+def pool(request):
+    """A scheduler's name that no other test has: threads of one may still be ending."""
+    return f"io-{request.node.name}"
+
+
 def on(pool, threads=2, **settings):
     return BatchQueueConfig(shared_scheduler=(pool, ThreadPolicy.fixed(threads)), **settings)
 
@@ -21,11 +27,11 @@ def pool_threads(pool):
     return [thread for thread in threading.enumerate() if thread.name.startswith(f"drainq-pool-{pool}-")]
 
 
-def test_queues_on_one_scheduler_share_its_threads():
+def test_queues_on_one_scheduler_share_its_threads(pool):
     before = threading.active_count()
     gates = [Gate() for _ in range(5)]
-    queues = [BatchQueueManager.create(f"q{n}", on("io", consumer=gate)) for n, gate in enumerate(gates)]
-    assert threading.active_count() == before + 2 == before + len(pool_threads("io"))
+    queues = [BatchQueueManager.create(f"q{n}", on(pool, consumer=gate)) for n, gate in enumerate(gates)]
+    assert threading.active_count() == before + 2 == before + len(pool_threads(pool))
     for _ in range(20):
         for n, queue in enumerate(queues):
             assert queue.produce_many(range(n * 100, n * 100 + 100)) == 100
@@ -35,12 +41,12 @@ def test_queues_on_one_scheduler_share_its_threads():
         accounts(queue.stats())
 
 
-def test_one_queue_that_hangs_does_not_starve_the_others():
+def test_one_queue_that_hangs_does_not_starve_the_others(pool):
     stuck, quick = Gate(is_open=False), Gate()
     many = PartitionPolicy.fixed(2)
-    hanging = BatchQueueManager.create("hanging", on("io", partitions=many, consumer=stuck,
+    hanging = BatchQueueManager.create("hanging", on(pool, partitions=many, consumer=stuck,
                                                      partition_selector=lambda item, count: item))  # fmt: skip
-    other = BatchQueueManager.create("other", on("io", partitions=many, consumer=quick,
+    other = BatchQueueManager.create("other", on(pool, partitions=many, consumer=quick,
                                                  partition_selector=lambda item, count: item % 2))  # fmt: skip
     hanging.produce(0)
     hanging.produce(1)
@@ -54,21 +60,21 @@ def test_one_queue_that_hangs_does_not_starve_the_others():
     assert sorted(stuck.items) == [0, 1]
 
 
-def test_the_first_policy_wins_and_another_is_warned_of():
-    BatchQueueManager.create("a", on("io", threads=2, partitions=PartitionPolicy.fixed(4)))
+def test_the_first_policy_wins_and_another_is_warned_of(pool):
+    BatchQueueManager.create("a", on(pool, threads=2, partitions=PartitionPolicy.fixed(4)))
     with pytest.warns(DrainqWarning, match=r"exists with ThreadPolicy.fixed\(2\).*asked for: ThreadPolicy.fixed\(3\)"):
-        BatchQueueManager.create("b", on("io", threads=3, partitions=PartitionPolicy.fixed(4)))
-    assert len(pool_threads("io")) == 2
+        BatchQueueManager.create("b", on(pool, threads=3, partitions=PartitionPolicy.fixed(4)))
+    assert len(pool_threads(pool)) == 2
     assert BatchQueueManager.get("b").thread_count == 2
 
 
-def test_the_scheduler_outlives_its_queues_until_shutdown_all():
-    BatchQueueManager.create("a", on("io", consumer=len))
+def test_the_scheduler_outlives_its_queues_until_shutdown_all(pool):
+    BatchQueueManager.create("a", on(pool, consumer=len))
     BatchQueueManager.shutdown("a", PATIENCE)
-    threads = pool_threads("io")
+    threads = pool_threads(pool)
     assert len(threads) == 2
     gate = Gate()
-    queue = BatchQueueManager.create("a", on("io", consumer=gate))
+    queue = BatchQueueManager.create("a", on(pool, consumer=gate))
     queue.produce(1)
     assert queue.flush(PATIENCE)
     assert BatchQueueManager.shutdown_all(PATIENCE) is True
@@ -78,9 +84,9 @@ def test_the_scheduler_outlives_its_queues_until_shutdown_all():
     assert gate.items == [1]
 
 
-def test_shutdown_of_one_queue_drains_it_and_leaves_the_others():
+def test_shutdown_of_one_queue_drains_it_and_leaves_the_others(pool):
     gates = Gate(), Gate()
-    first, second = (BatchQueueManager.create(f"q{n}", on("io", consumer=gate)) for n, gate in enumerate(gates))
+    first, second = (BatchQueueManager.create(f"q{n}", on(pool, consumer=gate)) for n, gate in enumerate(gates))
     first.produce_many(range(1_000))
     second.produce_many(range(1_000))
     assert first.shutdown(PATIENCE) is True
@@ -90,22 +96,22 @@ def test_shutdown_of_one_queue_drains_it_and_leaves_the_others():
     assert len(gates[1].items) == 1_001
 
 
-def test_a_handler_that_hangs_at_shutdown_is_left_behind_and_the_pool_goes_on():
+def test_a_handler_that_hangs_at_shutdown_is_left_behind_and_the_pool_goes_on(pool):
     stuck = Gate(is_open=False)
-    hanging = BatchQueue("hanging", on("io", consumer=stuck, max_batch=1))
+    hanging = BatchQueue("hanging", on(pool, consumer=stuck, max_batch=1))
     hanging.produce_many([1, 2, 3])
     stuck.wait_entered()
     assert hanging.shutdown(0.01) is False
     assert hanging.stats().abandoned == 3
     gate = Gate()
-    with BatchQueue("next", on("io", consumer=gate)) as queue:
+    with BatchQueue("next", on(pool, consumer=gate)) as queue:
         queue.produce(1)
     assert gate.items == [1]
     stuck.open()
     accounts(hanging.stats())
 
 
-def test_idle_handlers_on_a_scheduler_hear_of_it():
+def test_idle_handlers_on_a_scheduler_hear_of_it(pool):
     class Worker:
         def __init__(self):
             self.idle = threading.Semaphore(0)
@@ -117,7 +123,7 @@ def test_idle_handlers_on_a_scheduler_hear_of_it():
             self.idle.release()
 
     worker = Worker()
-    with BatchQueue("idle", on("io", consumer=worker, max_idle=0.002)):
+    with BatchQueue("idle", on(pool, consumer=worker, max_idle=0.002)):
         for _ in range(5):
             assert worker.idle.acquire(timeout=PATIENCE)
 

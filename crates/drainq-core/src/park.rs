@@ -74,13 +74,12 @@ impl Sleeper {
     /// Says that the thread is about to sleep, then takes the second look: if `work` finds
     /// something the thread is awake again, and this is false.
     ///
-    /// Before the look of a thread that falls idle, `settle` is called: it takes the
-    /// producers' lock and gives it back, if they have one (invariant 1). A nap ends by
-    /// itself, and so does without.
+    /// Before the look `settle` is called: it takes the producers' lock and gives it back, if
+    /// they have one (invariant 1). A short nap ends by itself, and may do without.
     pub fn fall_asleep(&self, depth: Depth, settle: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
-        if depth == Depth::Idle && !planted("wake_settle") {
+        if !planted("wake_settle") {
             settle();
         }
         let asleep = planted("wake_second_look") || !work();

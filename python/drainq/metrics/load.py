@@ -29,7 +29,7 @@ from drainq.metrics.tables import (
     TOP_ENDPOINTS,
     metric_upsert,
 )
-from drainq.metrics.types import DAY, METRICS, BadLine, EndpointMinute, LatencyMinute, Metric, ServiceMinute
+from drainq.metrics.types import DAY, METRICS, BadLine, EndpointMinute, LatencyMinute, Metric, ServiceMinute, records_of
 from drainq.sql import Database, Dialect, Upsert
 from drainq.workers.topn import TopN
 
@@ -139,7 +139,8 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1),  # one connection, one transaction
         partitions=PartitionPolicy.fixed(1),
-        buffer_size=64,
+        buffer_size=4 * ROWS_A_BATCH,
+        len_of=records_of,
         strategy=BufferStrategy.BLOCKING,
         error_handler=lambda batch, error: failures.append(error),
     )

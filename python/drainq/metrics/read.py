@@ -19,6 +19,7 @@ import pyarrow as pa
 from drainq.metrics import partials
 from drainq.metrics.aggregate import make_handlers
 from drainq.metrics.records import Reader
+from drainq.metrics.types import METRICS, records_of
 from drainq.spark.aggregate import aggregate, merged, partition_fn
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from drainq._native import BatchQueueStats
 
 ROWS_A_BATCH = 20_000  # lines; about 5 MB
-BATCHES_QUEUED = 2 * 9  # metrics of two Arrow batches: one being merged, one waiting
+RECORDS_QUEUED = 2 * len(METRICS) * ROWS_A_BATCH  # metrics of two Arrow batches: one being merged, one waiting
 _LINES = pa.schema([("line", pa.binary()), ("file", pa.string()), ("block", pa.int64())])
 
 
@@ -62,9 +63,11 @@ def read(spark: SparkSession, directory: str, door: Door) -> pa.Table:
     if door is Door.ARROW:
         return aggregate(
             lines, make_handlers, schema=partials.SPARK_SCHEMA, rows="arrow", items=Reader, stats=queue_rows,
-            capacity=BATCHES_QUEUED, merge=sums,
+            capacity=RECORDS_QUEUED, len_of=records_of, merge=sums,
         ).toArrow()  # fmt: skip
-    function = partition_fn(make_handlers, rows="arrow", items=Reader, stats=queue_rows, capacity=BATCHES_QUEUED)
+    function = partition_fn(
+        make_handlers, rows="arrow", items=Reader, stats=queue_rows, capacity=RECORDS_QUEUED, len_of=records_of
+    )
 
     def tuples(rows: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
         for batch in function(batches(rows)):

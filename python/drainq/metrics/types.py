@@ -108,6 +108,11 @@ METRICS: tuple[type[Metric], ...] = (
 )  # fmt: skip
 
 
+def records_of(item: Metric | LinesRead | BadLine) -> int:
+    """For how many log records an item counts in a queue: its own, or one."""
+    return item.records if isinstance(item, Metric) else 1
+
+
 class LinesRead:
     """How many lines of a file's block a batch had, and how many of them were records."""
 

@@ -53,6 +53,7 @@ class _Spec:
     dispatch_key: Callable[[Any], Any] | None
     threads: int | None
     capacity: int
+    len_of: Callable[[Any], int] | None
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
 
 
@@ -66,6 +67,7 @@ def aggregate(
     dispatch_key: Callable[[Any], Any] | None = None,
     threads: int | None = None,
     capacity: int = CAPACITY,
+    len_of: Callable[[Any], int] | None = None,
     merge: Mapping[str, str] | None = None,
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
 ) -> DataFrame:
@@ -82,6 +84,7 @@ def aggregate(
         dispatch_key: maps an item to the key of its handler; None: its exact type.
         threads: drain threads; None: as many as the task has processors (``spark.task.cpus``).
         capacity: items that wait in the queue before the task does.
+        len_of: says for how many items one counts, in ``capacity`` and in the queue's counters; None: for one.
         merge: column -> ``"sum"``, ``"max"`` or ``"min"``; the partial results are merged by all other columns, in
             Spark. None: the partial results as they are.
         stats: ``stats(queue_stats, handlers) -> rows``, more rows of the schema at the end of a task.
@@ -100,7 +103,7 @@ def aggregate(
         >>> aggregate(df, lambda info: {tuple: Count()}, schema="n long")  # doctest: +SKIP
     """
     kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, stats)
+    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats)
     if kind is Rows.ARROW:
         result = df.mapInArrow(lambda batches: _run(spec, batches), schema)
     else:
@@ -117,6 +120,7 @@ def partition_fn(
     dispatch_key: Callable[[Any], Any] | None = None,
     threads: int | None = None,
     capacity: int = CAPACITY,
+    len_of: Callable[[Any], int] | None = None,
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The same for ``rdd.mapPartitions``: returns the function to map with.
@@ -124,13 +128,13 @@ def partition_fn(
     Args:
         rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record
             batches.
-        make_handlers, items, dispatch_key, threads, capacity, stats: as in :func:`aggregate`.
+        make_handlers, items, dispatch_key, threads, capacity, len_of, stats: as in :func:`aggregate`.
 
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
     """
     kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, stats)
+    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats)
     if kind is Rows.ARROW:
         return lambda batches: _run(spec, batches)
     return lambda elements: _run(spec, _chunks(elements))
@@ -161,7 +165,12 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
     handlers = dict(spec.make_handlers(info))
     early = [handler.ready for handler in handlers.values() if hasattr(handler, "ready")]
     items = spec.items() if spec.items else None
-    config = default_config(threads=spec.threads or info.cpus, capacity=spec.capacity, dispatch_key=spec.dispatch_key)
+    config = default_config(
+        threads=spec.threads or info.cpus,
+        capacity=spec.capacity,
+        dispatch_key=spec.dispatch_key,
+        len_of=spec.len_of,
+    )
     failures: list[BaseException] = []
     with task_queue(config, failures=failures) as queue:
         for key, handler in handlers.items():

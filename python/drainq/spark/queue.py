@@ -22,7 +22,11 @@ CAPACITY = 10_000  # items that wait in a task's queue before the task does
 
 
 def default_config(
-    *, threads: int, capacity: int = CAPACITY, dispatch_key: Callable[[Any], Any] | None = None
+    *,
+    threads: int,
+    capacity: int = CAPACITY,
+    dispatch_key: Callable[[Any], Any] | None = None,
+    len_of: Callable[[Any], int] | None = None,
 ) -> BatchQueueConfig:
     """What a task needs: as many drain threads as it has processors, and a producer that waits rather than loses.
 
@@ -30,6 +34,7 @@ def default_config(
         threads: drain threads, each with a partition of its own.
         capacity: items that fit into one partition.
         dispatch_key: maps an item to the key of its handler; None: its exact type.
+        len_of: says for how many an item counts; None: for one.
     """
     return BatchQueueConfig(
         threads=ThreadPolicy.fixed(threads),
@@ -37,6 +42,7 @@ def default_config(
         buffer_size=capacity,
         strategy=BufferStrategy.BLOCKING,
         dispatch_key=dispatch_key,
+        len_of=len_of,
     )
 
 

@@ -116,7 +116,7 @@ impl<T: Word + Keyed> Drainer<T> {
     pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
-            self.linger();
+            self.linger(&settle);
             if self.take() {
                 return Step::Pass(Pass { drainer: self });
             }
@@ -133,7 +133,12 @@ impl<T: Word + Keyed> Drainer<T> {
             let watched = self.queue.watched.load(Ordering::Relaxed);
             let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-            self.worker().sleeper.sleep(parker, how, &settle, || {
+            let settle = || {
+                if how.0 == Depth::Idle {
+                    settle()
+                }
+            };
+            self.worker().sleeper.sleep(parker, how, settle, || {
                 let busy = self.has_work();
                 if busy {
                     backoff.snooze();
@@ -145,22 +150,21 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Lets items gather, if that was asked for and the first has just come. A partition
     /// that is half full, a flush and a close end it.
-    fn linger(&mut self) {
+    fn linger(&mut self, settle: impl Fn()) {
         let time = self.queue.settings.linger;
-        if time.is_zero() || self.lingered || !self.has_work() {
+        if time.is_zero() || self.lingered {
+            return;
+        }
+        self.refresh();
+        if !self.has_work() {
             return;
         }
         self.lingered = true;
         let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-        self.worker().sleeper.sleep(
-            parker,
-            (Depth::Nap, Some(time)),
-            || {},
-            || {
-                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
-                !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
-            },
-        );
+        self.worker().sleeper.sleep(parker, (Depth::Nap, Some(time)), settle, || {
+            let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+            !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
+        });
     }
 
     /// What there is to do now, without waiting, for a thread that serves several queues.

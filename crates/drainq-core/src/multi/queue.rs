@@ -110,7 +110,20 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Takes up to `count` items, at least one, in one step.
+    /// Takes up to `most` items in one step, if there are `least` of them, and one, now.
+    pub fn try_get_all(&self, least: usize, most: usize) -> Option<Vec<T>> {
+        self.shared.with(|state, wakes| {
+            if state.servable < least.max(1) {
+                return None;
+            }
+            let count = most.min(state.servable);
+            let mut items = Vec::with_capacity(count);
+            items.extend((0..count).map_while(|_| state.take(wakes).ok()).map(|(_, entry)| entry.item));
+            Some(items)
+        })
+    }
+
+    /// Takes up to `count` items, at least one, in one step; they can be given back.
     pub fn try_get_many(&self, count: usize) -> Result<Vec<Taken<T>>, Nothing> {
         self.shared.with(|state, wakes| {
             let mut taken = Vec::with_capacity(count.min(state.servable));
