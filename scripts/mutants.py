@@ -84,6 +84,7 @@ FAULTS: dict[str, dict[str, str]] = {
     },
     "models::space::each_freed_place_finds_its_producer": {
         "space_unused_call": "a call that was not needed is lost",
+        "space_second_call": "a call while lining up again counts as answered",
     },
     "models::moves::a_partition_given_to_a_sleeping_thread_is_drained": {
         "move_epoch": "a move does not bump the epoch",

@@ -36,5 +36,11 @@ pub mod plain {
 /// Runs `test` once on real threads, or in every interleaving under a model checker.
 #[cfg(test)]
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
-    imp::model(test);
+    imp::model(3, test);
+}
+
+/// As [`model`], with more preemptions: for protocols small enough, or that need them.
+#[cfg(test)]
+pub(crate) fn deep_model(test: impl Fn() + Send + Sync + 'static) {
+    imp::model(4, test);
 }
