@@ -468,14 +468,14 @@ mod tests {
 
     #[test]
     fn items_left_in_a_ring_are_dropped_with_it() {
-        let shared = std::sync::Arc::new(7_u64);
+        let shared = crate::sync::plain::Arc::new(7_u64);
         let ring = Ring::new(1_000);
         for _ in 0..600 {
             assert!(ring.push(shared.clone()).is_ok());
         }
-        assert_eq!(std::sync::Arc::strong_count(&shared), 601);
+        assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 601);
         drop(ring);
-        assert_eq!(std::sync::Arc::strong_count(&shared), 1);
+        assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 1);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub struct InLine<'a> {
     space: &'a Space,
     parker: Parker,
     waiter: Arc<Waiter>,
-    /// Whether a call had come by the end of the last wait.
+    /// Whether the last wait ended with a call, which the next try answers.
     called: bool,
     /// Whether the producer got what it waited for, by that call if there was one.
     served: bool,
@@ -100,15 +100,18 @@ impl InLine<'_> {
         full_fence("space_waiter_fence");
     }
 
-    /// Waits for a call, `timeout` at most. A waiter that was called and found the room
-    /// taken stands in front of the line again.
+    /// Waits for a call, `timeout` at most; the producer then tries again. A waiter that was
+    /// called and found the room taken stands in front of the line again: its next try is
+    /// the second look of one that lines up, and no answer to a call that comes now.
     pub fn wait(&mut self, timeout: Duration) {
-        if self.waiter.called.load(Ordering::Relaxed) {
+        let called_before = self.waiter.called.load(Ordering::Relaxed);
+        if called_before {
             self.join(|line, waiter| line.push_front(waiter));
         } else {
             self.parker.park_timeout(timeout);
         }
-        self.called = self.waiter.called.load(Ordering::Relaxed);
+        let answers = !called_before || planted("space_second_call");
+        self.called = answers && self.waiter.called.load(Ordering::Relaxed);
     }
 
     /// The producer got its room.

@@ -21,7 +21,7 @@ fn op() -> impl Strategy<Value = Op> {
         let pass = (any::<u8>(), any::<u8>(), prop::collection::vec(inside.clone(), 0..6));
         prop_oneof![3 => inside, 1 => pass.prop_map(|(thread, fails, inside)| Op::Pass(thread, fails, inside))].boxed()
     };
-    leaf.boxed().prop_recursive(2, 24, 6, move |inside| pass(inside))
+    leaf.boxed().prop_recursive(2, 24, 6, pass)
 }
 
 fn policy() -> impl Strategy<Value = PartitionPolicy> {

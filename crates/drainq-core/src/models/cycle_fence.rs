@@ -12,7 +12,7 @@
 
 use super::{Met, Plain};
 use crate::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use crate::sync::{Arc, full_fence, model, thread};
+use crate::sync::{Arc, deep_model, full_fence, thread};
 
 const NOBODY: i32 = -1;
 
@@ -36,7 +36,7 @@ impl Shared {
 fn a_counted_pass_is_over_only_with_full_fences_on_both_sides() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = Arc::new(Shared { owner: AtomicI32::new(0), passes: AtomicU32::new(0), handler: Plain::new(0) });
         let old = {
             let shared = shared.clone();

@@ -3,7 +3,7 @@
 use super::{Met, Plain};
 use crate::batch::handoff::{Lease, Move, ThreadId};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, deep_model, thread};
 
 struct Shared {
     lease: Lease,
@@ -31,7 +31,7 @@ impl Shared {
 fn the_next_owner_sees_the_whole_pass_of_the_last() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = shared();
         let old = {
             let shared = shared.clone();
@@ -59,7 +59,7 @@ fn the_next_owner_sees_the_whole_pass_of_the_last() {
 fn after_the_revoke_the_old_owner_starts_no_other_pass() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = shared();
         let old = {
             let shared = shared.clone();
@@ -89,7 +89,7 @@ fn after_the_revoke_the_old_owner_starts_no_other_pass() {
 fn of_two_moves_at_once_one_wins_and_none_is_torn() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = shared();
         let other = {
             let shared = shared.clone();
@@ -113,7 +113,7 @@ fn of_two_moves_at_once_one_wins_and_none_is_torn() {
 /// At a shutdown any thread may drain any partition, one at a time still.
 #[test]
 fn at_the_end_anybody_drains_one_at_a_time() {
-    model(|| {
+    deep_model(|| {
         let shared = shared();
         let anybody = |shared: &Shared| {
             let began = shared.lease.begin_any();

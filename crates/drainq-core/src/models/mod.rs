@@ -29,8 +29,8 @@ mod wake;
 use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::plain;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 #[cfg(loom)]
@@ -116,10 +116,7 @@ impl Race {
 /// The cases that the runs of a model met. Under loom it must have met all of them: a model
 /// that cannot reach the interesting case proves nothing.
 #[derive(Clone, Default)]
-pub struct Met(Arc2<Mutex<BTreeSet<&'static str>>>);
-
-/// Outlives the runs of a model, so it is not the model's.
-type Arc2<T> = std::sync::Arc<T>;
+pub struct Met(plain::Arc<plain::Mutex<BTreeSet<&'static str>>>);
 
 impl Met {
     pub fn note(&self, case: &'static str) {

@@ -2,7 +2,7 @@
 
 use super::{Met, Parcel, Race, parcel};
 use crate::ring::{Refusal, Ring};
-use crate::sync::{Arc, Mutex, model, thread};
+use crate::sync::{Arc, Mutex, deep_model, thread};
 
 /// A ring each of whose calls is a step of the model.
 struct Raced {
@@ -45,7 +45,7 @@ impl Raced {
 /// entry the consumer has just emptied.
 #[test]
 fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
-    model(|| {
+    deep_model(|| {
         let ring = Raced::new(2);
         assert!(ring.push(1).is_ok());
         assert_eq!(ring.take(1), [1]);
@@ -70,7 +70,7 @@ fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
 fn every_item_arrives_once_and_each_producers_in_order() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(3);
         let single = {
             let ring = ring.clone();
@@ -100,7 +100,7 @@ fn every_item_arrives_once_and_each_producers_in_order() {
 fn a_place_is_free_again_once_its_item_was_taken() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(2);
         assert!(ring.push(1).is_ok() && ring.push(2).is_ok());
         let producer = {
@@ -122,7 +122,7 @@ fn a_place_is_free_again_once_its_item_was_taken() {
 fn a_segment_is_used_again_with_all_its_places_empty() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(4);
         let producer = {
             let ring = ring.clone();
@@ -145,7 +145,7 @@ fn a_segment_is_used_again_with_all_its_places_empty() {
 fn the_length_is_never_negative() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(2);
         let watcher = {
             let ring = ring.clone();
@@ -171,7 +171,7 @@ fn the_length_is_never_negative() {
 fn the_capacity_is_exact() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(1);
         let other = {
             let ring = ring.clone();
@@ -192,7 +192,7 @@ fn the_capacity_is_exact() {
 fn serialised_producers_lose_nothing() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = Arc::new((Raced::new(4), Mutex::new(())));
         let push = |shared: &(Arc<Raced>, Mutex<()>), content| {
             let _lock = shared.1.lock();
@@ -221,7 +221,7 @@ fn serialised_producers_lose_nothing() {
 fn an_item_is_accepted_before_the_close_or_refused() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let ring = Raced::new(2);
         let producer = {
             let ring = ring.clone();

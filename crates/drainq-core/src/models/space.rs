@@ -4,7 +4,7 @@ use super::{Met, Parcel, parcel};
 use crate::ring::{Refusal, Ring};
 use crate::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, deep_model, thread};
 use std::time::Duration;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
@@ -43,7 +43,7 @@ impl Room {
 fn a_waiting_producer_is_called_when_a_place_is_freed() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let room = Room::new();
         let producer = {
             let room = room.clone();
@@ -60,7 +60,7 @@ fn a_waiting_producer_is_called_when_a_place_is_freed() {
 /// called for.
 #[test]
 fn each_freed_place_finds_its_producer() {
-    model(|| {
+    deep_model(|| {
         let room = Room::new();
         let producers: Vec<_> = (0..2)
             .map(|_| {
@@ -79,7 +79,7 @@ fn each_freed_place_finds_its_producer() {
 
 #[test]
 fn a_called_producer_that_gives_up_calls_the_next() {
-    model(|| {
+    deep_model(|| {
         let shared = Arc::new((Space::new(), AtomicBool::new(false)));
         let first = shared.0.enlist();
         let next = {
@@ -124,7 +124,7 @@ fn a_blocked_producer_gets_its_item_back_at_the_close() {
 fn blocked_producer(release: fn(&Ring<Box<Parcel>>, &Space)) -> Met {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let shared = Arc::new((Ring::new(1), Space::new()));
         assert!(shared.0.push(parcel(0, 1)).is_ok());
         let producer = {

@@ -1,14 +1,14 @@
 //! The append-only table: whoever sees the length sees the element.
 
 use super::{Met, Plain, Race};
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, deep_model, thread};
 use crate::table::Table;
 
 #[test]
 fn a_reader_of_the_length_sees_the_element() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let table = Arc::new(Table::new());
         let race = Arc::new(Race::default());
         let writer = {
@@ -34,7 +34,7 @@ fn a_reader_of_the_length_sees_the_element() {
 
 #[test]
 fn two_that_append_get_an_index_each() {
-    model(|| {
+    deep_model(|| {
         let table = Arc::new(Table::new());
         let other = {
             let table = table.clone();

@@ -3,13 +3,13 @@
 use super::Met;
 use crate::park::{Depth, Sleeper, producer_fence};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, model, thread};
+use crate::sync::{Arc, Mutex, deep_model, thread};
 
 #[test]
 fn an_item_published_to_an_idle_thread_is_never_missed() {
     let met = Met::default();
     let note = met.clone();
-    model(move || {
+    deep_model(move || {
         let (sleeper, parker) = Sleeper::of_thread();
         let shared = Arc::new((sleeper, AtomicBool::new(false)));
         let drain = {
@@ -46,7 +46,7 @@ fn an_item_published_to_an_idle_thread_is_never_missed() {
 /// Producers under one lock, which the sleeper takes and gives back between the two steps.
 #[test]
 fn within_the_producers_lock_no_fence_is_needed() {
-    model(|| {
+    deep_model(|| {
         let (sleeper, parker) = Sleeper::of_thread();
         let shared = Arc::new((sleeper, AtomicBool::new(false), Mutex::new(())));
         let drain = {
@@ -71,7 +71,7 @@ fn within_the_producers_lock_no_fence_is_needed() {
 /// Two producers find one sleeper: one of them rings, and both items are seen.
 #[test]
 fn of_two_producers_one_wakes_and_none_is_missed() {
-    model(|| {
+    deep_model(|| {
         let rings = Arc::new(AtomicUsize::new(0));
         let parker = crate::sync::Parker::new();
         let (unparker, counted) = (parker.unparker().clone(), rings.clone());
@@ -113,7 +113,7 @@ fn of_two_producers_one_wakes_and_none_is_missed() {
 /// A nap that turns into an idle sleep between a producer's look and its ring.
 #[test]
 fn a_thread_that_goes_from_nap_to_idle_is_woken() {
-    model(|| {
+    deep_model(|| {
         let (sleeper, parker) = Sleeper::of_thread();
         let shared = Arc::new((sleeper, AtomicBool::new(false)));
         let drain = {

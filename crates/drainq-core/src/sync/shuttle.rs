@@ -106,7 +106,7 @@ impl Backoff {
 }
 
 #[cfg(test)]
-pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn model(_preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let schedules =
         std::env::var("DRAINQ_SCHEDULES").map_or(200, |count| count.parse().expect("a number of schedules"));
     shuttle::check_random(test, schedules);
