@@ -87,11 +87,12 @@ class Below:
 
     ours: str
     limit: float
+    unit: str = "s"
 
     def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
         low, middle, high = quartiles(costs[self.ours])
-        asked = f"{self.ours} < {amount(self.limit)}"
-        return Verdict(asked, amount(middle), f"{amount(low)}-{amount(high)}", middle < self.limit)
+        limit, reached, lowest, highest = (amount(value, self.unit) for value in (self.limit, middle, low, high))
+        return Verdict(f"{self.ours} < {limit}", reached, f"{lowest}-{highest}", middle < self.limit)
 
 
 @dataclass
@@ -177,12 +178,14 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def amount(seconds: float) -> str:
-    """Seconds in a unit that reads well."""
-    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+def amount(value: float, unit: str = "s") -> str:
+    """Seconds in a unit that reads well; anything else as it is."""
+    if unit.partition("/")[0] != "s":
+        return f"{value:.3g} {unit}"
+    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
 
 
 def table(figure: Figure) -> str:
@@ -192,7 +195,8 @@ def table(figure: Figure) -> str:
     ]
     for contestant, costs in figure.costs.items():
         low, middle, high = quartiles(costs)
-        lines.append(f"  {contestant:<28} {amount(middle):>9}   ({amount(low)} - {amount(high)})")
+        low, middle, high = (amount(value, figure.unit) for value in (low, middle, high))
+        lines.append(f"  {contestant:<28} {middle:>9}   ({low} - {high})")
     for verdict in figure.verdicts:
         mark = "ok    " if verdict.met else "MISSED"
         lines.append(f"    {mark} {verdict.asked}: {verdict.reached} ({verdict.spread})")
@@ -205,7 +209,9 @@ def markdown(report: Report) -> str:
     """The figures as one Markdown table: a row a figure, what every contestant took, and the goals."""
     lines = ["| figure | cost, median | goal | reached (middle half) | |", "| --- | --- | --- | --- | --- |"]
     for figure in report.figures:
-        costs = "<br>".join(f"{name} {amount(quartiles(values)[1])}" for name, values in figure.costs.items())
+        costs = "<br>".join(
+            f"{name} {amount(quartiles(values)[1], figure.unit)}" for name, values in figure.costs.items()
+        )
         asked = "<br>".join(verdict.asked for verdict in figure.verdicts)
         reached = "<br>".join(f"{verdict.reached} ({verdict.spread})" for verdict in figure.verdicts)
         met = "<br>".join("met" if verdict.met else "**missed**" for verdict in figure.verdicts)
@@ -240,8 +246,14 @@ def wanted(name: str, options: argparse.Namespace) -> bool:
     return options.only.lower() in name.lower()
 
 
-def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Add the options that every benchmark has to its own, and read them from the command line."""
+def arguments(parser: argparse.ArgumentParser | str) -> argparse.Namespace:
+    """Add the options that every benchmark has to its own, and read them from the command line.
+
+    Args:
+        parser: the benchmark's own options, or just what its figures are of.
+    """
+    if isinstance(parser, str):
+        parser = argparse.ArgumentParser(description=f"The {parser} figures.")
     parser.add_argument(
         "--quick", action="store_true", help="fewer items and rounds: to see that it runs, not to quote"
     )
