@@ -10,6 +10,8 @@ VENV ?= .venv
 OUT ?= drainq-out
 INPUT ?=
 ARGS ?=
+SCHEDULES ?= 125
+SECONDS_EACH ?= 20
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -66,7 +68,31 @@ format: $(STAMP)-lint ## rewrite the sources in the one format
 
 .PHONY: loom
 loom: ## explore every interleaving of the core's lock-free parts under a model checker
-	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --release --target-dir target/loom $(ARGS)
+	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --profile model --target-dir target/loom $(ARGS)
+
+.PHONY: mutants
+mutants: ## plant known faults in the core, one after the other: a model must fail for each; ARGS=lease_end for one
+	$(PYTHON) scripts/mutants.py $(ARGS)
+
+.PHONY: shuttle
+shuttle: ## the whole batch queue under random schedules, 1000 of them; SCHEDULES=1250 for 10 000
+	RUSTFLAGS='--cfg drainq_shuttle' DRAINQ_SCHEDULES=$(SCHEDULES) \
+		cargo test -p drainq-core --test schedules --profile model --target-dir target/shuttle $(ARGS)
+
+.PHONY: tsan
+tsan: ## the batch queue on real threads under ThreadSanitizer; SECONDS_EACH=20
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg drainq_mutants' \
+		DRAINQ_STRESS_SECONDS=$(SECONDS_EACH) cargo test -p drainq-core --test stress --profile model \
+		--target x86_64-unknown-linux-gnu --target-dir target/tsan
+
+.PHONY: fuzz
+fuzz: ## sequences of operations on the batch queue against plain lists, by libFuzzer; SECONDS_EACH=20
+	scripts/fuzz.sh $(SECONDS_EACH)
+
+.PHONY: soak
+soak: ## ten minutes of the batch queue on real threads, then ten under ThreadSanitizer
+	DRAINQ_STRESS_SECONDS=600 cargo test -p drainq-core --test stress --release
+	$(MAKE) tsan SECONDS_EACH=600
 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 

@@ -2,6 +2,8 @@
 
 Run it:  python -m benches.python.multi [--quick] [--only WORD] [--rounds N] [--out FILE] [--markdown FILE]
 
+Figures of one thread are processor time; those of several threads or tasks are real time.
+
 Needs the rival: ``pip install culsans``.
 """
 
@@ -30,7 +32,7 @@ OURS, STANDARD, NAIVE = "drainq", "queue.Queue", "naive multi-queue"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments("multi-queue")
+    options = protocol.arguments(argparse.ArgumentParser(description="The multi-queue figures."))
     report = Report("multi_queue", protocol.machine(quick=options.quick), options.out)
     for figure in (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt):
         if protocol.wanted(figure.__name__, options):
@@ -38,6 +40,13 @@ def main() -> int:
     if options.markdown:
         Path(options.markdown).write_text(protocol.markdown(report) + "\n", encoding="utf-8")
     return report.finish()
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """Processor time of ``work`` on this thread: what other programs take does not count."""
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
 
 
 def rounds(options: argparse.Namespace, usual: int) -> int:
@@ -51,11 +60,11 @@ def pairs(report: Report, options: argparse.Namespace) -> None:
 
     def cost(rival: Rival) -> float:
         put, get = rival.puts[0], rival.get
-        started = time.perf_counter()
+        started = time.thread_time()
         for item in repeat(None, count):
             put(item)
             get()
-        return (time.perf_counter() - started) / count
+        return (time.thread_time() - started) / count
 
     contestants = {name: functools.partial(cost, make()) for name, make in RIVALS.items()}
     goals = [Faster(OURS, STANDARD, 8), Faster(OURS, NAIVE, 8)]
@@ -141,15 +150,15 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
     def one_by_one() -> float:
         fill()
         get = mq.get
-        return protocol.seconds(lambda: [get() for _ in repeat(None, count)]) / count
+        return processor_seconds(lambda: [get() for _ in repeat(None, count)]) / count
 
     def many() -> float:
         fill()
         get_many = mq.get_many
-        return protocol.seconds(lambda: [get_many(1000) for _ in repeat(None, count // 1000)]) / count
+        return processor_seconds(lambda: [get_many(1000) for _ in repeat(None, count // 1000)]) / count
 
     contestants = {"get": one_by_one, "get_many(1000)": many}
-    goals = [AtMostTimes("get_many(1000)", "get", 1 / 3)]
+    goals = [AtMostTimes("get_many(1000)", "get", 1 / 3), Below("get_many(1000)", 20e-9)]
     report.add(
         measure(
             "get_many(1000), 4 sub-queues",
@@ -157,6 +166,7 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
             contestants,
             rounds=rounds(options, 15),
             goals=goals,
+            note="either of the two goals will do",
         )
     )
 
@@ -169,15 +179,17 @@ def idle(report: Report, options: argparse.Namespace) -> None:
         rival = make(keys)
         put, get = rival.puts[keys // 2], rival.get
 
+        batch = min(count, 1000)
+
         def run() -> float:
             taken = 0.0
-            for _ in range(count // 100):
-                for _ in repeat(None, 100):
+            for _ in range(count // batch):
+                for _ in repeat(None, batch):
                     put(None)
-                started = time.perf_counter()
-                for _ in repeat(None, 100):
+                started = time.thread_time()
+                for _ in repeat(None, batch):
                     get()
-                taken += time.perf_counter() - started
+                taken += time.thread_time() - started
             return taken / count
 
         return run
@@ -288,7 +300,9 @@ def interrupt(report: Report, options: argparse.Namespace) -> None:
     """How long until Ctrl-C has broken a blocked get?"""
 
     def once() -> float:
-        done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, timeout=30)
+        done = subprocess.run(
+            [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True, timeout=30
+        )
         return float(done.stdout)
 
     report.add(

@@ -22,5 +22,8 @@ pub mod sync;
 pub mod table;
 pub mod word;
 
+#[cfg(test)]
+mod models;
+
 /// The version of the workspace, the only place where it is written being `Cargo.toml`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -23,9 +23,9 @@ mod _native {
     };
 
     #[pymodule_export]
-    use crate::sources::{SetQueue, SetQueueStats};
-    #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
+    #[pymodule_export]
+    use crate::sources::{SetQueue, SetQueueStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -16,9 +16,9 @@ use super::partition::PartitionId;
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Outcome};
 use super::worker::Worker;
-use crate::park::{Depth, producer_fence, sleep_after};
+use crate::park::{Depth, sleep_after};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Backoff, Parker};
+use crate::sync::{Arc, Backoff, Parker, full_fence, order, planted};
 use crate::word::Word;
 use std::time::Instant;
 
@@ -27,6 +27,15 @@ const PASS: usize = 4;
 
 /// The epoch of a drainer that knows that its queue shuts down.
 const CLOSING: u64 = u64::MAX;
+
+/// What became of the items of a pass that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accounted {
+    /// All were accounted for by the pass.
+    All,
+    /// The queue gave up on some of them first.
+    UpToTheCut,
+}
 
 /// What a drain thread is to do next.
 pub enum Step<'a, T: Word + Keyed> {
@@ -53,7 +62,8 @@ pub struct Drainer<T: Word + Keyed> {
     /// Items have had their time to gather.
     lingered: bool,
     taken: Vec<T>,
-    leased: Vec<PartitionId>,
+    /// Partitions that the pass holds, and the index up to which it took from each.
+    leased: Vec<(PartitionId, u64)>,
     groups: Groups<T>,
     started: Instant,
 }
@@ -106,7 +116,7 @@ impl<T: Word + Keyed> Drainer<T> {
     pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
-            self.linger();
+            self.linger(&settle);
             if self.take() {
                 return Step::Pass(Pass { drainer: self });
             }
@@ -123,7 +133,12 @@ impl<T: Word + Keyed> Drainer<T> {
             let watched = self.queue.watched.load(Ordering::Relaxed);
             let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-            self.worker().sleeper.sleep(parker, how, &settle, || {
+            let settle = || {
+                if how.0 == Depth::Idle {
+                    settle()
+                }
+            };
+            self.worker().sleeper.sleep(parker, how, settle, || {
                 let busy = self.has_work();
                 if busy {
                     backoff.snooze();
@@ -135,14 +150,18 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Lets items gather, if that was asked for and the first has just come. A partition
     /// that is half full, a flush and a close end it.
-    fn linger(&mut self) {
+    fn linger(&mut self, settle: impl Fn()) {
         let time = self.queue.settings.linger;
-        if time.is_zero() || self.lingered || !self.has_work() {
+        if time.is_zero() || self.lingered {
+            return;
+        }
+        self.refresh();
+        if !self.has_work() {
             return;
         }
         self.lingered = true;
         let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-        self.worker().sleeper.sleep(parker, (Depth::Nap, Some(time)), || {}, || {
+        self.worker().sleeper.sleep(parker, (Depth::Nap, Some(time)), settle, || {
             let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
             !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
         });
@@ -173,7 +192,7 @@ impl<T: Word + Keyed> Drainer<T> {
                 || self.is_finished()
                 || partitions.any(|at| !at.ring.is_empty() && !at.lease.is_busy());
         }
-        self.queue.epoch.load(Ordering::Acquire) != self.epoch
+        self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) != self.epoch
             || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
     }
 
@@ -181,7 +200,7 @@ impl<T: Word + Keyed> Drainer<T> {
     /// down belongs to every thread.
     fn refresh(&mut self) {
         let closing = !self.queue.is_running();
-        let epoch = if closing { CLOSING } else { self.queue.epoch.load(Ordering::Acquire) };
+        let epoch = if closing { CLOSING } else { self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) };
         if epoch != self.epoch {
             self.epoch = epoch;
             let me = self.me;
@@ -212,7 +231,7 @@ impl<T: Word + Keyed> Drainer<T> {
             // where at most one thread is, and the lease orders one pass after the other;
             // the cut of a shutdown takes under the counts locks of all workers.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
-            self.leased.push(id);
+            self.leased.push((id, at.ring.taken()));
             let weight = at.rows.took(&self.taken);
             at.space.call(taken);
             self.groups.add(&mut self.taken);
@@ -227,7 +246,7 @@ impl<T: Word + Keyed> Drainer<T> {
         counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
-            self.end_leases();
+            self.end_leases(Accounted::All);
             return false;
         }
         counts.cycles += 1;
@@ -238,11 +257,13 @@ impl<T: Word + Keyed> Drainer<T> {
         true
     }
 
-    fn end_leases(&mut self) {
-        for id in self.leased.drain(..) {
+    fn end_leases(&mut self, accounted: Accounted) {
+        for (id, taken) in self.leased.drain(..) {
             let at = self.queue.partition(id);
-            at.completed.store(at.ring.taken(), Ordering::Release);
-            if let Some(new) = at.lease.end() {
+            if accounted == Accounted::All || planted("flush_after_cut") {
+                at.completed.store(taken, order("flush_publish", Ordering::Release));
+            }
+            if let Some(new) = at.lease.end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
         }
@@ -252,9 +273,13 @@ impl<T: Word + Keyed> Drainer<T> {
 impl<T: Word + Keyed> BatchQueue<T> {
     /// Makes sure that a thread learns of a partition that it was given, even if it sleeps.
     pub(super) fn tell_new_owner(&self, new: ThreadId) {
-        self.epoch.fetch_add(1, Ordering::Release);
-        producer_fence();
-        self.workers[usize::from(new)].sleeper.wake(|| true);
+        if !planted("move_epoch") {
+            self.epoch.fetch_add(1, order("move_epoch_publish", Ordering::Release));
+        }
+        full_fence("move_fence");
+        if !planted("move_wake") {
+            self.workers[usize::from(new)].sleeper.wake(|| true);
+        }
     }
 }
 
@@ -283,7 +308,7 @@ impl<T: Word + Keyed> Pass<'_, T> {
         debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size);
         let worker = self.drainer.worker();
         let mut counts = worker.counts.lock();
-        if counts.cut {
+        if counts.cut && !planted("cut_account") {
             return false;
         }
         counts.in_flight -= batch.size;
@@ -307,7 +332,7 @@ impl<T: Word + Keyed> Pass<'_, T> {
 impl<T: Word + Keyed> Drop for Pass<'_, T> {
     fn drop(&mut self) {
         let left = self.drainer.groups.end();
-        {
+        let accounted = {
             let mut counts = self.drainer.worker().counts.lock();
             if !counts.cut {
                 // Nobody asked for these, or a batch was taken out and never accounted for.
@@ -315,11 +340,14 @@ impl<T: Word + Keyed> Drop for Pass<'_, T> {
                 counts.in_flight = 0;
             }
             counts.busy_nanos += self.drainer.started.elapsed().as_nanos() as u64;
-        }
+            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
+        };
         drop(left);
-        self.drainer.end_leases();
-        self.drainer.queue.watchers.call_all();
-        if !self.drainer.queue.is_running() {
+        self.drainer.end_leases(accounted);
+        if !planted("flush_call") {
+            self.drainer.queue.watchers.call_all();
+        }
+        if !self.drainer.queue.is_running() && !planted("close_wake_peers") {
             // What this pass left behind, any thread may take now; or all may end.
             self.drainer.queue.wake_all();
         }

@@ -2,8 +2,8 @@
 
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed};
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, order};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ impl<T: Word + Keyed> Flush<T> {
 
     fn is_done(&mut self) -> bool {
         let queue = &self.queue;
-        self.goals.retain(|(id, goal)| queue.partition(*id).completed.load(Ordering::Acquire) < *goal);
+        self.goals
+            .retain(|(id, goal)| queue.partition(*id).completed.load(order("flush_read", Ordering::Acquire)) < *goal);
         self.goals.is_empty()
     }
 

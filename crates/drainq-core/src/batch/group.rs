@@ -42,7 +42,15 @@ const KEEP: usize = 16_384;
 
 impl<T: Keyed> Groups<T> {
     pub fn new(grouping: Grouping, max_batch: usize, weighed: bool) -> Self {
-        Self { grouping, max_batch, weighed, full: Vec::new(), empty: Vec::new(), place: Vec::new(), tallied: Vec::new() }
+        Self {
+            grouping,
+            max_batch,
+            weighed,
+            full: Vec::new(),
+            empty: Vec::new(),
+            place: Vec::new(),
+            tallied: Vec::new(),
+        }
     }
 
     /// Sorts `items` in, leaving it empty.

@@ -9,6 +9,7 @@ use super::partition::{Partition, PartitionId};
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Promised, Route};
 use crate::sync::atomic::Ordering;
+use crate::sync::planted;
 use crate::word::Word;
 
 /// What registration, moves and the close change, under one lock.
@@ -61,7 +62,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
         }
         if count > before {
             control.promised.grow(count);
-            self.epoch.fetch_add(1, Ordering::Release);
+            if !planted("grow_epoch") {
+                self.epoch.fetch_add(1, Ordering::Release);
+            }
         }
     }
 
@@ -78,10 +81,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.closing.store(true, Ordering::Release);
         drop(control);
         for partition in self.partitions.iter() {
-            partition.space.call_all();
+            if !planted("close_call_producers") {
+                partition.space.call_all();
+            }
         }
         self.closers.call_all();
-        self.wake_all();
+        if !planted("close_wake_threads") {
+            self.wake_all();
+        }
         first
     }
 

@@ -307,9 +307,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// After a fence, or within the producers' lock.
     #[inline]
     fn wake_sleeper(&self, partition: &Partition<T>) {
-        self.workers[usize::from(partition.lease.owner())]
-            .sleeper
-            .wake(|| partition.is_half_full());
+        self.workers[usize::from(partition.lease.owner())].sleeper.wake(|| partition.is_half_full());
     }
 
     /// Gets in line for room in a partition, and makes sure that it is being drained.

@@ -8,6 +8,7 @@
 use super::queue::BatchQueue;
 use super::route::Keyed;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Backoff, planted};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -50,9 +51,17 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let mut workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
         let (mut items, mut taken, mut abandoned) = (Vec::new(), Vec::new(), 0);
         for at in self.partitions.iter() {
-            // SAFETY: takes happen under a worker's counts lock, unless that worker is cut;
-            // this thread holds all of these locks.
-            unsafe { at.ring.take(usize::MAX >> 2, &mut taken) };
+            let backoff = Backoff::new();
+            loop {
+                // SAFETY: takes happen under a worker's counts lock, unless that worker is
+                // cut; this thread holds all of these locks.
+                unsafe { at.ring.take(usize::MAX >> 2, &mut taken) };
+                if at.ring.is_empty() || planted("cut_unpublished") {
+                    break;
+                }
+                // A producer claimed its place before the close and is about to publish.
+                backoff.snooze();
+            }
             abandoned += at.rows.took(&taken);
             items.append(&mut taken);
         }

@@ -10,7 +10,7 @@ use super::sub_queue::{Bond, Entry, Stats};
 use super::wait::Wait;
 use super::waiters::{Line, Ticket, Wakes};
 use crate::clock::Clock;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, planted};
 
 pub(super) struct Shared<T, L> {
     state: Mutex<State<T, L>>,
@@ -46,7 +46,7 @@ impl<T, L> Shared<T, L> {
         // A waker may own things of the caller's: it drops here, without the lock.
         let _waker = self.with(|state, wakes| {
             let waker = state.line(line).leave(ticket);
-            if !cfg!(mutant = "multi_pass_on") {
+            if !planted("multi_pass_on") {
                 state.wake(line, wakes);
             }
             waker
@@ -110,7 +110,20 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Takes up to `count` items, at least one, in one step.
+    /// Takes up to `most` items in one step, if there are `least` of them, and one, now.
+    pub fn try_get_all(&self, least: usize, most: usize) -> Option<Vec<T>> {
+        self.shared.with(|state, wakes| {
+            if state.servable < least.max(1) {
+                return None;
+            }
+            let count = most.min(state.servable);
+            let mut items = Vec::with_capacity(count);
+            items.extend((0..count).map_while(|_| state.take(wakes).ok()).map(|(_, entry)| entry.item));
+            Some(items)
+        })
+    }
+
+    /// Takes up to `count` items, at least one, in one step; they can be given back.
     pub fn try_get_many(&self, count: usize) -> Result<Vec<Taken<T>>, Nothing> {
         self.shared.with(|state, wakes| {
             let mut taken = Vec::with_capacity(count.min(state.servable));

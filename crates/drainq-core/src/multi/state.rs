@@ -12,6 +12,7 @@
 use super::selector::{Order, Selector, Slot};
 use super::sub_queue::{Bond, Counters, Entry, Stats, Sub};
 use super::waiters::{Line, Ticket, WaitList, Wakes};
+use crate::sync::planted;
 use std::time::Duration;
 
 /// Why an item was not accepted.
@@ -370,7 +371,7 @@ impl<T, L> State<T, L> {
 
     /// Wakes putters for the room there is; all of them when there will be none any more.
     pub fn wake_putters(&mut self, slot: Slot, wakes: &mut Wakes) {
-        let is_final = self.refusal(slot).is_some() && !cfg!(mutant = "multi_final");
+        let is_final = self.refusal(slot).is_some() && !planted("multi_final");
         let sub = self.sub_mut(slot);
         let room = if is_final { usize::MAX } else { sub.room() };
         sub.putters.wake(room, Line::Putters(slot), wakes);

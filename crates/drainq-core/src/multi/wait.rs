@@ -12,7 +12,7 @@
 use super::owner::Owner;
 use super::queue::Shared;
 use super::waiters::{Line, Ticket, Wake};
-use crate::sync::Arc;
+use crate::sync::{Arc, planted};
 
 /// A waiter's place in line.
 pub struct Wait<T, L> {
@@ -36,7 +36,7 @@ impl<T, L> Wait<T, L> {
         let (ticket, _former) = self.shared.with(|state, wakes| {
             let ticket = held.unwrap_or_else(|| state.next_id());
             let former = state.line(line).enter(ticket, wake);
-            if !cfg!(mutant = "multi_enter") {
+            if !planted("multi_enter") {
                 state.wake(line, wakes);
             }
             (ticket, former)

@@ -14,6 +14,7 @@
 //! bound on wake-ups is ours.
 
 use super::selector::Slot;
+use crate::sync::planted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How to reach one waiter: unparks a thread, or asks an event loop to resume a task.
@@ -75,7 +76,7 @@ impl WaitList {
     ///
     /// Returns the waker, to be dropped without the lock.
     pub fn leave(&mut self, ticket: Ticket) -> Option<Box<dyn Wake>> {
-        if !cfg!(mutant = "multi_spent") {
+        if !planted("multi_spent") {
             self.notified.remove(&ticket);
         }
         self.waiting.remove(&ticket)

@@ -106,10 +106,10 @@ impl Backoff {
 }
 
 #[cfg(test)]
-pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn model(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(3);
+        builder.preemption_bound = Some(preemptions);
     }
     builder.check(test);
 }

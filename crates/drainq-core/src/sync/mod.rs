@@ -18,20 +18,29 @@ mod imp;
 #[cfg(not(any(loom, drainq_shuttle)))]
 #[path = "real.rs"]
 mod imp;
+mod mutants;
 
 pub use imp::{Arc, Backoff, Mutex, MutexGuard, Parker, Unparker, atomic, fence, thread};
 
 pub use crossbeam_utils::CachePadded;
 
+pub(crate) use mutants::{full_fence, order, planted};
+
 /// The standard library's own, under a model too: for what a model need not explore.
 pub mod plain {
-    pub use std::sync::Arc;
     pub use std::sync::atomic::{AtomicU64, Ordering};
+    pub use std::sync::{Arc, Mutex};
     pub use std::thread::available_parallelism;
 }
 
 /// Runs `test` once on real threads, or in every interleaving under a model checker.
 #[cfg(test)]
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
-    imp::model(test);
+    imp::model(3, test);
+}
+
+/// As [`model`], with more preemptions: for protocols small enough, or that need them.
+#[cfg(test)]
+pub(crate) fn deep_model(test: impl Fn() + Send + Sync + 'static) {
+    imp::model(4, test);
 }

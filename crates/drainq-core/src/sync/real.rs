@@ -9,7 +9,7 @@ pub use crossbeam_utils::sync::{Parker, Unparker};
 pub use parking_lot::{Mutex, MutexGuard};
 
 #[cfg(test)]
-pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn model(_preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     for _ in 0..200 {
         test();
     }

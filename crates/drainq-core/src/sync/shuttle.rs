@@ -106,6 +106,8 @@ impl Backoff {
 }
 
 #[cfg(test)]
-pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
-    shuttle::check_random(test, 10_000);
+pub(crate) fn model(_preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
+    let schedules =
+        std::env::var("DRAINQ_SCHEDULES").map_or(200, |count| count.parse().expect("a number of schedules"));
+    shuttle::check_random(test, schedules);
 }

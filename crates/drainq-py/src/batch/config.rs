@@ -229,10 +229,7 @@ impl BatchQueueConfig {
     ///
     /// Source: ``dataclasses.replace``.
     #[pyo3(signature = (**changes))]
-    fn replace<'py>(
-        slf: &Bound<'py, Self>,
-        changes: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn replace<'py>(slf: &Bound<'py, Self>, changes: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
         let settings = PyDict::new(slf.py());
         for name in SETTINGS {
             settings.set_item(name, slf.getattr(name)?)?;
@@ -262,14 +259,7 @@ impl BatchQueueConfig {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.partition_selector)?;
-        [
-            &self.dispatch_key,
-            &self.consumer,
-            &self.error_handler,
-            &self.on_drop,
-            &self.len_of,
-            &self.balancer,
-        ]
+        [&self.dispatch_key, &self.consumer, &self.error_handler, &self.on_drop, &self.len_of, &self.balancer]
             .into_iter()
             .try_for_each(|held| visit.call(held))
     }

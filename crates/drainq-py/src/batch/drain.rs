@@ -17,23 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Starts a daemon thread of this name that runs `body` once.
-pub fn start_thread(
-    py: Python<'_>,
-    name: &str,
-    body: impl FnOnce(Python<'_>) + Send + 'static,
-) -> PyResult<Py<PyAny>> {
+pub fn start_thread(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 'static) -> PyResult<Py<PyAny>> {
     let body = Mutex::new(Some(body));
-    let target = PyCFunction::new_closure(
-        py,
-        None,
-        None,
-        move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+    let target =
+        PyCFunction::new_closure(py, None, None, move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
             let body = body.lock().take();
             if let Some(body) = body {
                 body(args.py());
             }
-        },
-    )?;
+        })?;
     let options = PyDict::new(py);
     options.set_item("target", target)?;
     options.set_item("name", name)?;

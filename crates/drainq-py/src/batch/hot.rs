@@ -82,9 +82,8 @@ pub fn install(py: Python<'_>) -> PyResult<()> {
         }));
         // SAFETY: the GIL is held, the class is a type, and the definition lives for ever
         // (invariant 2).
-        let method = unsafe {
-            Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), definition))?
-        };
+        let method =
+            unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), definition))? };
         class.setattr(name, method)?;
     }
     Ok(())

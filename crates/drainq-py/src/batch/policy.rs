@@ -79,9 +79,7 @@ impl ThreadPolicy {
     /// ``base`` threads plus ``multiplier`` per core, rounded, at least one.
     #[staticmethod]
     fn cpu_cores_with_base(base: i64, multiplier: f64) -> PyResult<Self> {
-        core::ThreadPolicy::cpu_cores_with_base(count("base", base)?, multiplier)
-            .map(Self)
-            .map_err(errors::bad_value)
+        core::ThreadPolicy::cpu_cores_with_base(count("base", base)?, multiplier).map(Self).map_err(errors::bad_value)
     }
 
     /// ``count`` threads for handlers that mostly wait for a disk, a network or a database.
@@ -142,9 +140,7 @@ impl PartitionPolicy {
     /// ``multiplier`` partitions per drain thread (1 or more).
     #[staticmethod]
     fn thread_multiply(multiplier: i64) -> PyResult<Self> {
-        core::PartitionPolicy::thread_multiply(count("multiplier", multiplier)?)
-            .map(Self)
-            .map_err(errors::bad_value)
+        core::PartitionPolicy::thread_multiply(count("multiplier", multiplier)?).map(Self).map_err(errors::bad_value)
     }
 
     /// As many as the handlers deserve by their weights.
@@ -163,9 +159,7 @@ impl PartitionPolicy {
     fn resolve(&self, threads: i64, weighted_handlers: f64) -> PyResult<usize> {
         let threads = count("threads", threads)?;
         if weighted_handlers.is_nan() || weighted_handlers < 0.0 {
-            return Err(errors::bad_value(format!(
-                "weighted_handlers must not be negative, got {weighted_handlers}"
-            )));
+            return Err(errors::bad_value(format!("weighted_handlers must not be negative, got {weighted_handlers}")));
         }
         Ok(self.0.resolve(threads, weighted_handlers))
     }

@@ -271,7 +271,8 @@ impl Shared {
         self.hand_over_if_filling(py, partition);
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
-            if refusal != Some(Refusal::Full) || (matches!(patience, Patience::None) && !self.process().turn.is_wanted())
+            if refusal != Some(Refusal::Full)
+                || (matches!(patience, Patience::None) && !self.process().turn.is_wanted())
             {
                 drop(item);
                 let reason = refusal.map_or(Rejection::Full, Rejection::from);

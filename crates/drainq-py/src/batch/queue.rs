@@ -133,10 +133,8 @@ impl BatchQueue {
         }
         self.shared.keys.check(&r#type)?;
         if !self.shared.queue().is_running() {
-            return Err(errors::DRAINQ_ERROR.error(
-                py,
-                format!("queue {:?} is shut down; add handlers before that", self.shared.name()),
-            ));
+            return Err(errors::DRAINQ_ERROR
+                .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared.name())));
         }
         if self.shared.consumer().is_some() {
             errors::warn(

@@ -9,9 +9,9 @@ use super::fork::ForkCell;
 use super::handler::Handler;
 use super::item::Item;
 use super::keys::Keys;
-use super::turn::Turn;
 use super::policy::{PartitionSelector, Selection};
 use super::pool::Pool;
+use super::turn::Turn;
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::handoff::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
@@ -90,8 +90,7 @@ impl Shared {
             Some((pool, policy)) => Some(Pool::get_or_create(py, pool, policy.0)?),
             None => None,
         };
-        let consumer =
-            config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?;
+        let consumer = config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?;
         let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
         let selector = config.partition_selector.bind(py);
         let select = match selector.cast::<PartitionSelector>() {
@@ -305,8 +304,7 @@ impl Shared {
             registered.flat_map(|at| at.handler.held()).try_for_each(|held| visit.call(held))?;
         }
         let consumer = self.consumer.iter().flat_map(Handler::held);
-        let single =
-            [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
+        let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
         consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
     }
 }

@@ -23,9 +23,7 @@ pub struct PartitionUsage {
 impl PartitionUsage {
     fn __repr__(&self) -> String {
         let Self { partition_index, used, used_percentage } = self;
-        format!(
-            "PartitionUsage(partition_index={partition_index}, used={used}, used_percentage={used_percentage:.1})"
-        )
+        format!("PartitionUsage(partition_index={partition_index}, used={used}, used_percentage={used_percentage:.1})")
     }
 }
 

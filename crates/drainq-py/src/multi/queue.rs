@@ -302,6 +302,9 @@ impl MultiQueue {
     ) -> PyResult<Bound<'py, PyList>> {
         let (most, least) = values::amounts_in(n, min_items)?;
         let (patience, core) = (Patience::new(least > 0, timeout)?, self.core(py)?);
+        if let Some(items) = self.selection.take_all(core, least, most) {
+            return PyList::new(py, items);
+        }
         let mut taken = Vec::new();
         let waited = until(py, core.getter(), patience, || {
             let missing = most - taken.len();

@@ -75,6 +75,14 @@ impl Selection {
         }
     }
 
+    /// Takes up to `most` items in one step, if `least` of them are there and the core decides.
+    pub fn take_all(&self, core: &Core, least: usize, most: usize) -> Option<Vec<Py<PyAny>>> {
+        match self {
+            Self::Native(_) => core.try_get_all(least, most),
+            Self::Custom(_) => None,
+        }
+    }
+
     /// Appends up to `count` items to `taken`; what is in there survives an error.
     pub fn take_many(
         &self,

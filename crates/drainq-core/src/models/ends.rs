@@ -1,0 +1,181 @@
+//! The real queue when somebody waits for its work to be done: flush, close, cut.
+
+use super::{Met, Plain, accounts, drain, parcel, queue};
+use crate::batch::flush::Flush;
+use crate::batch::{Drainer, PartitionPolicy, Rejection, Step};
+use crate::ring::Refusal;
+use crate::sync::{Arc, model, thread};
+use std::time::Duration;
+
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// After a flush the caller sees what the handler did.
+#[test]
+fn a_flush_returns_after_the_handler_call() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        let handler = Arc::new(Plain::new(0));
+        let drainer = {
+            let (queue, handler) = (queue.clone(), handler.clone());
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &handler, |_| false))
+        };
+        assert!(queue.try_produce(parcel(key, 5)).is_ok());
+        let mut flush = Flush::of_queue(&queue);
+        while flush.wait(FOR_EVER) != Some(true) {}
+        assert_eq!(handler.get(), 1);
+        queue.close();
+        assert_eq!(drainer.join().unwrap(), [5]);
+    });
+}
+
+/// The close against a producer and the drain thread: everything accepted is handled, and
+/// the thread ends.
+#[test]
+fn a_close_loses_nothing_and_ends_the_thread() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 2);
+        let key = queue.add_type(1.0);
+        let drainer = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &Plain::new(0), |_| false))
+        };
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || u64::from(queue.try_produce(parcel(key, 5)).is_ok()))
+        };
+        queue.close();
+        let accepted = producer.join().unwrap();
+        note.note(["refused", "accepted"][accepted as usize]);
+        assert_eq!(drainer.join().unwrap().len() as u64, accepted);
+        assert!(queue.is_drained());
+        assert_eq!(accounts(&queue), accepted);
+    });
+    met.exactly(&["refused", "accepted"]);
+}
+
+/// What one thread is about to finish keeps the other from ending; both end.
+#[test]
+fn at_a_close_every_thread_ends() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let handler = Arc::new(Plain::new(0));
+        assert!(queue.try_produce(parcel(key, 1)).is_ok() && queue.try_produce(parcel(key, 2)).is_ok());
+        queue.close();
+        let other = {
+            let (queue, handler) = (queue.clone(), handler.clone());
+            thread::spawn(move || drain(&mut Drainer::new(queue, 1), &handler, |_| false))
+        };
+        let mine = drain(&mut Drainer::new(queue.clone(), 0), &handler, |_| false);
+        let theirs = other.join().unwrap();
+        assert!(mine.is_sorted() && theirs.is_sorted());
+        assert_eq!(mine.len() + theirs.len(), 2);
+        assert_eq!(handler.get(), 2, "one handler call saw the other");
+        assert_eq!(accounts(&queue), 2);
+    });
+}
+
+/// The cut against a producer: what was claimed before the close is abandoned too, even if
+/// it was not published yet.
+#[test]
+fn a_cut_counts_an_item_that_is_being_pushed() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || u64::from(queue.try_produce(parcel(key, 5)).is_ok()))
+        };
+        let cut = queue.cut();
+        let accepted = producer.join().unwrap();
+        note.note(["refused", "abandoned"][accepted as usize]);
+        assert_eq!(cut.abandoned, accepted);
+        assert_eq!(queue.snapshot().queued, 0);
+    });
+    met.exactly(&["refused", "abandoned"]);
+}
+
+/// A flush waits for a pass that hangs, the cut gives up on that pass, and it ends after all:
+/// the flush hears of the cut, and never takes the late end for a handler call that was over.
+#[test]
+fn a_flush_does_not_count_what_the_cut_gave_up() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        assert!(queue.try_produce(parcel(key, 1)).is_ok());
+        let flush = {
+            let mut flush = Flush::of_queue(&queue);
+            thread::spawn(move || {
+                loop {
+                    if let Some(done) = flush.wait(FOR_EVER) {
+                        return done;
+                    }
+                }
+            })
+        };
+        let mut drainer = Drainer::new(queue.clone(), 0);
+        let Step::Pass(pass) = drainer.try_step() else { unreachable!("there is an item") };
+        assert_eq!(queue.cut().abandoned, 1);
+        drop(pass);
+        assert!(!flush.join().unwrap());
+        accounts(&queue);
+    });
+}
+
+#[test]
+fn a_close_releases_a_blocked_producer_with_its_item() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 1, 1);
+        let key = queue.add_type(1.0);
+        assert!(queue.try_produce(parcel(key, 1)).is_ok());
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let mut line = queue.wait_for_room(0);
+                let mut item = parcel(key, 2);
+                loop {
+                    match queue.produce_within(0, item, &mut line, FOR_EVER) {
+                        Err((back, Refusal::Full)) => item = back,
+                        Err((back, Refusal::Closed)) => {
+                            queue.count_rejected(Rejection::Closed, 1);
+                            return back.content.get();
+                        }
+                        Ok(()) => unreachable!("nobody drains"),
+                    }
+                }
+            })
+        };
+        queue.close();
+        assert_eq!(producer.join().unwrap(), 2);
+        assert_eq!(queue.rejected(Rejection::Closed), 1);
+    });
+}
+
+/// The cut against a pass: each item is handled or abandoned, and the two add up.
+#[test]
+fn a_cut_counts_each_item_once() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        assert!(queue.try_produce(parcel(key, 1)).is_ok() && queue.try_produce(parcel(key, 2)).is_ok());
+        let drainer = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &Plain::new(0), |_| false))
+        };
+        let cut = queue.cut();
+        assert!(cut.items.len() as u64 <= cut.abandoned);
+        assert_eq!(queue.snapshot().queued, 0);
+        drainer.join().unwrap();
+        let handled = accounts(&queue);
+        note.note(["none handled", "one handled", "two handled"][handled as usize]);
+        assert_eq!(handled + cut.abandoned, 2);
+    });
+    met.exactly(&["none handled", "one handled", "two handled"]);
+}

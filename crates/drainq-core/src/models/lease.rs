@@ -1,0 +1,135 @@
+//! The lease word: one pass at a time, and each sees the whole of the one before.
+
+use super::{Met, Plain};
+use crate::batch::handoff::{Lease, Move, ThreadId};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, deep_model, thread};
+
+struct Shared {
+    lease: Lease,
+    /// What only the holder of the lease may touch.
+    handler: Plain,
+    revoked: AtomicBool,
+}
+
+fn shared() -> Arc<Shared> {
+    Arc::new(Shared { lease: Lease::new(0), handler: Plain::new(0), revoked: AtomicBool::new(false) })
+}
+
+impl Shared {
+    fn pass(&self, me: ThreadId) -> u32 {
+        if !self.lease.begin(me) {
+            return 0;
+        }
+        self.handler.add(1);
+        self.lease.end();
+        1
+    }
+}
+
+#[test]
+fn the_next_owner_sees_the_whole_pass_of_the_last() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = shared();
+        let old = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.pass(0) + shared.pass(0))
+        };
+        let new = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.pass(1))
+        };
+        note.note(match shared.lease.revoke(1) {
+            Move::Done => "between passes",
+            Move::Pending => "in a pass",
+            Move::Unneeded => "unneeded",
+        });
+        let passes = old.join().unwrap() + new.join().unwrap();
+        note.note(["no pass", "one pass", "two passes", "three passes"][passes as usize]);
+        assert_eq!(shared.lease.owner(), 1);
+        assert!(shared.lease.begin(1), "after both ended the new owner may start");
+        assert_eq!(shared.handler.add(0), passes);
+    });
+    met.exactly(&["between passes", "in a pass", "no pass", "one pass", "two passes", "three passes"]);
+}
+
+#[test]
+fn after_the_revoke_the_old_owner_starts_no_other_pass() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = shared();
+        let old = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let before = shared.pass(0);
+                let revoked = shared.revoked.load(Ordering::Acquire);
+                let after = shared.pass(0);
+                assert!(!(revoked && after > 0), "a pass of thread 0 after the revoke");
+                (before, after)
+            })
+        };
+        shared.lease.revoke(1);
+        shared.revoked.store(true, Ordering::Release);
+        let passes = old.join().unwrap();
+        note.note(match passes {
+            (0, 0) => "revoked first",
+            (1, 0) => "revoked in the first pass or after it",
+            _ => "revoked later",
+        });
+        assert_eq!(shared.lease.owner(), 1, "assigned by the revoke or by the end of the pass");
+    });
+    met.exactly(&["revoked first", "revoked in the first pass or after it", "revoked later"]);
+}
+
+/// Two wishes at once: the last one holds, and the passes of all three threads are ordered.
+#[test]
+fn of_two_moves_at_once_one_wins_and_none_is_torn() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = shared();
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.lease.revoke(2);
+                shared.pass(2)
+            })
+        };
+        let old = shared.pass(0);
+        shared.lease.revoke(1);
+        let new = shared.pass(1);
+        let passes = old + new + other.join().unwrap();
+        let owner = shared.lease.owner();
+        note.note(["", "thread 1", "thread 2"][usize::from(owner)]);
+        assert!(shared.lease.begin(owner));
+        assert_eq!(shared.handler.add(0), passes);
+    });
+    met.exactly(&["thread 1", "thread 2"]);
+}
+
+/// At a shutdown any thread may drain any partition, one at a time still.
+#[test]
+fn at_the_end_anybody_drains_one_at_a_time() {
+    deep_model(|| {
+        let shared = shared();
+        let anybody = |shared: &Shared| {
+            let began = shared.lease.begin_any();
+            if began {
+                shared.handler.add(1);
+                shared.lease.end();
+            }
+            u32::from(began)
+        };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || anybody(&shared))
+        };
+        let passes = anybody(&shared) + other.join().unwrap();
+        assert!(passes >= 1, "whoever is first begins");
+        assert!(shared.lease.begin_any());
+        assert_eq!(shared.handler.add(0), passes);
+    });
+}

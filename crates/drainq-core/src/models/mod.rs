@@ -1,0 +1,190 @@
+//! Models: each argument about orderings and wake-ups, as a test of every interleaving.
+//!
+//! Under `--cfg loom` a model runs in every interleaving that Rust's memory model allows (up
+//! to the number of preemptions that `LOOM_MAX_PREEMPTIONS` says); in a plain build the same
+//! body runs on real threads. A lost wake-up is a deadlock, for no sleep has a timeout here.
+//!
+//! `scripts/mutants.py` plants one fault after the other and says which model must fail.
+//!
+//! | module | argument |
+//! | --- | --- |
+//! | [`ring`] | claim, publish, take, free, close; segments |
+//! | [`table`] | a reader of the length sees the element |
+//! | [`lease`] | revoke, cycle fence, assign |
+//! | [`cycle_fence`] | the handoff by counted passes, which we do not use, and what it would need |
+//! | [`wake`] | an idle thread and the item that comes just then |
+//! | [`space`] | producers that wait for room |
+//! | [`moves`] | the real queue: partitions that change hands, growth |
+//! | [`ends`] | the real queue: flush, close, cut |
+
+mod cycle_fence;
+mod ends;
+mod lease;
+mod moves;
+mod ring;
+mod space;
+mod table;
+mod wake;
+
+use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::plain;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::cell::UnsafeCell;
+
+/// A number that is not atomic: a model fails if two threads touch it without an order
+/// between them.
+pub struct Plain {
+    #[cfg(loom)]
+    cell: UnsafeCell<u32>,
+    #[cfg(not(loom))]
+    cell: std::cell::UnsafeCell<u32>,
+}
+
+// SAFETY: that no two threads touch the cell at once is what the models show.
+unsafe impl Send for Plain {}
+// SAFETY: as above.
+unsafe impl Sync for Plain {}
+
+impl Plain {
+    pub fn new(value: u32) -> Self {
+        #[cfg(loom)]
+        return Self { cell: UnsafeCell::new(value) };
+        #[cfg(not(loom))]
+        Self { cell: std::cell::UnsafeCell::new(value) }
+    }
+
+    /// Adds and returns the sum.
+    pub fn add(&self, amount: u32) -> u32 {
+        // SAFETY: the model's promise: nobody else touches the cell now.
+        let add = |at: *mut u32| unsafe {
+            *at += amount;
+            *at
+        };
+        #[cfg(loom)]
+        return self.cell.with_mut(add);
+        #[cfg(not(loom))]
+        add(self.cell.get())
+    }
+
+    pub fn get(&self) -> u32 {
+        // SAFETY: as in `add`.
+        let get = |at: *const u32| unsafe { *at };
+        #[cfg(loom)]
+        return self.cell.with(get);
+        #[cfg(not(loom))]
+        get(self.cell.get())
+    }
+}
+
+/// An item whose content a producer writes and a handler reads, with no order of its own.
+pub struct Parcel {
+    pub key: Key,
+    pub content: Plain,
+}
+
+impl Keyed for Box<Parcel> {
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// A parcel with this content.
+pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
+    Box::new(Parcel { key, content: Plain::new(content) })
+}
+
+/// A step that loom tries in every order with the same step of the other threads.
+///
+/// Loom finds out by itself which orders matter, but it remembers one access per atomic: a
+/// thread that loads before it stores hides the load of the other thread, and the order
+/// "store first" is never tried. A model whose threads step before such calls gets it back.
+/// The step is relaxed, so it puts no order between what the threads do elsewhere.
+#[derive(Default)]
+pub struct Race(AtomicUsize);
+
+impl Race {
+    pub fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The cases that the runs of a model met. Under loom it must have met all of them: a model
+/// that cannot reach the interesting case proves nothing.
+#[derive(Clone, Default)]
+pub struct Met(plain::Arc<plain::Mutex<BTreeSet<&'static str>>>);
+
+impl Met {
+    pub fn note(&self, case: &'static str) {
+        self.0.lock().unwrap().insert(case);
+    }
+
+    /// Asserts that these cases were met, all of them, and no other.
+    pub fn exactly(&self, cases: &[&'static str]) {
+        let met = self.0.lock().unwrap();
+        let expected: BTreeSet<_> = cases.iter().copied().collect();
+        assert!(met.is_subset(&expected), "met {met:?}, expected {expected:?}");
+        if cfg!(loom) {
+            assert_eq!(*met, expected, "loom did not meet every case");
+        }
+    }
+}
+
+pub type Queue = BatchQueue<Box<Parcel>>;
+
+/// A queue of this shape whose threads never nap, for in a model no time passes.
+pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Arc<Queue> {
+    let settings = Settings {
+        partitions,
+        buffer_size,
+        max_batch,
+        min_idle: Duration::ZERO,
+        ..Settings::new(ThreadPolicy::Fixed(threads))
+    };
+    Arc::new(BatchQueue::new("model", settings, Grouping::ByKey))
+}
+
+/// Drains until the queue is closed and empty, or `enough` says so of the items handled so
+/// far; returns the contents in the order in which they came.
+pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl Fn(usize) -> bool) -> Vec<u32> {
+    drain_settled(drainer, || {}, handler, enough)
+}
+
+/// As [`drain`], where a lock keeps the producers apart.
+pub fn drain_settled(
+    drainer: &mut Drainer<Box<Parcel>>,
+    settle: impl Fn(),
+    handler: &Plain,
+    enough: impl Fn(usize) -> bool,
+) -> Vec<u32> {
+    let mut seen = Vec::new();
+    while !enough(seen.len()) {
+        let mut pass = match drainer.next_step(&settle) {
+            Step::Pass(pass) => pass,
+            Step::Idle(_) => continue,
+            Step::Closed => break,
+        };
+        while let Some(batch) = pass.next_batch() {
+            handler.add(batch.size as u32);
+            seen.extend(batch.items.iter().map(|item| item.content.get()));
+            let size = batch.size;
+            if !pass.account(batch, &[(Outcome::Handled, size)]) {
+                break;
+            }
+        }
+    }
+    seen
+}
+
+/// Asserts that every item is in exactly one place; returns how many were handled.
+pub fn accounts(queue: &Queue) -> u64 {
+    let now = queue.snapshot();
+    let handled = now.total(|counts| counts.handled);
+    let ended = handled + now.total(|counts| counts.failed + counts.dead_lettered + counts.unrouted) + now.abandoned;
+    assert_eq!(now.accepted, ended + now.queued, "{now:?}");
+    handled
+}

@@ -1,0 +1,123 @@
+//! The real queue while partitions change hands and come into being: nobody sleeps over an
+//! item, and a handler is on one thread at a time.
+
+use super::{Met, Plain, accounts, drain, drain_settled, parcel, queue};
+use crate::batch::rebalance::Rebalancer;
+use crate::batch::{Drainer, PartitionPolicy, Step};
+use crate::sync::{Arc, Mutex, model, thread};
+
+/// The partition is given to a thread that is falling asleep, its item already in it.
+#[test]
+fn a_partition_given_to_a_sleeping_thread_is_drained() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let sleeper = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 1), &Plain::new(0), |items| items == 1))
+        };
+        assert!(queue.try_produce(parcel(key, 5)).is_ok());
+        assert_eq!(Rebalancer::new(queue.clone()).carry_out(&[1, 1]), 1);
+        assert_eq!(sleeper.join().unwrap(), [5]);
+        assert_eq!(accounts(&queue), 1);
+    });
+}
+
+/// The item comes while the partition is being given away: its producer may ring for the
+/// old owner, who never runs here.
+#[test]
+fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let sleeper = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 1), &Plain::new(0), |items| items == 1))
+        };
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.try_produce(parcel(key, 5)).is_ok())
+        };
+        Rebalancer::new(queue.clone()).carry_out(&[1, 1]);
+        assert!(producer.join().unwrap());
+        assert_eq!(sleeper.join().unwrap(), [5]);
+    });
+}
+
+/// The same for a producer that has a lock instead of a fence: the new owner settles.
+#[test]
+fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let lock = Arc::new(Mutex::new(()));
+        let sleeper = {
+            let (queue, lock) = (queue.clone(), lock.clone());
+            thread::spawn(move || {
+                let settle = || drop(lock.lock());
+                drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 1)
+            })
+        };
+        let mover = {
+            let queue = queue.clone();
+            thread::spawn(move || Rebalancer::new(queue).carry_out(&[1, 1]))
+        };
+        {
+            let _lock = lock.lock();
+            // SAFETY: all produce calls are made under the lock, and nobody closes.
+            assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok());
+        }
+        assert_eq!(mover.join().unwrap(), 1);
+        assert_eq!(sleeper.join().unwrap(), [5]);
+    });
+}
+
+/// The partition is given away in the middle of a pass: the end of the pass hands it over,
+/// and the new owner's handler call sees the whole of the old one's.
+#[test]
+fn a_pass_hands_the_partition_over_when_it_ends() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let handler = Arc::new(Plain::new(0));
+        assert!(queue.try_produce(parcel(key, 1)).is_ok() && queue.try_produce(parcel(key, 2)).is_ok());
+        let new = {
+            let (queue, handler) = (queue.clone(), handler.clone());
+            thread::spawn(move || drain(&mut Drainer::new(queue, 1), &handler, |items| items == 1))
+        };
+        let mut old = Drainer::new(queue.clone(), 0);
+        if let Step::Pass(mut pass) = old.try_step() {
+            let batch = pass.next_batch().expect("a pass has a batch");
+            handler.add(1);
+            assert_eq!(Rebalancer::new(queue.clone()).carry_out(&[1, 1]), 1);
+            handler.add(1);
+            note.note("moved in the pass");
+            assert!(pass.account(batch, &[(crate::batch::Outcome::Handled, 1)]));
+        } else {
+            unreachable!("thread 0 owns the partition and there are items");
+        }
+        assert_eq!(new.join().unwrap(), [2], "the order of the type is kept");
+        assert_eq!(handler.get(), 3);
+        assert_eq!(accounts(&queue), 2);
+    });
+    met.exactly(&["moved in the pass"]);
+}
+
+/// A type and its partition are new, and the thread that gets it is falling asleep.
+#[test]
+fn a_new_partition_is_drained() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Adaptive(25), 2, 1);
+        queue.add_type(1.0);
+        let drainer = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &Plain::new(0), |items| items == 1))
+        };
+        let key = queue.add_type(1.0);
+        assert_eq!((queue.partition_count(), queue.partition_of(key)), (2, 1));
+        assert!(queue.try_produce(parcel(key, 7)).is_ok());
+        assert_eq!(drainer.join().unwrap(), [7]);
+    });
+}

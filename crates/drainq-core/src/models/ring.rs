@@ -1,0 +1,247 @@
+//! The ring: every item once and whole, capacity exact, nothing after the close.
+
+use super::{Met, Parcel, Race, parcel};
+use crate::ring::{Refusal, Ring};
+use crate::sync::{Arc, Mutex, deep_model, thread};
+
+/// A ring each of whose calls is a step of the model.
+struct Raced {
+    ring: Ring<Box<Parcel>>,
+    race: Race,
+}
+
+impl Raced {
+    fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { ring: Ring::new(capacity), race: Race::default() })
+    }
+
+    fn push(&self, content: u32) -> Result<(), Refusal> {
+        self.race.step();
+        self.ring.push(parcel(0, content)).map_err(|(_, why)| why)
+    }
+
+    fn push_many(&self, contents: &[u32]) -> usize {
+        self.race.step();
+        let items: Vec<_> = contents.iter().map(|content| parcel(0, *content)).collect();
+        self.ring.push_many(&mut items.into_iter()).0
+    }
+
+    fn take(&self, max: usize) -> Vec<u32> {
+        self.race.step();
+        let mut out = Vec::new();
+        // SAFETY: each model takes from one thread only (invariant 6 of the ring).
+        unsafe { self.ring.take(max, &mut out) };
+        out.into_iter().map(|item| item.content.get()).collect()
+    }
+
+    fn close(&self) -> u64 {
+        self.race.step();
+        self.ring.close();
+        self.ring.accepted()
+    }
+}
+
+/// The second producer claims by the limit that the first one found, in a segment whose
+/// entry the consumer has just emptied.
+#[test]
+fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
+    deep_model(|| {
+        let ring = Raced::new(2);
+        assert!(ring.push(1).is_ok());
+        assert_eq!(ring.take(1), [1]);
+        assert!(ring.push(2).is_ok() && ring.push(3).is_ok());
+        let producers = [4, 5].map(|n| {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(n).is_ok().then_some(n))
+        });
+        let mut taken = ring.take(2);
+        let mut expected = vec![2, 3];
+        for producer in producers {
+            expected.extend(producer.join().unwrap());
+        }
+        taken.extend(ring.take(8));
+        taken.sort_unstable();
+        assert_eq!(taken, expected);
+    });
+}
+
+/// Two producers, one of them in bulk, over a segment border, and a consumer.
+#[test]
+fn every_item_arrives_once_and_each_producers_in_order() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(3);
+        let single = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(1).is_ok())
+        };
+        let bulk = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push_many(&[2, 3]))
+        };
+        let mut got = ring.take(2);
+        note.note(["none at first", "one at first", "two at first"][got.len()]);
+        assert!(single.join().unwrap());
+        assert_eq!(bulk.join().unwrap(), 2);
+        got.extend(ring.take(3));
+        assert!(ring.ring.is_empty());
+        note.note(if got[0] == 1 { "single before bulk" } else { "bulk before single" });
+        let (two, three) = (got.iter().position(|n| *n == 2), got.iter().position(|n| *n == 3));
+        assert!(two < three);
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
+    met.exactly(&["none at first", "one at first", "two at first", "single before bulk", "bulk before single"]);
+}
+
+/// Around the ring: a place and a directory entry are used again while the consumer moves on.
+#[test]
+fn a_place_is_free_again_once_its_item_was_taken() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(2);
+        assert!(ring.push(1).is_ok() && ring.push(2).is_ok());
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || (3..=5).take_while(|n| ring.push(*n).is_ok()).count())
+        };
+        let mut got = ring.take(1);
+        got.extend(ring.take(2));
+        let pushed = producer.join().unwrap();
+        note.note(["full", "one more", "two more", "three more"][pushed]);
+        got.extend(ring.take(4));
+        assert!(got.into_iter().eq(1..=2 + pushed as u32));
+    });
+    met.exactly(&["full", "one more", "two more", "three more"]);
+}
+
+/// A used-up segment goes to a producer that has not heard of it from the consumer.
+#[test]
+fn a_segment_is_used_again_with_all_its_places_empty() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(4);
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(9).is_ok())
+        };
+        assert!(ring.push(1).is_ok() && ring.push(2).is_ok());
+        let mut got = ring.take(2);
+        let before = got.contains(&9);
+        assert!(producer.join().unwrap());
+        got.extend(ring.take(4));
+        note.note(if before { "in the first segment" } else { "later" });
+        assert_eq!(got.iter().filter(|n| **n < 9).copied().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(got.len(), 3);
+    });
+    met.exactly(&["in the first segment", "later"]);
+}
+
+/// Somebody who only looks never sees more taken than accepted.
+#[test]
+fn the_length_is_never_negative() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(2);
+        let watcher = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                ring.race.step();
+                ring.ring.len()
+            })
+        };
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(1).is_ok())
+        };
+        let taken = ring.take(1).len();
+        note.note(["not taken", "taken"][taken]);
+        note.note(["seen empty", "seen full"][watcher.join().unwrap()]);
+        assert!(producer.join().unwrap());
+        assert_eq!(ring.ring.len(), 1 - taken);
+    });
+    met.exactly(&["not taken", "taken", "seen empty", "seen full"]);
+}
+
+#[test]
+fn the_capacity_is_exact() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(1);
+        let other = {
+            let ring = ring.clone();
+            thread::spawn(move || usize::from(ring.push(1).is_ok()))
+        };
+        let mine = usize::from(ring.push(2).is_ok());
+        let taken = ring.take(1).len();
+        let accepted = mine + other.join().unwrap();
+        note.note(["", "one accepted", "two accepted"][accepted]);
+        assert!(accepted <= 1 + taken);
+        assert_eq!(ring.ring.len(), accepted - taken);
+    });
+    met.exactly(&["one accepted", "two accepted"]);
+}
+
+/// Producers under a lock of their own push without a compare-and-swap.
+#[test]
+fn serialised_producers_lose_nothing() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = Arc::new((Raced::new(4), Mutex::new(())));
+        let push = |shared: &(Arc<Raced>, Mutex<()>), content| {
+            let _lock = shared.1.lock();
+            // SAFETY: all pushes of this model are made under the lock.
+            unsafe { shared.0.ring.push_serialised(parcel(0, content)).is_ok() }
+        };
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                shared.0.race.step();
+                push(&shared, 1)
+            })
+        };
+        assert!(push(&shared, 2));
+        let mut got = shared.0.take(2);
+        note.note(["", "one at first", "two at first"][got.len()]);
+        assert!(other.join().unwrap());
+        got.extend(shared.0.take(2));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2]);
+    });
+    met.exactly(&["one at first", "two at first"]);
+}
+
+#[test]
+fn an_item_is_accepted_before_the_close_or_refused() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(2);
+        let producer = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.push(1))
+        };
+        let at_close = ring.close();
+        let early = ring.take(9);
+        let pushed = producer.join().unwrap();
+        assert_eq!(ring.ring.accepted(), at_close, "nothing is accepted after the close");
+        let all = [early, ring.take(9)].concat();
+        match pushed {
+            Ok(()) => {
+                note.note("before");
+                assert_eq!(all, [1]);
+            }
+            Err(why) => {
+                note.note("refused");
+                assert_eq!((why, all), (Refusal::Closed, vec![]));
+            }
+        }
+    });
+    met.exactly(&["before", "refused"]);
+}

@@ -1,0 +1,36 @@
+//! Deliberate faults, by name: what shows that the test of an ordering can fail.
+//!
+//! Every ordering and every wake-up that a model argues for asks here whether to be wrong.
+//! In a normal build the answer is a constant, and the compiler removes the question. Under
+//! a model checker, or with `--cfg drainq_mutants`, the variable `DRAINQ_MUTANT` names the
+//! one fault to make. `scripts/mutants.py` lists all of them with the test that fails.
+
+use super::atomic::Ordering;
+
+/// Whether the fault of this name is to be made.
+#[cfg(any(loom, drainq_shuttle, drainq_mutants))]
+pub(crate) fn planted(name: &str) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    CHOSEN.get_or_init(|| std::env::var("DRAINQ_MUTANT").ok()).as_deref() == Some(name)
+}
+
+/// Whether the fault of this name is to be made: never, in this build.
+#[cfg(not(any(loom, drainq_shuttle, drainq_mutants)))]
+#[inline(always)]
+pub(crate) const fn planted(_name: &str) -> bool {
+    false
+}
+
+/// The ordering `right`, or `Relaxed` if the fault of this name is to be made.
+#[inline(always)]
+pub(crate) fn order(name: &str, right: Ordering) -> Ordering {
+    if planted(name) { Ordering::Relaxed } else { right }
+}
+
+/// A SeqCst fence, or nothing if the fault of this name is to be made.
+#[inline(always)]
+pub(crate) fn full_fence(name: &str) {
+    if !planted(name) {
+        super::fence(Ordering::SeqCst);
+    }
+}

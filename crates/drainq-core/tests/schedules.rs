@@ -1,0 +1,161 @@
+//! The whole queue under many schedules: exact totals, each producer's order within a type,
+//! one thread at a time in a handler, and everybody ends.
+//!
+//! With `--cfg drainq_shuttle` the threads are shuttle's, and each test runs DRAINQ_SCHEDULES
+//! times (125 if not set) under its random scheduler and as often under PCT. No wait has a
+//! timeout there, so a lost wake-up is found as a deadlock. A failure prints the schedule.
+//! In a plain build the same bodies run on real threads.
+#![cfg(not(loom))]
+
+mod world;
+
+use drainq_core::batch::rebalance::Rebalancer;
+use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
+use drainq_core::sync::{Arc, thread};
+use std::time::Duration;
+use world::{Queue, World};
+
+#[cfg(drainq_shuttle)]
+fn schedules(body: fn()) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
+    let count = std::env::var("DRAINQ_SCHEDULES").map_or(125, |count| count.parse().expect("a number of schedules"));
+    let config = || {
+        let mut config = shuttle::Config::new();
+        config.stack_size = 1 << 18;
+        config
+    };
+    shuttle::Runner::new(RandomScheduler::new(count), config()).run(body);
+    shuttle::Runner::new(PctScheduler::new(3, count), config()).run(body);
+}
+
+#[cfg(not(drainq_shuttle))]
+fn schedules(body: fn()) {
+    for _ in 0..20 {
+        body();
+    }
+}
+
+fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize) -> Arc<World> {
+    let settings = Settings {
+        partitions,
+        buffer_size,
+        max_batch: 2,
+        min_idle: Duration::ZERO,
+        ..Settings::new(ThreadPolicy::Fixed(threads))
+    };
+    World::new(Queue::new("world", settings, Grouping::ByKey))
+}
+
+type Threads = Vec<thread::JoinHandle<()>>;
+
+fn spawn(world: &Arc<World>, threads: &mut Threads, run: impl FnOnce(&World) + Send + 'static) {
+    let world = world.clone();
+    threads.push(thread::spawn(move || run(&world)));
+}
+
+fn spawn_drain_threads(world: &Arc<World>) -> Threads {
+    let mut threads = Threads::new();
+    for me in 0..world.queue.thread_count() {
+        spawn(world, &mut threads, move |world| world.drain(me as u16));
+    }
+    threads
+}
+
+fn join(threads: Threads) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn growth_while_producing_keeps_every_item_and_its_order() {
+    schedules(|| {
+        let world = world(2, PartitionPolicy::Adaptive(25), 2);
+        let drains = spawn_drain_threads(&world);
+        let mut producers = Threads::new();
+        for producer in 0..2 {
+            spawn(&world, &mut producers, move |world| {
+                let mut keys = Vec::new();
+                for number in 1..=3 {
+                    keys.push(world.add_handler(1.0, 0));
+                    keys.iter().for_each(|key| assert!(world.produce(producer, *key, number)));
+                }
+            });
+        }
+        spawn(&world, &mut producers, |world| world.assert_accounted());
+        join(producers);
+        assert_eq!(world.queue.partition_count(), 6, "one per handler");
+        world.queue.close();
+        join(drains);
+        world.assert_exact();
+    });
+}
+
+#[test]
+fn moves_during_a_shutdown_lose_nothing_and_share_no_handler() {
+    schedules(|| {
+        let world = world(3, PartitionPolicy::Fixed(3), 2);
+        let keys = [world.add_handler(1.0, 2), world.add_handler(1.0, 0)];
+        let drains = spawn_drain_threads(&world);
+        let mut others = Threads::new();
+        for producer in 0..2 {
+            spawn(&world, &mut others, move |world| {
+                // Ends early where the close comes first.
+                let _open = (1..=4).all(|number| keys.iter().all(|key| world.produce(producer, *key, number)));
+            });
+        }
+        spawn(&world, &mut others, |world| {
+            let rebalancer = Rebalancer::new(world.queue.clone());
+            for plan in [[1, 2, 0], [2, 0, 1], [0, 0, 0]] {
+                rebalancer.carry_out(&plan);
+            }
+            world.queue.close();
+        });
+        join(others);
+        join(drains);
+        world.assert_exact();
+    });
+}
+
+#[test]
+fn blocked_producers_get_room_or_hear_of_the_close() {
+    schedules(|| {
+        let world = world(1, PartitionPolicy::Fixed(1), 1);
+        let key = world.add_handler(1.0, 0);
+        let drains = spawn_drain_threads(&world);
+        let mut producers = Threads::new();
+        for producer in 0..4 {
+            spawn(&world, &mut producers, move |world| {
+                let _open = (1..=3).all(|number| world.produce(producer, key, number));
+            });
+        }
+        thread::yield_now();
+        world.queue.close();
+        join(producers);
+        join(drains);
+        world.assert_exact();
+    });
+}
+
+#[test]
+fn a_cut_in_the_middle_of_everything_counts_each_item_once() {
+    schedules(|| {
+        let world = world(2, PartitionPolicy::Fixed(2), 2);
+        let keys = [world.add_handler(1.0, 0), world.add_handler(1.0, 2)];
+        let drains = spawn_drain_threads(&world);
+        let mut others = Threads::new();
+        for producer in 0..2 {
+            spawn(&world, &mut others, move |world| {
+                let _open = (1..=3).all(|number| keys.iter().all(|key| world.produce(producer, *key, number)));
+            });
+        }
+        spawn(&world, &mut others, |world| {
+            world.assert_accounted();
+            world.queue.cut();
+            world.assert_accounted();
+        });
+        join(others);
+        join(drains);
+        world.assert_exact();
+    });
+}

@@ -1,0 +1,115 @@
+//! Real threads for as long as wanted: producers, drain threads, a rebalancer, growth,
+//! failing handlers, and a close while producers wait for room; round after round.
+//!
+//! Each round ends with exact totals; order within a type and one thread per handler are
+//! checked at each call, on plain memory, so ThreadSanitizer checks them as well. A program
+//! of its own (no test harness), so that nothing but the queue runs under the sanitizer.
+//!
+//! DRAINQ_STRESS_SECONDS says how long, 2 if not set. DRAINQ_MUTANT plants a fault, in a
+//! build with `--cfg drainq_mutants`.
+#![cfg_attr(any(loom, drainq_shuttle), allow(unused, reason = "real threads only"))]
+
+mod world;
+
+use drainq_core::batch::balance::ThroughputWeighted;
+use drainq_core::batch::rebalance::Rebalancer;
+use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
+// Not the lock of std, whose slow path is compiled without the sanitizer.
+use drainq_core::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+use world::{Queue, World};
+
+const PRODUCERS: u32 = 4;
+const DRAIN_THREADS: usize = 3;
+/// Items accepted before the close of a round.
+const ITEMS: u64 = 5_000;
+/// Items between two moves, each of which adds a handler too, up to so many.
+const BETWEEN_MOVES: u64 = 50;
+const HANDLERS: usize = 40;
+
+fn main() {
+    // Some other test was asked for by name, or a list of tests.
+    if std::env::args().skip(1).any(|word| word == "--list" || !word.starts_with('-')) {
+        return;
+    }
+    let seconds = std::env::var("DRAINQ_STRESS_SECONDS").map_or(2.0, |text| text.parse().expect("a number of seconds"));
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let (mut rounds, mut items, mut moves) = (0_u64, 0, 0);
+    while rounds == 0 || Instant::now() < end {
+        let (accepted, moved) = round(rounds);
+        rounds += 1;
+        items += accepted;
+        moves += moved;
+    }
+    println!("stress: {rounds} rounds, {items} items, {moves} moves: every item accounted for");
+}
+
+/// One queue from start to close; returns the items accepted and the partitions moved.
+fn round(seed: u64) -> (u64, usize) {
+    let settings = Settings {
+        partitions: PartitionPolicy::Adaptive(25),
+        buffer_size: [1, 7, 64, 700][seed as usize % 4],
+        max_batch: [1, 50, 8_192][seed as usize % 3],
+        min_idle: Duration::from_micros([0, 200][seed as usize % 2]),
+        max_idle: Duration::from_millis(5),
+        ..Settings::new(ThreadPolicy::Fixed(DRAIN_THREADS))
+    };
+    let world = World::new(Queue::new("stress", settings, Grouping::ByKey));
+    let keys = Arc::new(Mutex::new((0..4).map(|n| world.add_handler(1.0, n * 3)).collect::<Vec<_>>()));
+    let drains: Vec<_> = (0..DRAIN_THREADS)
+        .map(|me| {
+            let world = world.clone();
+            thread::spawn(move || world.drain(me as u16))
+        })
+        .collect();
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|producer| {
+            let (world, keys) = (world.clone(), keys.clone());
+            thread::spawn(move || {
+                let mut dice = seed ^ u64::from(producer) << 32 | 1;
+                for number in 1.. {
+                    // Everybody goes on until the close: it finds producers that wait.
+                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let key = {
+                        let keys = keys.lock();
+                        // Skewed: half of the items go to the first handler.
+                        keys[if dice >> 63 == 0 { 0 } else { (dice >> 33) as usize % keys.len() }]
+                    };
+                    if !world.produce(producer, key, number) {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut rebalancer = Rebalancer::new(world.queue.clone());
+    let mut moves = 0;
+    let mut turn = 0;
+    for goal in (0..ITEMS).step_by(BETWEEN_MOVES as usize) {
+        while world.produced.accepted.load(Ordering::Relaxed) < goal {
+            thread::yield_now();
+        }
+        turn += 1;
+        if keys.lock().len() < HANDLERS {
+            let key = world.add_handler(1.0, 0);
+            keys.lock().push(key);
+        }
+        moves += if turn % 2 == 0 {
+            rebalancer.run(&ThroughputWeighted)
+        } else {
+            let rotated: Vec<u16> =
+                (0..world.queue.partition_count()).map(|p| (p as u16 + turn) % DRAIN_THREADS as u16).collect();
+            rebalancer.carry_out(&rotated)
+        };
+        world.assert_accounted();
+    }
+    world.queue.close();
+    for thread in producers.into_iter().chain(drains) {
+        thread.join().expect("no thread fails");
+    }
+    world.assert_exact();
+    (world.queue.snapshot().accepted, moves)
+}

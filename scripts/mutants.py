@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Shows that each model can fail: plants one fault after the other and runs the model that must notice.
+
+A fault is a place in the core that asks `planted("name")`, `order("name", ..)` or `full_fence("name")`.
+Under `--cfg loom` the environment variable DRAINQ_MUTANT names the one to make. So one build serves all
+of them, and a run of all takes about a minute.
+
+A mutant is killed if its model passes without it and fails with it. Exit code: 0 if all are killed and
+the list below is the list of faults in the sources, else 1.
+
+    python3 scripts/mutants.py             # all of them
+    python3 scripts/mutants.py lease_end   # some
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "crates" / "drainq-core" / "src"
+PATIENCE = 300
+"""Seconds after which a model has neither passed nor failed."""
+
+
+FAULTS: dict[str, dict[str, str]] = {
+    "models::ring::every_item_arrives_once_and_each_producers_in_order": {
+        "ring_publish": "publish an item Relaxed",
+        "ring_read": "read a place Relaxed",
+        "segment_install": "install a segment Relaxed",
+        "segment_find": "a producer finds it Relaxed",
+        "segment_read": "the consumer finds it Relaxed",
+    },
+    "models::ring::a_place_is_free_again_once_its_item_was_taken": {
+        "ring_free": "move the head Relaxed",
+        "ring_head": "read the head Relaxed in a claim",
+    },
+    "models::ring::a_producer_may_go_by_what_another_saw_of_the_consumer": {
+        "ring_limit": "pass the limit on Relaxed",
+        "ring_limit_read": "read the limit Relaxed",
+    },
+    "models::ring::an_item_is_accepted_before_the_close_or_refused": {
+        "ring_check_then_push": "check CLOSED, then add",
+    },
+    "models::ring::the_length_is_never_negative": {
+        "ring_len": "read the head Relaxed for the length",
+    },
+    "models::ring::a_segment_is_used_again_with_all_its_places_empty": {
+        "segment_recycle": "give a segment back Relaxed",
+        "segment_reuse": "use it again Relaxed",
+    },
+    "models::table::a_reader_of_the_length_sees_the_element": {
+        "table_publish": "publish the length Relaxed",
+        "table_read": "read the length Relaxed",
+    },
+    "models::lease::the_next_owner_sees_the_whole_pass_of_the_last": {
+        "lease_begin": "begin a pass Relaxed",
+        "lease_end": "end a pass Relaxed",
+        "lease_no_fence": "assign without the cycle fence",
+    },
+    "models::lease::after_the_revoke_the_old_owner_starts_no_other_pass": {
+        "lease_anybody": "begin without being the owner",
+    },
+    "models::cycle_fence::a_counted_pass_is_over_only_with_full_fences_on_both_sides": {
+        "cycle_fence_drain_thread": "a drain thread counts its passes without a fence",
+        "cycle_fence_rebalancer": "the rebalancer reads the count without a fence",
+    },
+    "models::wake::an_item_published_to_an_idle_thread_is_never_missed": {
+        "wake_producer_fence": "no fence in the producer",
+        "wake_sleeper_fence": "no fence in the sleeper",
+        "wake_second_look": "no second look",
+    },
+    "models::wake::within_the_producers_lock_no_fence_is_needed": {
+        "wake_settle": "no settling before the second look",
+    },
+    "models::space::a_waiting_producer_is_called_when_a_place_is_freed": {
+        "space_caller_fence": "no fence after freeing",
+        "space_waiter_fence": "no fence after enlisting",
+    },
+    "models::space::a_called_producer_that_gives_up_calls_the_next": {
+        "space_pass_on": "a call is lost with its producer",
+    },
+    "models::space::each_freed_place_finds_its_producer": {
+        "space_unused_call": "a call that was not needed is lost",
+        "space_second_call": "a call while lining up again counts as answered",
+    },
+    "models::moves::a_partition_given_to_a_sleeping_thread_is_drained": {
+        "move_epoch": "a move does not bump the epoch",
+        "move_wake": "a move does not wake the owner",
+        "move_fence": "no fence before that wake-up",
+        "move_epoch_publish": "bump the epoch Relaxed",
+        "move_epoch_read": "read the epoch Relaxed",
+    },
+    "models::moves::a_pass_hands_the_partition_over_when_it_ends": {
+        "move_at_pass_end": "a pass ends, nobody is told",
+    },
+    "models::moves::a_new_partition_is_drained": {
+        "grow_epoch": "growth does not bump the epoch",
+    },
+    "models::ends::a_flush_returns_after_the_handler_call": {
+        "flush_publish": "say Relaxed that a pass is over",
+        "flush_read": "hear it Relaxed",
+        "flush_call": "do not call who waits for it",
+    },
+    "models::ends::a_flush_does_not_count_what_the_cut_gave_up": {
+        "flush_after_cut": "count what the cut took as done",
+    },
+    "models::ends::a_close_releases_a_blocked_producer_with_its_item": {
+        "close_call_producers": "leave producers waiting",
+    },
+    "models::ends::a_close_loses_nothing_and_ends_the_thread": {
+        "close_wake_threads": "leave drain threads asleep",
+    },
+    "models::ends::at_a_close_every_thread_ends": {
+        "close_wake_peers": "end without waking the others",
+    },
+    "models::ends::a_cut_counts_an_item_that_is_being_pushed": {
+        "cut_unpublished": "leave a claimed place behind",
+    },
+    "models::ends::a_cut_counts_each_item_once": {
+        "cut_account": "account for a batch after the cut",
+    },
+    "multi::models::every_blocked_putter_is_woken_by_room_of_its_own": {
+        "multi_enter": "line up without a look",
+    },
+    "multi::models::a_putter_that_gives_up_passes_its_wake_up_on": {
+        "multi_pass_on": "a wake-up goes to nobody",
+    },
+    "multi::models::every_blocked_getter_is_woken_by_an_item_of_its_own": {
+        "multi_spent": "a wake-up counts twice",
+    },
+    "multi::models::shutdown_wakes_getters_and_putters": {
+        "multi_final": "shutdown wakes nobody",
+    },
+}
+"""For each model the faults that it must notice: their names, and what is wrong."""
+
+
+def build() -> Path:
+    """Build the models; returns the test program."""
+    command = ["cargo", "test", "-p", "drainq-core", "--lib", "--profile", "model", "--target-dir", "target/loom"]
+    flags = f"{os.environ.get('RUSTFLAGS', '')} --cfg loom".strip()
+    built = subprocess.run(
+        [*command, "--no-run", "--message-format", "json-render-diagnostics"],
+        cwd=ROOT,
+        env={**os.environ, "RUSTFLAGS": flags},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if built.returncode != 0:
+        sys.exit("mutants: the models do not build")
+    messages = [json.loads(line) for line in built.stdout.splitlines()]
+    programs = [message["executable"] for message in messages if message.get("executable")]
+    if len(programs) != 1:
+        sys.exit(f"mutants: expected one test program, cargo built {programs}")
+    return Path(programs[0])
+
+
+def run(program: Path, model: str, mutant: str | None) -> tuple[str, str]:
+    """Run one model, with a fault or without; returns how it ended and its first complaint."""
+    environment = {key: value for key, value in os.environ.items() if key != "DRAINQ_MUTANT"}
+    environment["RUST_BACKTRACE"] = "0"
+    if mutant is not None:
+        environment["DRAINQ_MUTANT"] = mutant
+    command = [str(program), "--exact", model, "--nocapture", "--test-threads", "1"]
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return "no end", f"not over after {PATIENCE} s"
+    if "running 1 test" not in done.stdout:
+        return "no such model", ""
+    if done.returncode == 0:
+        return ("passed" if "1 passed" in done.stdout else "no such model"), ""
+    complaint = re.search(r"panicked at [^\n]*\n([^\n]*)", done.stdout)
+    # A failure in the middle of a model may end the whole program: loom aborts in a destructor.
+    return ("failed", complaint[1].strip()) if complaint else ("broke", done.stdout[-200:])
+
+
+def planted_in_the_sources() -> set[str]:
+    """The names of all faults that the core asks for."""
+    asks = re.compile(r'\b(?:planted|order|full_fence)\(\s*"(\w+)"')
+    return {name for path in SOURCES.rglob("*.rs") for name in asks.findall(path.read_text(encoding="utf-8"))}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Plants faults and checks that the models notice.")
+    parser.add_argument("names", nargs="*", metavar="MUTANT", help="all of them if none is named")
+    names = parser.parse_args().names
+    known = {name for faults in FAULTS.values() for name in faults}
+    if unknown := set(names) - known:
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}")
+    if (found := planted_in_the_sources()) != known:
+        print(f"mutants: only in the sources {sorted(found - known)}, only in this list {sorted(known - found)}")
+        return 1
+    program = build()
+    killed = total = 0
+    for model, faults in FAULTS.items():
+        chosen = {name: fault for name, fault in faults.items() if not names or name in names}
+        if not chosen:
+            continue
+        sound, _ = run(program, model, None)
+        print(f"{model}: {sound}")
+        for name, fault in chosen.items():
+            started = time.monotonic()
+            ended, complaint = run(program, model, name)
+            seconds = time.monotonic() - started
+            if sound == "passed" and ended == "failed":
+                verdict = "killed"
+                killed += 1
+            else:
+                verdict = "SURVIVED" if ended == "passed" else ended.upper()
+            total += 1
+            print(f"  {verdict:9} {name:24} {seconds:5.1f} s  {fault}: {complaint[:60]}", flush=True)
+    print(f"{killed} of {total} mutants killed")
+    return 0 if killed == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
