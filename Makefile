@@ -97,11 +97,20 @@ soak: ## ten minutes of the batch queue on real threads, then ten under ThreadSa
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-multi bench-sources bench-delayed bench-metrics ## all figures; JSON in benches/results
+bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-metrics ## all figures; JSON in benches/results
 
 .PHONY: bench-core
-bench-core: ## the Rust core
-	cargo bench -p drainq-core $(ARGS)
+bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
+	cargo bench -p drainq-core -- --markdown docs/benchmarks/core.md $(ARGS)
+
+.PHONY: bench-python
+bench-python: $(READY) $(STAMP)-bench ## the batch queue in Python: single calls, then end to end beside eight rivals
+	$(BIN)/python -m benches.python.hot_path --markdown docs/benchmarks/hot_path.md $(ARGS); missed=$$?; \
+	$(BIN)/python -m benches.versus.batch_queue --markdown docs/benchmarks/batch_queue.md $(ARGS) && exit $$missed
+
+.PHONY: chart
+chart: $(READY) ## docs/benchmarks/batch_queue.svg, from the JSON of bench-python
+	$(BIN)/python -m benches.chart
 
 .PHONY: bench-multi
 bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock

@@ -219,6 +219,19 @@ def markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
+TABLE, END = "<!-- table -->", "<!-- end of the table -->"
+
+
+def renew_table(page: Path, report: Report) -> None:
+    """Put the figures into a page in the place of the table that it has, or at its end."""
+    text = page.read_text(encoding="utf-8") if page.exists() else f"{TABLE}\n{END}\n"
+    before, _, rest = text.partition(TABLE)
+    after = rest.partition(END)[2] or "\n"
+    ran = "{processor}, {cores} cores, Python {python}, commit {commit}, {at}, load before {load_before}"
+    ran = ran.format_map(report.machine)
+    page.write_text(f"{before}{TABLE}\n{ran}\n\n{markdown(report)}\n{END}{after}", encoding="utf-8")
+
+
 def machine(**more: object) -> dict[str, Any]:
     """What ran the figures: processor, cores, versions, commit, load; ``more`` is added."""
     commit = _git("rev-parse", "--short", "HEAD")

@@ -31,13 +31,18 @@ use std::process::ExitCode;
 
 const USAGE: &str = "options: --quick, --only WORD, --rounds N, --out FILE, --markdown FILE";
 
-fn options() -> Result<Options, String> {
+/// A path as seen from the project's root, where `make` runs; cargo starts benchmarks elsewhere.
+fn in_root(path: &str) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    std::path::Path::new(root).join(path).display().to_string()
+}
+
+fn options() -> Result<Options, String> {
     let mut options = Options {
         quick: false,
         only: String::new(),
         rounds: 0,
-        out: format!("{root}/benches/results/core.json"),
+        out: in_root("benches/results/core.json"),
         markdown: None,
     };
     let mut arguments = std::env::args().skip(1);
@@ -46,8 +51,8 @@ fn options() -> Result<Options, String> {
         match name.as_str() {
             "--quick" => options.quick = true,
             "--only" => options.only = value()?,
-            "--out" => options.out = value()?,
-            "--markdown" => options.markdown = Some(value()?),
+            "--out" => options.out = in_root(&value()?),
+            "--markdown" => options.markdown = Some(in_root(&value()?)),
             "--rounds" => {
                 let text = value()?;
                 options.rounds = text

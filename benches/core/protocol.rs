@@ -20,7 +20,7 @@ pub struct Options {
     pub rounds: usize,
     /// Where the JSON goes.
     pub out: String,
-    /// Where a table in Markdown goes, if anywhere.
+    /// The page whose table is renewed, if any.
     pub markdown: Option<String>,
 }
 
@@ -176,7 +176,8 @@ impl Report {
         std::fs::create_dir_all(std::path::Path::new(&self.options.out).parent().expect("a file has a directory"))?;
         std::fs::write(&self.options.out, self.json())?;
         if let Some(path) = &self.options.markdown {
-            std::fs::write(path, self.markdown())?;
+            let page = std::fs::read_to_string(path).unwrap_or_else(|_| format!("{TABLE}\n{END}\n"));
+            std::fs::write(path, with_table(&page, &self.markdown()))?;
         }
         let verdicts =
             || self.figures.iter().flat_map(|figure| figure.verdicts.iter().map(move |at| (figure.name, at)));
@@ -220,6 +221,17 @@ impl Report {
         }
         text
     }
+}
+
+/// What stands around the table in a page, so that it can be renewed.
+const TABLE: &str = "<!-- table -->";
+const END: &str = "<!-- end of the table -->";
+
+/// The page with a new table in the place of the old one, or at its end.
+fn with_table(page: &str, table: &str) -> String {
+    let (before, rest) = page.split_once(TABLE).unwrap_or((page, ""));
+    let after = rest.split_once(END).map_or("\n", |(_, after)| after);
+    format!("{before}{TABLE}\n{table}{END}{after}")
 }
 
 fn mark(verdict: &Verdict) -> &'static str {

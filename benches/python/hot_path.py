@@ -16,11 +16,9 @@ import itertools
 import queue
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from benches import protocol
@@ -39,7 +37,7 @@ def main() -> int:
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
     if options.markdown:
-        Path(options.markdown).write_text(protocol.markdown(report) + "\n", encoding="utf-8")
+        protocol.renew_table(options.markdown, report)
     return report.finish()
 
 

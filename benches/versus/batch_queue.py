@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from benches import protocol
@@ -40,7 +39,7 @@ def main() -> int:
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
     if options.markdown:
-        Path(options.markdown).write_text(protocol.markdown(report) + "\n", encoding="utf-8")
+        protocol.renew_table(options.markdown, report)
     return report.finish()
 
 
@@ -74,7 +73,7 @@ class Summing:
 
 def end_to_end(report: Report, options: argparse.Namespace) -> None:
     """What does an item cost, from the first put to the end of the last handler call?"""
-    count = 20_000 if options.quick else 400_000
+    count = 20_000 if options.quick else 200_000
     types = make_types(TYPES)
     pool = [types[number % TYPES](number) for number in range(POOL)]
     items = list(itertools.islice(itertools.cycle(pool), count))
