@@ -120,7 +120,7 @@ pub fn burst(report: &mut Report) {
     let drainq: &dyn Fn(&Arc<Sink>) -> Box<dyn Engine> = &|sink| Box::new(Drainq::start(ONE, sink));
     let source: &dyn Fn(&Arc<Sink>) -> Box<dyn Engine> =
         &|sink| Box::new(Partitioned::<ArrayQueue<Item>>::start(ONE, sink));
-    let (napping, idle) = (Duration::from_micros(300), Duration::from_millis(60));
+    let (napping, idle) = (Duration::from_micros(300), Duration::from_millis(80));
     let mut contestants: Vec<Contestant<'_>> = vec![
         ("drainq, thread naps", Box::new(|| run(drainq, napping))),
         ("drainq, thread idle", Box::new(|| run(drainq, idle))),

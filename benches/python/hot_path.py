@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
-import gc
 import itertools
 import queue
+import statistics
 import subprocess
 import sys
 import time
@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Faster, Report, measure
+from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 
@@ -68,21 +68,53 @@ def open_queue(types: Sequence[type], **options: Any) -> BatchQueue:
     return one
 
 
-def cost(call: Callable[[Any], object], arguments: Sequence[Any], items: int) -> float:
-    """Processor seconds of this thread, per item, for one call an argument."""
-    run: Callable[[Iterable[object]], object] = collections.deque(maxlen=0).extend
-    gc.collect()
-    started = time.thread_time()
-    run(map(call, arguments))
-    return (time.thread_time() - started) / items
+class Calls:
+    """Calls on a queue in bursts; after each the queue is emptied, and that is not timed.
+
+    So the memory that a queue uses is warm, as it is where somebody reads at the other end.
+    """
+
+    def __init__(self, call: Callable[[Any], object], empty: Callable[[], object], arguments: Sequence[Any]) -> None:
+        self.call, self.empty, self.arguments = call, empty, arguments
+
+    def cost(self, bursts: int, items: int) -> float:
+        """Processor seconds of this thread for an item: the median of the bursts, each of ``items``."""
+        run: Callable[[Iterable[object]], object] = collections.deque(maxlen=0).extend
+        taken = []
+        for _ in range(bursts):
+            started = time.thread_time()
+            run(map(self.call, self.arguments))
+            taken.append((time.thread_time() - started) / items)
+            self.empty()
+        return statistics.median(taken)
 
 
-def ours(types: Sequence[type], arguments: Sequence[Any], items: int, many: bool = False, **options: Any) -> float:
-    """The cost in a fresh queue that has handled an item of each type before."""
-    with open_queue(types, **options) as one:
-        one.produce_many([kind() for kind in types])
-        one.flush()
-        return cost(one.produce_many if many else one.produce, arguments, items)
+def ours(one: BatchQueue, arguments: Sequence[Any], many: bool = False) -> Calls:
+    """The calls of a producer of ``one``."""
+    return Calls(one.produce_many if many else one.produce, one.flush, arguments)
+
+
+def simple_queue(arguments: Sequence[Any]) -> Calls:
+    """A ``SimpleQueue`` that nobody reads during a burst."""
+    one: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def empty() -> None:
+        while not one.empty():
+            one.get()
+
+    return Calls(one.put, empty, arguments)
+
+
+def standard_queue(arguments: Sequence[Any]) -> Calls:
+    """A ``queue.Queue`` that nobody reads during a burst."""
+    one: queue.Queue[Any] = queue.Queue()
+    return Calls(one.put, one.queue.clear, arguments)
+
+
+def deque(arguments: Sequence[Any], many: bool = False) -> Calls:
+    """A ``deque``."""
+    one: collections.deque[Any] = collections.deque()
+    return Calls(one.extend if many else one.append, one.clear, arguments)
 
 
 def output_of(program: str, *arguments: object) -> str:
@@ -96,67 +128,70 @@ def number_from(program: str, *arguments: object) -> float:
     return float(output_of(program, *arguments))
 
 
+def compare(
+    report: Report,
+    options: argparse.Namespace,
+    name: str,
+    calls: dict[str, Calls],
+    items: int,
+    goals: Sequence[Goal],
+    note: str = "",
+) -> None:
+    """Add a figure of calls, a burst of ``items`` each."""
+    bursts = 5 if options.quick else 40
+    contestants = {who: functools.partial(each.cost, bursts, items) for who, each in calls.items()}
+    note = f"bursts of {items:,} items; " + note
+    report.add(measure(name, "s/item", contestants, rounds=rounds(options, 11), goals=goals, note=note))
+
+
 def produce(report: Report, options: argparse.Namespace) -> None:
     """What does a produce call cost?"""
-    count = 20_000 if options.quick else 200_000
-    items = [Item()] * count
-    contestants: dict[str, Callable[[], float]] = {
-        OURS: lambda: ours([Item], items, count),
-        "SimpleQueue.put": lambda: cost(queue.SimpleQueue().put, items, count),
-        "queue.Queue.put": lambda: cost(queue.Queue().put, items, count),
-        "deque.append": lambda: cost(collections.deque[Any]().append, items, count),
-        "drainq, nobody drains": lambda: ours([Item], items, count, linger=5.0),
-    }
-    goals = [AtMostTimes(OURS, "SimpleQueue.put", 1.0), Faster(OURS, "queue.Queue.put", 25)]
-    note = "one producer; drainq's drain thread runs, but for the row that says so; nobody gets from the others"
-    report.add(measure("produce", "s/item", contestants, rounds=rounds(options, 15), goals=goals, note=note))
+    items = [Item()] * 10_000
+    with open_queue([Item]) as one, open_queue([Item], linger=5.0) as undrained:
+        calls = {
+            OURS: ours(one, items),
+            "SimpleQueue.put": simple_queue(items),
+            "queue.Queue.put": standard_queue(items),
+            "deque.append": deque(items),
+            "drainq, nobody drains": ours(undrained, items),
+        }
+        goals = [AtMostTimes(OURS, "SimpleQueue.put", 1.0), Faster(OURS, "queue.Queue.put", 25)]
+        note = "drainq's drain thread runs meanwhile, but for the row that says so; nobody reads the others"
+        compare(report, options, "produce", calls, len(items), goals, note)
 
 
 def produce_many(report: Report, options: argparse.Namespace) -> None:
     """What does an item cost in produce_many(100)?"""
-    calls = 500 if options.quick else 5_000
-    lists = [[Item()] * 100] * calls
-    contestants: dict[str, Callable[[], float]] = {
-        OURS: lambda: ours([Item], lists, calls * 100, many=True),
-        "deque.extend": lambda: cost(collections.deque[Any]().extend, lists, calls * 100),
-        "drainq, nobody drains": lambda: ours([Item], lists, calls * 100, many=True, linger=5.0),
-    }
-    goals = [AtMostTimes(OURS, "deque.extend", 1.5)]
-    report.add(measure("produce_many(100)", "s/item", contestants, rounds=rounds(options, 15), goals=goals))
+    lists = [[Item()] * 100] * 100
+    with open_queue([Item]) as one, open_queue([Item], linger=5.0) as undrained:
+        calls = {
+            OURS: ours(one, lists, many=True),
+            "deque.extend": deque(lists, many=True),
+            "drainq, nobody drains": ours(undrained, lists, many=True),
+        }
+        compare(report, options, "produce_many(100)", calls, 10_000, [AtMostTimes(OURS, "deque.extend", 1.5)])
 
 
 def partitions(report: Report, options: argparse.Namespace) -> None:
     """What do many partitions cost a producer?"""
-    count = 20_000 if options.quick else 200_000
     types = [type(f"Item{number}", (Item,), {"__slots__": ()}) for number in range(128)]
-    items = list(itertools.islice(itertools.cycle([kind() for kind in types]), count))
-
-    def run(number: int) -> float:
-        return ours(types, items, count, partitions=PartitionPolicy.fixed(number))
-
-    contestants = {f"{number} partitions": functools.partial(run, number) for number in (1, 128)}
-    goals = [AtMostTimes("128 partitions", "1 partitions", 1.25)]
-    note = "items of 128 types in turn"
-    report.add(measure("partitions", "s/item", contestants, rounds=rounds(options, 15), goals=goals, note=note))
+    items = list(itertools.islice(itertools.cycle([kind() for kind in types]), 10_000))
+    one_partition = open_queue(types, partitions=PartitionPolicy.fixed(1))
+    with one_partition, open_queue(types, partitions=PartitionPolicy.fixed(128)) as many:
+        calls = {"1 partition": ours(one_partition, items), "128 partitions": ours(many, items)}
+        goals = [AtMostTimes("128 partitions", "1 partition", 1.25)]
+        compare(report, options, "partitions", calls, len(items), goals, "of 128 types in turn")
 
 
 def record_batch(report: Report, options: argparse.Namespace) -> None:
     """What does it cost to produce a record batch of 1,000 rows?"""
     import pyarrow
 
-    count = 10_000 if options.quick else 100_000
-    batch = pyarrow.record_batch({"v": list(range(1000))})
-    batches = [batch] * count
-
-    def run(**how: Any) -> float:
-        with open_queue([pyarrow.RecordBatch], buffer_size=1_000_000_000, **how) as one:
-            one.produce(batch)
-            one.flush()
-            return cost(one.produce, batches, count)
-
-    contestants: dict[str, Callable[[], float]] = {OURS: run, "drainq, len_of=len": lambda: run(len_of=len)}
-    goals = [Below(OURS, 20e-9)]
-    report.add(measure("a record batch of 1,000 rows", "s", contestants, rounds=rounds(options, 15), goals=goals))
+    batches = [pyarrow.record_batch({"v": list(range(1000))})] * 10_000
+    rows = {"buffer_size": 1_000_000_000, "len_of": len}
+    with open_queue([pyarrow.RecordBatch]) as one, open_queue([pyarrow.RecordBatch], **rows) as weighed:
+        calls = {OURS: ours(one, batches), "drainq, len_of=len": ours(weighed, batches)}
+        compare(report, options, "a record batch of 1,000 rows", calls, len(batches), [Below(OURS, 20e-9)])
 
 
 def gil_wait(report: Report, options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
@@ -248,11 +249,40 @@ impl Shared {
             if of_run != Some((key, partition)) || run.len() >= CLAIM {
                 accepted += self.produce_run(py, &mut run, of_run, patience)?;
                 of_run = Some((key, partition));
+                run.reserve(list.map_or(0, |list| list.len() + 1 - index).min(CLAIM));
             }
             run.push(item);
+            if let (Some(list), Select::Sticky) = (list, &self.select) {
+                index += self.extend_run(list, index, key, &mut run);
+            }
         }
         accepted += self.produce_run(py, &mut run, of_run, patience)?;
         Ok(accepted)
+    }
+
+    /// Takes further items of the type that the run is of from the list; returns how many.
+    ///
+    /// Nothing in here runs Python code, so the list stays as it is meanwhile.
+    fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
+        let end = list.len().min(from + CLAIM.saturating_sub(run.len()));
+        let mut class = None;
+        for index in from..end {
+            // SAFETY: the GIL is held, `index` is in the list, and the list keeps its item.
+            let object = unsafe {
+                let object = ffi::PyList_GetItem(list.as_ptr(), index as ffi::Py_ssize_t);
+                Borrowed::from_ptr(list.py(), object)
+            };
+            let this = object.get_type_ptr().addr();
+            if class != Some(this) {
+                if self.keys.of_type(this) != Some(key) {
+                    return index - from;
+                }
+                class = Some(this);
+            }
+            let Ok(item) = Item::new(&object, key) else { return index - from };
+            run.push(item);
+        }
+        end.saturating_sub(from)
     }
 
     /// Queues items of one key and partition, leaving `run` empty.
