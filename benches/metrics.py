@@ -161,7 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The figures of the access-log job.")
     parser.add_argument("--lines", type=int, default=None, help="lines of the repeated log (default: two million)")
     parser.add_argument("--log", type=Path, default=LOG, help="the log to repeat")
-    options = arguments("metrics", parser)
+    options = arguments(parser)
     if not options.log.exists():
         raise SystemExit(f"no log at {options.log}: name one with --log")
     lines = options.lines or (100_000 if options.quick else 2_000_000)

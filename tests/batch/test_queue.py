@@ -330,7 +330,9 @@ def test_an_error_handler_that_raises_is_logged(make_queue, caplog):
 def test_an_error_handler_that_keeps_a_batch_counts_it_as_dead_lettered(make_queue):
     class Keep:
         dead_letters = True
-        kept = []
+
+        def __init__(self):
+            self.kept = []
 
         def __call__(self, batch, error):
             self.kept += batch[:2]
@@ -405,7 +407,11 @@ def test_offer_waits_until_its_timeout(make_queue):
 @pytest.mark.parametrize("timeout", [-1, -0.001, float("nan")])
 def test_a_negative_timeout_is_refused(make_queue, timeout):
     queue = make_queue(consumer=Gate())
-    for call in (lambda: queue.offer(1, timeout=timeout), lambda: queue.flush(timeout), lambda: queue.shutdown(timeout)):
+    for call in (
+        lambda: queue.offer(1, timeout=timeout),
+        lambda: queue.flush(timeout),
+        lambda: queue.shutdown(timeout),
+    ):
         with pytest.raises(ValueError, match=f"(?i)timeout.*{timeout}"):
             call()
     assert queue.running and queue.stats().offered == 0

@@ -340,7 +340,7 @@ impl<T: Word> Ring<T> {
                 out.push(unsafe { T::from_word(word) });
                 index += 1;
             }
-            if index as usize % SEGMENT == 0 {
+            if (index as usize).is_multiple_of(SEGMENT) {
                 self.entry(index - 1).store(ptr::null_mut(), Ordering::Relaxed);
                 self.recycle(segment);
             }

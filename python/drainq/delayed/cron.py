@@ -255,7 +255,7 @@ class CronService(Generic[T]):
         """
         with self._lock:
             handles = list(self._handles)
-        return all([handle.close(timeout) for handle in handles])
+        return all([handle.close(timeout) for handle in handles])  # noqa: C419  (close each, also after a False)
 
     def _start_ticks(
         self,

@@ -73,7 +73,7 @@ impl Handler {
         }
         self.seen.fetch_add(batch.len() as u64, Ordering::Relaxed);
         *calls += 1;
-        let fails = self.fail_every > 0 && *calls % self.fail_every == 0;
+        let fails = self.fail_every > 0 && calls.is_multiple_of(self.fail_every);
         thread::yield_now();
         self.inside.store(false, Ordering::Relaxed);
         if fails { Outcome::Failed } else { Outcome::Handled }
