@@ -184,9 +184,7 @@ impl<T: Word> Ring<T> {
         while items.len() > 0 {
             match self.claim::<SERIALISED>(items.len().min(CLAIM)) {
                 Ok((first, count)) => {
-                    for (index, item) in (first..first + count).zip(items.by_ref()) {
-                        self.publish(index, item);
-                    }
+                    self.publish_run(first, count as usize, items);
                     pushed += count as usize;
                 }
                 Err(refusal) => return (pushed, Some(refusal)),
@@ -275,6 +273,22 @@ impl<T: Word> Ring<T> {
         // directory and lives (invariant 4).
         let place = unsafe { &(*segment.as_ptr()).places[index as usize % SEGMENT] };
         place.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+    }
+
+    /// Puts items into the `count` places from `first` on, which this thread claimed, looking
+    /// up each segment once.
+    fn publish_run(&self, first: u64, count: usize, items: &mut std::vec::IntoIter<T>) {
+        let (mut index, end) = (first as usize, first as usize + count);
+        while index < end {
+            let segment = self.segment(index as u64);
+            let run = index % SEGMENT..SEGMENT.min(index % SEGMENT + end - index);
+            index += run.len();
+            // SAFETY: each place of the run is claimed and not published, so its segment lives
+            // until the last of them is (invariant 4), after which it is not touched.
+            for (place, item) in unsafe { &(&(*segment.as_ptr()).places)[run] }.iter().zip(items.by_ref()) {
+                place.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+            }
+        }
     }
 
     #[inline]
