@@ -41,7 +41,8 @@ def draw(figure: dict, machine: dict, out: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "drainq"  # the same figures make the same file
+    # The same figures make the same file, and text stays text.
+    matplotlib.rcParams.update({"svg.hashsalt": "drainq", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
     rates = {name: sorted(1e-6 / cost for cost in costs) for name, costs in figure["costs"].items()}
