@@ -48,7 +48,7 @@ endif
 .PHONY: test
 test: $(READY) $(STAMP)-test ## all tests: Rust, then Python, with Spark in local mode; ARGS='-k name' goes to pytest
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 # -- checks -----------------------------------------------------------------------------------
 

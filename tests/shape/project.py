@@ -103,7 +103,7 @@ def public_things() -> list[Public]:
                 found[path] = Public(path, thing, module)
                 if inspect.isclass(thing):
                     found.update((member.name, member) for member in _members(path, thing, module))
-    return list(found.values())
+    return [found[name] for name in sorted(found)]
 
 
 def _members(path: str, cls: type, module: ModuleType) -> Iterator[Public]:
