@@ -101,8 +101,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         }
     }
 
-    /// The partition that a new type would be routed to is not known before it is made; the
-    /// one of a known type is.
+    /// The partition to which a key's items go, for ever.
     pub fn partition_of(&self, key: Key) -> PartitionId {
         self.route(key).partition
     }

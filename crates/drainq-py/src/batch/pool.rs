@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A thread without work looks up this often, for no other reason than to be found by a
-/// debugger in a known state.
+/// A thread without work is woken when there is some; this is only the longest single wait.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// The scheduler of the core, with a queue's shared part as what is found again.
