@@ -31,8 +31,6 @@ PATIENCE = 300
 
 FAULTS: dict[str, dict[str, str]] = {
     "models::ring::every_item_arrives_once_and_each_producers_in_order": {
-        "ring_publish": "publish an item Relaxed",
-        "ring_read": "read a place Relaxed",
         "segment_install": "install a segment Relaxed",
         "segment_find": "a producer finds it Relaxed",
         "segment_read": "the consumer finds it Relaxed",
@@ -78,6 +76,25 @@ FAULTS: dict[str, dict[str, str]] = {
     },
     "models::wake::within_the_producers_lock_no_fence_is_needed": {
         "wake_settle": "no settling before the second look",
+    },
+    "models::moves::a_claim_is_never_slept_over": {
+        "claim_fence": "no fence after the claim",
+    },
+    "models::moves::an_item_pushed_in_calm_is_never_slept_over": {
+        "calm_end": "the calm does not end",
+    },
+    "models::ring::in_calm_every_place_was_free": {
+        "calm_head": "read the head Relaxed for the calm",
+    },
+    "models::ring::serialised_producers_lose_nothing_in_calm": {
+        "calm_publish": "publish an item Relaxed in calm",
+    },
+    "models::ring::in_calm_the_capacity_is_exact": {
+        "calm_room": "it is calm in a full ring",
+    },
+    "models::ring::serialised_producers_lose_nothing": {
+        "ring_publish": "publish an item Relaxed",
+        "ring_read": "read a place Relaxed",
     },
     "models::space::a_waiting_producer_is_called_when_a_place_is_freed": {
         "space_caller_fence": "no fence after freeing",
@@ -141,6 +158,10 @@ FAULTS: dict[str, dict[str, str]] = {
 }
 """For each model the faults that it must notice: their names, and what is wrong."""
 
+UNFENCED = "models::ring::"
+"""The models of the ring must hold, and must notice, without the fence that follows a claim: it is there for
+sleepers, on x86 there is none, and it would stand in for most orderings of the ring."""
+
 
 def build() -> Path:
     """Build the models; returns the test program."""
@@ -166,8 +187,9 @@ def run(program: Path, model: str, mutant: str | None) -> tuple[str, str]:
     """Run one model, with a fault or without; returns how it ended and its first complaint."""
     environment = {key: value for key, value in os.environ.items() if key != "DRAINQ_MUTANT"}
     environment["RUST_BACKTRACE"] = "0"
-    if mutant is not None:
-        environment["DRAINQ_MUTANT"] = mutant
+    planted = ["claim_fence"] if model.startswith(UNFENCED) else []
+    planted += [mutant] if mutant is not None else []
+    environment["DRAINQ_MUTANT"] = ",".join(planted)
     command = [str(program), "--exact", model, "--nocapture", "--test-threads", "1"]
     try:
         done = subprocess.run(

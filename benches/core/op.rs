@@ -143,7 +143,7 @@ fn queue_cost(timed: Timed, bulk: usize, cycles: usize) -> f64 {
         for (queue, key) in queues.iter().zip(&keys) {
             if bulk > 1 {
                 for items in calls.by_ref().take(BATCH / BULK) {
-                    assert_eq!(queue.try_produce_many(0, *key, items).0, BULK);
+                    assert_eq!(queue.try_produce_many(0, items).0, BULK);
                 }
             } else {
                 for number in 0..BATCH {
@@ -153,7 +153,7 @@ fn queue_cost(timed: Timed, bulk: usize, cycles: usize) -> f64 {
         }
         let pushed = Instant::now();
         for drainer in &mut drainers {
-            let Step::Pass(mut pass) = drainer.next_step(|| {}) else { panic!("the queue has items") };
+            let Step::Pass(mut pass) = drainer.next_step(|_| {}) else { panic!("the queue has items") };
             while let Some(batch) = pass.next_batch() {
                 look_at(&batch.items);
                 let size = batch.size;

@@ -21,7 +21,7 @@
 //! instruction in the fence's place as in crossbeam-epoch; the nap is the first step of
 //! SkyWalking's idle back-off.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Parker, full_fence, planted};
 use std::time::Duration;
 
@@ -35,16 +35,16 @@ pub fn producer_fence() {
     full_fence("wake_producer_fence");
 }
 
-/// Adds to a counter, then is a [`producer_fence`].
+/// The [`producer_fence`] of a producer that has just claimed its place by a SeqCst
+/// compare-and-swap on the word that sleepers look at.
+///
+/// The claim, not the item, is what the sleeper's second look must not miss: it waits for an
+/// item that was claimed. On x86 the locked instruction is a full barrier itself, and SeqCst
+/// keeps the compiler from moving anything over it; elsewhere there is a fence.
 #[inline]
-pub fn add_then_fence(counter: &AtomicU64, count: u64) {
-    if cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
-        // The locked instruction that adds is a full barrier itself, and SeqCst keeps the
-        // compiler from moving anything over it: one barrier does for both.
-        counter.fetch_add(count, Ordering::SeqCst);
-    } else {
-        counter.fetch_add(count, Ordering::Relaxed);
-        producer_fence();
+pub fn fence_after_swap() {
+    if !cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
+        full_fence("claim_fence");
     }
 }
 

@@ -107,16 +107,16 @@ impl<T: Word + Keyed> Drainer<T> {
     /// Waits until there is something to do, and says what.
     ///
     /// `settle` is called before the thread falls idle: it takes the lock that keeps the
-    /// queue's producers apart, if there is one, and gives it back. Without such a lock
-    /// it does nothing.
+    /// queue's producers apart, if there is one, runs what it is given, and gives the lock back.
+    /// Without such a lock it does nothing.
     ///
     /// # Panics
     ///
     /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
-    pub fn next_step(&mut self, settle: impl Fn()) -> Step<'_, T> {
+    pub fn next_step(&mut self, settle: impl Fn(&dyn Fn())) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
-            self.linger(&settle);
+            self.linger();
             if self.take() {
                 return Step::Pass(Pass { drainer: self });
             }
@@ -135,7 +135,8 @@ impl<T: Word + Keyed> Drainer<T> {
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
             let settle = || {
                 if how.0 == Depth::Idle {
-                    settle()
+                    // From now on the next item of each partition must find the sleeper.
+                    settle(&|| self.mine.iter().for_each(|id| self.queue.partition(*id).ring.end_calm()));
                 }
             };
             self.worker().sleeper.sleep(parker, how, settle, || {
@@ -150,7 +151,7 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Lets items gather, if that was asked for and the first has just come. A partition
     /// that is half full, a flush and a close end it.
-    fn linger(&mut self, settle: impl Fn()) {
+    fn linger(&mut self) {
         let time = self.queue.settings.linger;
         if time.is_zero() || self.lingered {
             return;
@@ -161,10 +162,15 @@ impl<T: Word + Keyed> Drainer<T> {
         }
         self.lingered = true;
         let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
-        self.worker().sleeper.sleep(parker, (Depth::Nap, Some(time)), settle, || {
-            let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
-            !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
-        });
+        self.worker().sleeper.sleep(
+            parker,
+            (Depth::Nap, Some(time)),
+            || {},
+            || {
+                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+                !self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full)
+            },
+        );
     }
 
     /// What there is to do now, without waiting, for a thread that serves several queues.
@@ -249,6 +255,7 @@ impl<T: Word + Keyed> Drainer<T> {
             self.end_leases(Accounted::All);
             return false;
         }
+        self.groups.tally(|key, count| queue.route(key).count_taken(count));
         counts.cycles += 1;
         self.empty_passes = 0;
         self.told_idle = false;

@@ -35,6 +35,8 @@ pub(super) struct Groups<T> {
     place: Vec<u32>,
     /// The same for the keys within one batch.
     tallied: Vec<u32>,
+    /// What the pass took by key, until its batches say so; kept where the pass is one group.
+    taken: Option<Vec<(Key, u64)>>,
 }
 
 /// Memory above this many items per vector is not kept for the next pass.
@@ -50,6 +52,7 @@ impl<T: Keyed> Groups<T> {
             empty: Vec::new(),
             place: Vec::new(),
             tallied: Vec::new(),
+            taken: None,
         }
     }
 
@@ -79,6 +82,23 @@ impl<T: Keyed> Groups<T> {
         self.place[index] as usize - 1
     }
 
+    /// Says of each key how much of it the pass took. To be called after the last `add`.
+    pub fn tally(&mut self, mut count: impl FnMut(Key, u64)) {
+        match self.grouping {
+            Grouping::ByKey => {
+                for (key, items) in &self.full {
+                    count(*key, if self.weighed { weight_of(items) } else { items.len() as u64 });
+                }
+            }
+            Grouping::Whole => {
+                let tally =
+                    self.full.first().map(|(_, items)| count_keys(&mut self.tallied, items)).unwrap_or_default();
+                tally.iter().for_each(|(key, weight)| count(*key, *weight));
+                self.taken = Some(tally);
+            }
+        }
+    }
+
     /// Whether the pass has items of this key.
     pub fn holds(&self, key: Key) -> bool {
         self.place.get(key as usize).is_some_and(|place| *place != 0)
@@ -97,30 +117,14 @@ impl<T: Keyed> Groups<T> {
             items
         };
         let tally = match self.grouping {
-            Grouping::ByKey if self.weighed => vec![(key, items.iter().map(Keyed::weight).sum())],
+            Grouping::ByKey if self.weighed => vec![(key, weight_of(&items))],
             Grouping::ByKey => vec![(key, items.len() as u64)],
-            Grouping::Whole => self.count_keys(&items),
+            Grouping::Whole => match self.taken.take() {
+                Some(all) if self.full.is_empty() => all,
+                _ => count_keys(&mut self.tallied, &items),
+            },
         };
         Some(Batch { key, size: tally.iter().map(|(_, weight)| weight).sum(), tally, items })
-    }
-
-    fn count_keys(&mut self, items: &[T]) -> Vec<(Key, u64)> {
-        let mut tally: Vec<(Key, u64)> = Vec::new();
-        for (key, weight) in items.iter().map(|item| (item.key(), item.weight())) {
-            let index = key as usize;
-            if index >= self.tallied.len() {
-                self.tallied.resize(index + 1, 0);
-            }
-            if self.tallied[index] == 0 {
-                tally.push((key, 0));
-                self.tallied[index] = tally.len() as u32;
-            }
-            tally[self.tallied[index] as usize - 1].1 += weight;
-        }
-        for (key, _) in &tally {
-            self.tallied[*key as usize] = 0;
-        }
-        tally
     }
 
     /// Takes back the memory of a batch whose items are gone.
@@ -135,8 +139,33 @@ impl<T: Keyed> Groups<T> {
     /// Ends the pass: everything that nobody asked for is returned.
     pub fn end(&mut self) -> Vec<T> {
         self.place.fill(0);
+        self.taken = None;
         self.full.drain(..).flat_map(|(_, items)| items).collect()
     }
+}
+
+fn weight_of(items: &[impl Keyed]) -> u64 {
+    items.iter().map(Keyed::weight).sum()
+}
+
+/// The weight of each key among the items; `places` is zeros, before and after.
+fn count_keys(places: &mut Vec<u32>, items: &[impl Keyed]) -> Vec<(Key, u64)> {
+    let mut tally: Vec<(Key, u64)> = Vec::new();
+    for (key, weight) in items.iter().map(|item| (item.key(), item.weight())) {
+        let index = key as usize;
+        if index >= places.len() {
+            places.resize(index + 1, 0);
+        }
+        if places[index] == 0 {
+            tally.push((key, 0));
+            places[index] = tally.len() as u32;
+        }
+        tally[places[index] as usize - 1].1 += weight;
+    }
+    for (key, _) in &tally {
+        places[*key as usize] = 0;
+    }
+    tally
 }
 
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
@@ -160,6 +189,9 @@ mod tests {
             let mut items: Vec<_> = keys.iter().copied().zip(0_usize..).collect();
             let expected = items.clone();
             groups.add(&mut items);
+            let mut taken = 0;
+            groups.tally(|_, count| taken += count);
+            prop_assert_eq!(taken, keys.len() as u64);
             let mut seen: Vec<(Key, usize)> = Vec::new();
             while let Some(batch) = groups.next() {
                 prop_assert!(!batch.items.is_empty() && batch.items.len() <= max_batch);
@@ -169,6 +201,9 @@ mod tests {
                     seen.push(*item);
                 }
                 prop_assert_eq!(batch.size, batch.items.len() as u64);
+                for (key, count) in &batch.tally {
+                    prop_assert_eq!(batch.items.iter().filter(|item| item.0 == *key).count() as u64, *count);
+                }
                 groups.reuse(batch);
             }
             seen.sort_by_key(|item| item.1);

@@ -11,6 +11,7 @@
 //! | [`rows`] | capacity and counters in weights |
 //! | [`partition`] | ring, lease and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
+//! | [`serial`] | producing where one lock keeps the producers apart |
 //! | [`grow`] | new types and new partitions while the queue runs |
 //! | [`drain`], [`group`] | one pass: lease, take, group, hand out, account |
 //! | [`handoff`] | revoke, cycle fence, assign |
@@ -35,6 +36,7 @@ pub mod rebalance;
 pub mod route;
 pub mod rows;
 pub mod scheduler;
+pub mod serial;
 pub mod shutdown;
 pub mod stats;
 pub mod threads;

@@ -59,7 +59,7 @@ pub struct BatchQueue<T: Word + Keyed> {
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
     /// Whether the workers are slots of a pool.
-    pooled: bool,
+    pub(super) pooled: bool,
     pub(super) partitions: Table<Partition<T>>,
     pub(super) routes: Table<Route<T>>,
     pub(super) workers: Box<[Worker]>,
@@ -177,75 +177,33 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
         let route = self.route(item.key());
         // SAFETY: a route's partition was pinned in this queue's table.
-        self.push(route, unsafe { self.partitions.at(&route.pinned) }, item)
+        self.push(unsafe { self.partitions.at(&route.pinned) }, item)
     }
 
     /// As [`Self::try_produce`], into the partition that the caller names.
     #[inline]
     pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
-        let route = self.route(item.key());
-        self.push(route, self.partition(partition), item)
+        self.push(self.partition(partition), item)
     }
 
     #[inline]
-    fn push(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    fn push(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if self.settings.weighed {
-            return self.push_weighed(route, at, item);
+            return self.push_weighed(at, item);
         }
         at.ring.push(item)?;
-        route.count_accepted(1);
         self.wake_sleeper(at);
         Ok(())
     }
 
     #[cold]
-    fn push_weighed(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         let weight = item.weight();
         if !at.rows.admit(weight) {
             return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
         }
         at.ring.push(item).inspect_err(|_| at.rows.revoke(weight))?;
-        route.count_accepted(weight);
         self.wake_sleeper(at);
-        Ok(())
-    }
-
-    /// As [`Self::try_produce_to`], without a compare-and-swap and without a fence.
-    ///
-    /// # Safety
-    ///
-    /// One lock, held around each call, keeps all produce calls of this queue and
-    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `settle` of
-    /// [`super::Drainer::next_step`] (or a wake-up may be lost, which is not unsafe).
-    #[inline]
-    pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
-        let route = self.route(item.key());
-        // SAFETY: the caller keeps pushes and closes apart.
-        unsafe { self.push_serialised(route, self.partition(partition), item) }
-    }
-
-    /// As [`Self::try_produce_serialised`], where the item's key says it belongs.
-    ///
-    /// # Safety
-    ///
-    /// That of [`Self::try_produce_serialised`].
-    #[inline(always)]
-    pub unsafe fn try_produce_routed(&self, item: T) -> Result<(), (T, Refusal)> {
-        let route = self.route(item.key());
-        // SAFETY: the caller keeps pushes and closes apart, and a route's partition was pinned
-        // in this queue's table.
-        unsafe { self.push_serialised(route, self.partitions.at(&route.pinned), item) }
-    }
-
-    #[inline(always)]
-    unsafe fn push_serialised(&self, route: &Route<T>, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        if self.settings.weighed {
-            return self.push_weighed(route, at, item);
-        }
-        // SAFETY: the caller keeps pushes and closes apart.
-        unsafe { at.ring.push_serialised(item)? };
-        route.count_accepted_serialised(1);
-        self.wake_owner_serialised(at);
         Ok(())
     }
 
@@ -254,48 +212,15 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
-        key: Key,
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
         debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
         let (pushed, refusal) = at.ring.push_many(items);
         if pushed > 0 {
-            self.route(key).count_accepted(pushed as u64);
             self.wake_sleeper(at);
         }
         (pushed, refusal)
-    }
-
-    /// As [`Self::try_produce_many`], without a compare-and-swap and without a fence.
-    ///
-    /// # Safety
-    ///
-    /// That of [`Self::try_produce_serialised`].
-    pub unsafe fn try_produce_many_serialised(
-        &self,
-        partition: PartitionId,
-        key: Key,
-        items: &mut std::vec::IntoIter<T>,
-    ) -> (usize, Option<Refusal>) {
-        let at = self.partition(partition);
-        debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
-        // SAFETY: the caller keeps pushes and closes apart.
-        let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
-        if pushed > 0 {
-            self.route(key).count_accepted_serialised(pushed as u64);
-            self.wake_owner_serialised(at);
-        }
-        (pushed, refusal)
-    }
-
-    /// Workers of a pool have no `settle`, so their producers have the fence.
-    #[inline]
-    fn wake_owner_serialised(&self, partition: &Partition<T>) {
-        if self.pooled {
-            producer_fence();
-        }
-        self.wake_sleeper(partition);
     }
 
     #[inline]
@@ -304,9 +229,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.wake_sleeper(partition);
     }
 
-    /// After a fence, or within the producers' lock.
+    /// After a fence or a claim that is one, or within the producers' lock.
     #[inline]
-    fn wake_sleeper(&self, partition: &Partition<T>) {
+    pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.lease.owner())].sleeper.wake(|| partition.is_half_full());
     }
 

@@ -10,7 +10,6 @@
 //! when the number of partitions grows and leaves a third of them empty.
 
 use super::partition::{Partition, PartitionId};
-use crate::park::add_then_fence;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Pinned;
@@ -49,14 +48,13 @@ pub struct Route<T: Word> {
     pub partition: PartitionId,
     /// The same, as an address in the queue's table of partitions.
     pub(super) pinned: Pinned<Partition<T>>,
-    /// Counted by producers, on the line that they read anyhow.
-    accepted: AtomicU64,
-    /// Counted by drain threads.
-    ended: CachePadded<Ended>,
+    /// Counted by drain threads: producers only read a route.
+    counts: CachePadded<Counts>,
 }
 
 #[derive(Default)]
-struct Ended {
+struct Counts {
+    taken: AtomicU64,
     handled: AtomicU64,
     failed: AtomicU64,
     unrouted: AtomicU64,
@@ -77,39 +75,30 @@ pub struct TypeCounts {
 
 impl<T: Word> Route<T> {
     pub(super) fn new(partition: PartitionId, pinned: Pinned<Partition<T>>) -> Self {
-        Self { partition, pinned, accepted: AtomicU64::new(0), ended: CachePadded::default() }
+        Self { partition, pinned, counts: CachePadded::default() }
     }
 
-    /// Counts accepted items, whoever else does at the same time, and is the fence between
-    /// publishing them and looking for sleepers.
-    #[inline]
-    pub fn count_accepted(&self, count: u64) {
-        add_then_fence(&self.accepted, count);
-    }
-
-    /// Counts accepted items for cheaper, where a lock keeps the producers apart; without
-    /// one the count would be wrong, and nothing worse.
-    #[inline]
-    pub fn count_accepted_serialised(&self, count: u64) {
-        self.accepted.store(self.accepted.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    /// Counts items that were taken out of the ring.
+    pub(super) fn count_taken(&self, count: u64) {
+        self.counts.taken.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, outcome: Outcome, count: u64) {
         let counter = match outcome {
-            Outcome::Handled => &self.ended.handled,
-            Outcome::Failed | Outcome::DeadLettered => &self.ended.failed,
-            Outcome::Unrouted => &self.ended.unrouted,
+            Outcome::Handled => &self.counts.handled,
+            Outcome::Failed | Outcome::DeadLettered => &self.counts.failed,
+            Outcome::Unrouted => &self.counts.unrouted,
         };
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The counters as they are.
-    pub fn counts(&self) -> TypeCounts {
+    /// The counters as they are, for a type of which so many items are in the ring.
+    pub(super) fn counts(&self, queued: u64) -> TypeCounts {
         TypeCounts {
-            accepted: self.accepted.load(Ordering::Relaxed),
-            handled: self.ended.handled.load(Ordering::Relaxed),
-            failed: self.ended.failed.load(Ordering::Relaxed),
-            unrouted: self.ended.unrouted.load(Ordering::Relaxed),
+            accepted: queued + self.counts.taken.load(Ordering::Relaxed),
+            handled: self.counts.handled.load(Ordering::Relaxed),
+            failed: self.counts.failed.load(Ordering::Relaxed),
+            unrouted: self.counts.unrouted.load(Ordering::Relaxed),
         }
     }
 }

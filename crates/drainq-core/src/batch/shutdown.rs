@@ -63,6 +63,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
                 backoff.snooze();
             }
             abandoned += at.rows.took(&taken);
+            taken.iter().for_each(|item| self.route(item.key()).count_taken(item.weight()));
             items.append(&mut taken);
         }
         for counts in &mut workers {

@@ -2,7 +2,7 @@
 
 use super::handoff::ThreadId;
 use super::queue::{BatchQueue, Rejection};
-use super::route::{Keyed, TypeCounts};
+use super::route::{Key, Keyed, TypeCounts};
 use super::worker::WorkerCounts;
 use crate::sync::atomic::Ordering;
 use crate::word::Word;
@@ -57,14 +57,21 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
         let (mut accepted, mut queued) = (0, 0);
         let (mut used, mut owners, mut allocated_bytes) = (Vec::new(), Vec::new(), 0);
+        let mut queued_by_key = Vec::new();
         for at in self.partitions.iter() {
             let (tail, head) = at.counts();
+            let end = if self.settings.weighed { at.ring.accepted() } else { tail };
+            // SAFETY: takes happen under a worker's counts lock, unless that worker is cut, and then
+            // the rings are empty and closed; this thread holds all of these locks.
+            unsafe { at.ring.look(end, |item| add(&mut queued_by_key, item.key(), item.weight())) };
             accepted += tail;
             queued += tail - head;
             used.push((tail - head) as usize);
             owners.push(at.lease.owner());
             allocated_bytes += at.ring.allocated_bytes();
         }
+        queued_by_key.resize(self.routes.len(), 0);
+        let types = self.routes.iter().zip(queued_by_key).map(|(route, queued)| route.counts(queued)).collect();
         let workers: Vec<WorkerCounts> = workers.iter().map(|counts| **counts).collect();
         Snapshot {
             buffer_size: self.settings.buffer_size,
@@ -75,9 +82,17 @@ impl<T: Word + Keyed> BatchQueue<T> {
             queued: queued + workers.iter().map(|counts| counts.in_flight).sum::<u64>(),
             abandoned: self.abandoned.load(Ordering::Relaxed),
             workers,
-            types: self.routes.iter().map(|route| route.counts()).collect(),
+            types,
             rebalances: self.rebalances.load(Ordering::Relaxed),
             allocated_bytes,
         }
     }
+}
+
+fn add(counts: &mut Vec<u64>, key: Key, count: u64) {
+    let index = key as usize;
+    if counts.len() <= index {
+        counts.resize(index + 1, 0);
+    }
+    counts[index] += count;
 }

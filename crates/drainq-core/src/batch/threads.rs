@@ -95,7 +95,7 @@ impl<T: Word + Keyed> Running<T> {
 
 fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     loop {
-        match drainer.next_step(|| {}) {
+        match drainer.next_step(|_| {}) {
             Step::Pass(pass) => hand_out(pass, handlers),
             Step::Idle(drainer) => {
                 let all: Vec<_> = handlers.lock().iter().map(|(key, at)| (*key, at.clone())).collect();

@@ -151,13 +151,13 @@ pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, ma
 /// Drains until the queue is closed and empty, or `enough` says so of the items handled so
 /// far; returns the contents in the order in which they came.
 pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl Fn(usize) -> bool) -> Vec<u32> {
-    drain_settled(drainer, || {}, handler, enough)
+    drain_settled(drainer, |_| {}, handler, enough)
 }
 
 /// As [`drain`], where a lock keeps the producers apart.
 pub fn drain_settled(
     drainer: &mut Drainer<Box<Parcel>>,
-    settle: impl Fn(),
+    settle: impl Fn(&dyn Fn()),
     handler: &Plain,
     enough: impl Fn(usize) -> bool,
 ) -> Vec<u32> {

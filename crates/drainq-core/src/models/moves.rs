@@ -1,7 +1,7 @@
 //! The real queue while partitions change hands and come into being: nobody sleeps over an
 //! item, and a handler is on one thread at a time.
 
-use super::{Met, Plain, accounts, drain, drain_settled, parcel, queue};
+use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_settled, parcel, queue};
 use crate::batch::rebalance::Rebalancer;
 use crate::batch::{Drainer, PartitionPolicy, Step};
 use crate::sync::{Arc, Mutex, model, thread};
@@ -44,18 +44,24 @@ fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
     });
 }
 
-/// The same for a producer that has a lock instead of a fence: the new owner settles.
+/// The same for producers that have a lock instead of a fence, the second item in the calm that the
+/// first one found: the new owner settles, which ends the calm.
 #[test]
 fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
     model(|| {
-        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let queue = queue(2, PartitionPolicy::Fixed(2), 8, 1);
         let key = queue.add_type(1.0);
         let lock = Arc::new(Mutex::new(()));
+        // SAFETY: all produce calls are made under the lock, or before another thread is there.
+        assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok());
         let sleeper = {
             let (queue, lock) = (queue.clone(), lock.clone());
             thread::spawn(move || {
-                let settle = || drop(lock.lock());
-                drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 1)
+                let settle = |end_calm: &dyn Fn()| {
+                    let _lock = lock.lock();
+                    end_calm();
+                };
+                drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 2)
             })
         };
         let mover = {
@@ -65,10 +71,75 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
         {
             let _lock = lock.lock();
             // SAFETY: all produce calls are made under the lock, and nobody closes.
-            assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok());
+            unsafe { produce_under_lock(&queue, parcel(key, 6)) };
         }
         assert_eq!(mover.join().unwrap(), 1);
-        assert_eq!(sleeper.join().unwrap(), [5]);
+        assert_eq!(sleeper.join().unwrap(), [5, 6]);
+    });
+}
+
+/// Queues an item, in calm if it is calm.
+///
+/// # Safety
+///
+/// That of `try_produce_serialised`.
+unsafe fn produce_under_lock(queue: &Queue, item: Box<Parcel>) -> &'static str {
+    let mut item = Some(item);
+    // SAFETY: the caller's.
+    if unsafe { queue.partition(0).ring.push_calm(|| item.take().expect("asked for once")) } {
+        return "in calm";
+    }
+    let item = item.take().expect("it was not calm");
+    // SAFETY: the caller's.
+    assert!(unsafe { queue.try_produce_serialised(0, item) }.is_ok());
+    "with a look"
+}
+
+/// An item that is pushed in calm while the thread falls asleep: before the thread has the lock, and
+/// it is seen by the second look; after that, and it is not calm any more.
+#[test]
+fn an_item_pushed_in_calm_is_never_slept_over() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 8, 8);
+        let key = queue.add_type(1.0);
+        let lock = Arc::new(Mutex::new(()));
+        // SAFETY: all produce calls are made under the lock, or before another thread is there.
+        unsafe { produce_under_lock(&queue, parcel(key, 1)) };
+        let drainer = {
+            let (queue, lock) = (queue.clone(), lock.clone());
+            thread::spawn(move || {
+                let settle = |end_calm: &dyn Fn()| {
+                    let _lock = lock.lock();
+                    end_calm();
+                };
+                drain_settled(&mut Drainer::new(queue, 0), settle, &Plain::new(0), |items| items == 2)
+            })
+        };
+        {
+            let _lock = lock.lock();
+            // SAFETY: all produce calls are made under the lock, and nobody closes.
+            note.note(unsafe { produce_under_lock(&queue, parcel(key, 2)) });
+        }
+        assert_eq!(drainer.join().unwrap(), [1, 2]);
+        assert_eq!(accounts(&queue), 2);
+    });
+    met.exactly(&["in calm", "with a look"]);
+}
+
+/// The claim is the fence: a producer that finds the thread awake has shown it the claim.
+#[test]
+fn a_claim_is_never_slept_over() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        let drainer = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &Plain::new(0), |items| items == 1))
+        };
+        assert!(queue.try_produce(parcel(key, 7)).is_ok());
+        assert_eq!(drainer.join().unwrap(), [7]);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Met, Parcel, Race, parcel};
 use crate::ring::{Refusal, Ring};
-use crate::sync::{Arc, Mutex, deep_model, thread};
+use crate::sync::{Arc, Mutex, deep_model, model, thread};
 
 /// A ring each of whose calls is a step of the model.
 struct Raced {
@@ -41,8 +41,8 @@ impl Raced {
     }
 }
 
-/// The second producer claims by the limit that the first one found, in a segment whose
-/// entry the consumer has just emptied.
+/// The second producer claims two places by the limit that the first one found, the second of them in
+/// a segment whose entry the consumer has just emptied.
 #[test]
 fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
     deep_model(|| {
@@ -50,9 +50,9 @@ fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
         assert!(ring.push(1).is_ok());
         assert_eq!(ring.take(1), [1]);
         assert!(ring.push(2).is_ok() && ring.push(3).is_ok());
-        let producers = [4, 5].map(|n| {
+        let producers = [vec![4], vec![5, 6]].map(|contents| {
             let ring = ring.clone();
-            thread::spawn(move || ring.push(n).is_ok().then_some(n))
+            thread::spawn(move || contents.into_iter().filter(|n| ring.push(*n).is_ok()).collect::<Vec<_>>())
         });
         let mut taken = ring.take(2);
         let mut expected = vec![2, 3];
@@ -187,34 +187,139 @@ fn the_capacity_is_exact() {
     met.exactly(&["one accepted", "two accepted"]);
 }
 
-/// Producers under a lock of their own push without a compare-and-swap.
+/// Pushes in calm if it is calm, or becomes so on a look; else with a claim.
+///
+/// # Safety
+///
+/// That of [`Ring::push_serialised`].
+unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) -> Result<&'static str, Refusal> {
+    let mut item = Some(parcel(0, content));
+    // SAFETY: the caller's.
+    let mut calm = || unsafe { ring.push_calm(|| item.take().expect("asked for once")) };
+    // SAFETY: the caller's.
+    if calm() || unsafe { ring.calm_down(share) } && calm() {
+        return Ok("in calm");
+    }
+    // SAFETY: the caller's.
+    unsafe { ring.push_serialised(item.take().expect("it was not calm")) }.map_err(|(_, why)| why)?;
+    Ok("by a claim")
+}
+
+/// In calm nobody looks at the head: the places of the last round were empty when somebody did.
 #[test]
-fn serialised_producers_lose_nothing() {
+fn in_calm_every_place_was_free() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let shared = Arc::new((Raced::new(4), Mutex::new(())));
-        let push = |shared: &(Arc<Raced>, Mutex<()>), content| {
-            let _lock = shared.1.lock();
-            // SAFETY: all pushes of this model are made under the lock.
-            unsafe { shared.0.ring.push_serialised(parcel(0, content)).is_ok() }
+        let ring = Raced::new(2);
+        // SAFETY: one thread at a time pushes.
+        let push = |ring: &Raced, content| unsafe { push_under_lock(&ring.ring, content, 1) };
+        assert!(push(&ring, 1).is_ok() && push(&ring, 2).is_ok());
+        let producer = {
+            let (ring, note) = (ring.clone(), note.clone());
+            let push = move |n| {
+                ring.race.step();
+                // SAFETY: one thread at a time pushes.
+                let how = unsafe { push_under_lock(&ring.ring, n, 1) };
+                note.note(how.as_ref().unwrap_or(&"full"));
+                how.is_ok()
+            };
+            thread::spawn(move || (3..=5).take_while(|n| push(*n)).count())
         };
-        let other = {
+        let mut got = ring.take(1);
+        got.extend(ring.take(2));
+        let pushed = producer.join().unwrap();
+        got.extend(ring.take(4));
+        assert!(got.into_iter().eq(1..=2 + pushed as u32));
+    });
+    met.exactly(&["in calm", "by a claim", "full"]);
+}
+
+/// It is calm only where there is room.
+#[test]
+fn in_calm_the_capacity_is_exact() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let ring = Raced::new(1);
+        let producer = {
+            let ring = ring.clone();
+            let push = move |n| {
+                ring.race.step();
+                // SAFETY: only this thread pushes.
+                unsafe { push_under_lock(&ring.ring, n, 1) }.is_ok()
+            };
+            thread::spawn(move || (1..=3).take_while(|n| push(*n)).count())
+        };
+        let taken = ring.take(1).len();
+        let pushed = producer.join().unwrap();
+        note.note(["none", "one", "two", "three"][pushed]);
+        assert!(pushed <= taken + 1, "{pushed} were pushed, {taken} taken");
+    });
+    met.exactly(&["one", "two"]);
+}
+
+/// A close under the lock ends the calm.
+#[test]
+fn nothing_is_pushed_in_calm_after_the_close() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = Arc::new((Ring::new(4), Mutex::new(())));
+        // SAFETY: all pushes, and the close, are made under the lock, or before the threads start.
+        assert_eq!(unsafe { push_under_lock(&shared.0, 1, 1) }, Ok("in calm"));
+        let closer = {
             let shared = shared.clone();
             thread::spawn(move || {
-                shared.0.race.step();
-                push(&shared, 1)
+                let _lock = shared.1.lock();
+                shared.0.close();
+                shared.0.accepted()
             })
         };
-        assert!(push(&shared, 2));
+        let pushed = {
+            let _lock = shared.1.lock();
+            // SAFETY: as above.
+            unsafe { push_under_lock(&shared.0, 2, 1) }
+        };
+        note.note(pushed.as_ref().unwrap_or(&"refused"));
+        assert_eq!(closer.join().unwrap(), 1 + u64::from(pushed.is_ok()));
+    });
+    met.exactly(&["in calm", "refused"]);
+}
+
+/// Producers under a lock of their own, in calm or not; the consumer has no lock.
+fn serialised_producers(share: u64, how: &'static str) {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let shared = Arc::new((Raced::new(4), Mutex::new(())));
+        let producers = [1, 2].map(|content| {
+            let (shared, note) = (shared.clone(), note.clone());
+            thread::spawn(move || {
+                let _lock = shared.1.lock();
+                shared.0.race.step();
+                // SAFETY: all pushes of this model are made under the lock.
+                note.note(unsafe { push_under_lock(&shared.0.ring, content, share) }.expect("there is room"));
+            })
+        });
         let mut got = shared.0.take(2);
-        note.note(["", "one at first", "two at first"][got.len()]);
-        assert!(other.join().unwrap());
+        note.note(["none at first", "one at first", "two at first"][got.len()]);
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
         got.extend(shared.0.take(2));
         got.sort_unstable();
         assert_eq!(got, [1, 2]);
     });
-    met.exactly(&["one at first", "two at first"]);
+    met.exactly(&[how, "none at first", "one at first", "two at first"]);
+}
+
+#[test]
+fn serialised_producers_lose_nothing() {
+    serialised_producers(8, "by a claim");
+}
+
+#[test]
+fn serialised_producers_lose_nothing_in_calm() {
+    serialised_producers(1, "in calm");
 }
 
 #[test]

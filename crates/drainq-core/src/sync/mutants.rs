@@ -3,7 +3,7 @@
 //! Every ordering and every wake-up that a model argues for asks here whether to be wrong.
 //! In a normal build the answer is a constant, and the compiler removes the question. Under
 //! a model checker, or with `--cfg drainq_mutants`, the variable `DRAINQ_MUTANT` names the
-//! one fault to make. `scripts/mutants.py` lists all of them with the test that fails.
+//! one fault to make, or several with commas between them. `scripts/mutants.py` lists all of them with the test that fails.
 
 use super::atomic::Ordering;
 
@@ -11,7 +11,8 @@ use super::atomic::Ordering;
 #[cfg(any(loom, drainq_shuttle, drainq_mutants))]
 pub(crate) fn planted(name: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    CHOSEN.get_or_init(|| std::env::var("DRAINQ_MUTANT").ok()).as_deref() == Some(name)
+    let chosen = CHOSEN.get_or_init(|| std::env::var("DRAINQ_MUTANT").ok()).as_deref();
+    chosen.is_some_and(|names| names.split(',').any(|chosen| chosen == name))
 }
 
 /// Whether the fault of this name is to be made: never, in this build.

@@ -161,7 +161,7 @@ impl World {
     pub fn drain(&self, me: u16) {
         let mut drainer = Drainer::new(self.queue.clone(), me);
         loop {
-            let mut pass = match drainer.next_step(|| {}) {
+            let mut pass = match drainer.next_step(|_| {}) {
                 Step::Pass(pass) => pass,
                 Step::Idle(_) => continue,
                 Step::Closed => return,

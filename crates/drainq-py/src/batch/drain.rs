@@ -194,8 +194,8 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
     loop {
         // The producers' lock is the GIL.
-        let settle = || {
-            gil::held(|_| ());
+        let settle = |end_calm: &dyn Fn()| {
+            gil::held(|_| end_calm());
         };
         let turn = &shared.process().turn;
         let (step, since) = gil::released(py, || {

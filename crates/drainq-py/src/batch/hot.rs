@@ -20,6 +20,7 @@ use std::ptr;
 
 /// Runs the long way round, with an answer or an exception for CPython.
 #[cold]
+#[inline(never)]
 fn answer<'py, R: IntoPyObject<'py>>(
     queue: &BatchQueue,
     item: &Bound<'py, PyAny>,
@@ -47,9 +48,11 @@ unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject
     };
     // SAFETY: `queue` is an instance of the class (invariant 1).
     let queue = unsafe { queue.cast_unchecked::<BatchQueue>() };
-    if queue.get().shared().produce_fast(py, &item) {
+    if queue.get().shared().produce_fast(&item) {
         // SAFETY: True lives for ever; the GIL is held.
-        return unsafe { ffi::Py_NewRef(ffi::Py_True()) };
+        let answer = unsafe { Borrowed::from_ptr(py, ffi::Py_True()) };
+        gil::count_reference(&answer);
+        return answer.as_ptr();
     }
     answer(queue.get(), &item, BatchQueue::produce)
 }

@@ -17,7 +17,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ptr::NonNull;
 
-const KEY_SHIFT: u32 = 48;
+/// Bits of an address; those above hold the key.
+pub const KEY_SHIFT: u32 = 48;
 
 /// The number of keys that fit beside a pointer.
 pub const MAX_KEYS: usize = 1 << 16;
@@ -42,8 +43,26 @@ impl Item {
     #[inline]
     pub fn new(object: &Bound<'_, PyAny>, key: Key) -> PyResult<Self> {
         let item = Self::pack(NonNull::new(object.as_ptr()).expect("a reference is not null").cast(), key)?;
-        std::mem::forget(object.clone());
+        gil::count_reference(object);
         Ok(item)
+    }
+
+    /// Whether the object lies where its key fits beside its address.
+    #[inline(always)]
+    pub fn fits(object: &Bound<'_, PyAny>) -> bool {
+        object.as_ptr().addr() >> KEY_SHIFT == 0
+    }
+
+    /// As [`Item::new`], for a key that is shifted into its place.
+    ///
+    /// # Safety
+    ///
+    /// The object fits, and nothing is below the key in `tag`.
+    #[inline(always)]
+    pub unsafe fn tagged(object: &Bound<'_, PyAny>, tag: u64) -> Self {
+        gil::count_reference(object);
+        // SAFETY: a reference is not null, and the tag only adds bits.
+        Self(unsafe { NonNull::new_unchecked(object.as_ptr().cast::<()>().map_addr(|address| address | tag as usize)) })
     }
 
     /// Takes a reference to an object that counts for so many.

@@ -1,12 +1,9 @@
 //! From an object to the key of its type, without a lock and without a dictionary.
 //!
 //! # Invariants
-//! 1. A type in the map is kept alive by it, so its address means this type for ever.
-//! 2. A slot holds address and key in one word (48 and 16 bits), so both are read at once; it
-//!    never changes once it is not 0.
-//! 3. A generation that is full is followed by one twice as large that holds all of it; the
-//!    old ones stay readable.
+//! 1. A type in the map is kept alive by `known`, so its address means this type for ever.
 
+use super::addresses::{AddressMap, Found};
 use super::item::MAX_KEYS;
 use crate::errors;
 use drainq_core::batch::Key;
@@ -15,74 +12,7 @@ use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-const FIRST_BITS: u32 = 6;
-const GENERATIONS: usize = 13;
-
-/// `address << 16 | key`, or 0.
-type Slot = AtomicU64;
-
-/// Addresses to keys: open addressing, at most half full.
-struct AddressMap {
-    generations: [OnceLock<Box<[Slot]>>; GENERATIONS],
-    current: AtomicUsize,
-}
-
-const KEY_BITS: u32 = MAX_KEYS.trailing_zeros();
-
-impl AddressMap {
-    fn new() -> Self {
-        Self { generations: std::array::from_fn(|_| OnceLock::new()), current: AtomicUsize::new(0) }
-    }
-
-    fn slots(&self, generation: usize) -> &[Slot] {
-        self.generations[generation]
-            .get_or_init(|| (0..1_usize << (FIRST_BITS + generation as u32)).map(|_| Slot::new(0)).collect())
-    }
-
-    /// The slots to look at for an address, in order.
-    #[inline]
-    fn probe(slots: &[Slot], address: usize) -> impl Iterator<Item = &Slot> {
-        let hash = (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        (hash..).map(|at| &slots[at & (slots.len() - 1)])
-    }
-
-    #[inline]
-    fn get(&self, address: usize) -> Option<Key> {
-        let slots = self.generations[self.current.load(Ordering::Acquire)].get()?;
-        for slot in Self::probe(slots, address) {
-            let word = slot.load(Ordering::Relaxed);
-            if word >> KEY_BITS == address as u64 {
-                return Some((word as usize % MAX_KEYS) as Key);
-            }
-            if word == 0 {
-                return None;
-            }
-        }
-        unreachable!("half of the slots are empty")
-    }
-
-    fn put(slots: &[Slot], address: usize, key: Key) {
-        let empty = Self::probe(slots, address).find(|slot| slot.load(Ordering::Relaxed) == 0);
-        let word = (address as u64) << KEY_BITS | u64::from(key);
-        empty.expect("half of the slots are empty").store(word, Ordering::Relaxed);
-    }
-
-    /// Adds an address; `all` are the addresses by key, this one included. One call at a time.
-    fn insert(&self, address: usize, all: &[usize]) {
-        let mut generation = self.current.load(Ordering::Relaxed);
-        if 2 * all.len() > self.slots(generation).len() {
-            generation += 1;
-            for (key, address) in all.iter().enumerate().take(all.len() - 1) {
-                Self::put(self.slots(generation), *address, key as Key);
-            }
-        }
-        Self::put(self.slots(generation), address, (all.len() - 1) as Key);
-        self.current.store(generation, Ordering::Release);
-    }
-}
+use std::ptr;
 
 /// What decides an item's type.
 pub enum KeyRule {
@@ -118,9 +48,14 @@ impl Keys {
     #[inline]
     pub fn of_type(&self, address: usize) -> Option<Key> {
         match self.rule {
-            KeyRule::Type => self.types.get(address),
+            KeyRule::Type => self.types.find(address).map(Found::key),
             KeyRule::Callable(_) => None,
         }
+    }
+
+    /// Whether an item's type is all that its key depends on.
+    pub fn are_types(&self) -> bool {
+        matches!(self.rule, KeyRule::Type)
     }
 
     /// The key of an item's type, if it was met before.
@@ -129,7 +64,7 @@ impl Keys {
         match &self.rule {
             KeyRule::Type => {
                 let class = item.get_type_ptr();
-                Ok(self.types.get(class.addr()).ok_or_else(|| item.get_type().into_any().unbind()))
+                Ok(self.types.find(class.addr()).map(Found::key).ok_or_else(|| item.get_type().into_any().unbind()))
             }
             KeyRule::Callable(rule) => {
                 let name = rule.bind(item.py()).call1((item,))?;
@@ -153,7 +88,7 @@ impl Keys {
     /// The number of a dispatch key, if it has one.
     pub fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
         if matches!(self.rule, KeyRule::Type) {
-            return Ok(self.types.get(name.as_ptr().addr()));
+            return Ok(self.types.find(name.as_ptr().addr()).map(Found::key));
         }
         self.others.bind(name.py()).get_item(name)?.map(|key| key.extract()).transpose()
     }
@@ -172,8 +107,12 @@ impl Keys {
         assert_eq!(key as usize, known.len(), "keys and routes are made together");
         known.push(name.clone().unbind());
         if matches!(self.rule, KeyRule::Type) {
-            let addresses: Vec<usize> = known.iter().map(|name| name.as_ptr().addr()).collect();
-            self.types.insert(name.as_ptr().addr(), &addresses);
+            if !self.types.add(name.as_ptr().addr(), key, ptr::null_mut()) {
+                return Err(errors::internal(format!(
+                    "the type {} lies above the 48 address bits that drainq supports",
+                    name.repr()?
+                )));
+            }
         } else {
             self.others.bind(name.py()).set_item(name, key)?;
         }

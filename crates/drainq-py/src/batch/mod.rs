@@ -5,14 +5,15 @@
 //! | `queue.rs` | `BatchQueue`, the class |
 //! | `shared.rs` | what a queue's object and its drain threads share |
 //! | `produce.rs` | the way of an item into its partition |
-//! | `hot.rs`, `turn.rs` | produce at its cheapest; the GIL, handed over in time |
+//! | `hot.rs`, `lane.rs`, `turn.rs` | produce at its cheapest; the GIL, handed over in time |
 //! | `drain.rs` | the drain threads, and the calls of handlers |
-//! | `item.rs`, `keys.rs` | objects as words; types as numbers |
+//! | `item.rs`, `keys.rs`, `addresses.rs` | objects as words; types as numbers |
 //! | `pool.rs` | drain threads that several queues share |
 //! | `handler.rs`, `drops.rs` | the user's callables |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs`, `lifecycle.rs`, `fork.rs` | names; interpreter exit; fork |
 
+pub mod addresses;
 pub mod config;
 pub mod drain;
 pub mod drops;
@@ -21,6 +22,7 @@ pub mod handler;
 pub mod hot;
 pub mod item;
 pub mod keys;
+pub mod lane;
 pub mod lifecycle;
 pub mod manager;
 pub mod policy;

@@ -6,19 +6,16 @@
 
 use super::drops::Reason;
 use super::item::Item;
+use super::lane;
 use super::policy::{PartitionSelector, Selection};
 use super::shared::{Select, Shared};
 use crate::deadline::Deadline;
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
-
-/// A partition fills up when it holds its capacity divided by this.
-const FILLING: u64 = 4;
 
 /// What to do if there is no room.
 #[derive(Clone, Copy)]
@@ -80,34 +77,6 @@ impl Shared {
         }
     }
 
-    /// Queues one item if that is all there is to it: true if it was queued.
-    #[inline]
-    pub fn produce_fast(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> bool {
-        let process = self.process();
-        if !matches!(self.select, Select::Sticky) || self.len_of.is_some() || !process.is_started() {
-            return false;
-        }
-        let Some(key) = self.keys.of_type(object.get_type_ptr().addr()) else { return false };
-        let Ok(item) = Item::new(object, key) else { return false };
-        // SAFETY: the GIL is held (invariant 1).
-        if unsafe { process.queue.try_produce_routed(item) }.is_err() {
-            return false;
-        }
-        if process.turn.is_wanted() {
-            self.hand_over_if_filling(py, process.queue.partition_of(key));
-        }
-        true
-    }
-
-    /// Lets a drain thread have the GIL that wants it, if the partition fills up.
-    fn hand_over_if_filling(&self, py: Python<'_>, partition: PartitionId) {
-        let process = self.process();
-        let filling = || process.queue.partition(partition).holds_one_in(FILLING);
-        if process.turn.is_wanted() && filling() && !process.queue.is_draining_here() {
-            process.turn.hand_over(py);
-        }
-    }
-
     /// Queues one item.
     pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, patience: Patience) -> PyResult<bool> {
         let key = self.key_of(object)?;
@@ -120,7 +89,8 @@ impl Shared {
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
-                self.hand_over_if_filling(object.py(), partition);
+                self.remember(object, key);
+                self.hand_over_if_filling(object.py(), self.queue().partition(partition));
                 Ok(true)
             }
             Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, patience),
@@ -213,50 +183,40 @@ impl Shared {
 
     /// Queues many items in order; returns how many were accepted.
     pub fn produce_many(self: &Arc<Self>, objects: &Bound<'_, PyAny>, patience: Patience) -> PyResult<u64> {
-        let py = objects.py();
         if !self.process().is_started() {
-            self.start_threads(py)?;
+            self.start_threads(objects.py())?;
         }
-        if self.len_of.is_some() {
-            let each = |object: PyResult<Bound<'_, PyAny>>| Ok(u64::from(self.produce(&object?, patience)?));
-            return objects.try_iter()?.map(each).sum();
-        }
-        let mut accepted = 0;
-        let mut run: Vec<Item> = Vec::new();
-        let mut of_run = None;
-        // A list is read by index: an iterator costs more, and is used for all else.
-        let list = objects.cast_exact::<PyList>().ok();
-        let mut others = if list.is_some() { None } else { Some(objects.try_iter()?) };
-        let mut index = 0;
-        while let Some(object) = match (list, &mut others) {
-            (Some(list), _) => (index < list.len()).then(|| list.get_item(index)),
-            (None, Some(others)) => others.next(),
-            (None, None) => None,
-        } {
-            index += 1;
-            let place = object.and_then(|object| {
-                let key = self.key_of(&object)?;
-                let partition = self.partition_of(&object, key)?;
-                Ok((Item::new(&object, key)?, key, partition))
-            });
-            let (item, key, partition) = match place {
-                Ok(place) => place,
-                Err(error) => {
-                    self.produce_run(py, &mut run, of_run, patience)?;
-                    return Err(error);
-                }
-            };
-            if of_run != Some((key, partition)) || run.len() >= CLAIM {
-                accepted += self.produce_run(py, &mut run, of_run, patience)?;
-                of_run = Some((key, partition));
-                run.reserve(list.map_or(0, |list| list.len() + 1 - index).min(CLAIM));
+        match objects.cast_exact::<PyList>() {
+            Ok(list) if matches!(self.select, Select::Sticky) && self.len_of.is_none() => {
+                self.produce_list(list, patience)
             }
-            run.push(item);
-            if let (Some(list), Select::Sticky) = (list, &self.select) {
-                index += self.extend_run(list, index, key, &mut run);
-            }
+            _ => objects.try_iter()?.map(|object| self.produce_one(&object?, patience)).sum(),
         }
-        accepted += self.produce_run(py, &mut run, of_run, patience)?;
+    }
+
+    fn produce_one(self: &Arc<Self>, object: &Bound<'_, PyAny>, patience: Patience) -> PyResult<u64> {
+        Ok(u64::from(self.produce_fast(object) || self.produce(object, patience)?))
+    }
+
+    /// Queues the items of a list: those of one type that follow each other at once. A list is read
+    /// by index, which costs less than an iterator.
+    fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, patience: Patience) -> PyResult<u64> {
+        let (mut accepted, mut index) = (0, 0);
+        while index < list.len() {
+            let quick = self.produce_run_fast(list, index);
+            index += quick;
+            accepted += quick as u64;
+            // Not quick is what comes now: of a new type, of another type, or in want of room.
+            if quick > 0 {
+                continue;
+            }
+            let object = list.get_item(index)?;
+            let key = self.key_of(&object)?;
+            let mut run = vec![Item::new(&object, key)?];
+            index += 1 + self.extend_run(list, index + 1, key, &mut run);
+            accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), patience)?;
+            self.remember(&object, key);
+        }
         Ok(accepted)
     }
 
@@ -264,20 +224,11 @@ impl Shared {
     ///
     /// Nothing in here runs Python code, so the list stays as it is meanwhile.
     fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
-        let end = list.len().min(from + CLAIM.saturating_sub(run.len()));
-        let mut class = None;
+        let end = list.len().min(from + CLAIM);
         for index in from..end {
-            // SAFETY: the GIL is held, `index` is in the list, and the list keeps its item.
-            let object = unsafe {
-                let object = ffi::PyList_GetItem(list.as_ptr(), index as ffi::Py_ssize_t);
-                Borrowed::from_ptr(list.py(), object)
-            };
-            let this = object.get_type_ptr().addr();
-            if class != Some(this) {
-                if self.keys.of_type(this) != Some(key) {
-                    return index - from;
-                }
-                class = Some(this);
+            let object = lane::at(list, index);
+            if self.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
+                return index - from;
             }
             let Ok(item) = Item::new(&object, key) else { return index - from };
             run.push(item);
@@ -285,20 +236,13 @@ impl Shared {
         end.saturating_sub(from)
     }
 
-    /// Queues items of one key and partition, leaving `run` empty.
-    fn produce_run(
-        &self,
-        py: Python<'_>,
-        run: &mut Vec<Item>,
-        of_run: Option<(Key, PartitionId)>,
-        patience: Patience,
-    ) -> PyResult<u64> {
-        let Some((key, partition)) = of_run else { return Ok(0) };
-        let mut items = std::mem::take(run).into_iter();
+    /// Queues items of one key and partition.
+    fn produce_run(&self, py: Python<'_>, run: Vec<Item>, partition: PartitionId, patience: Patience) -> PyResult<u64> {
+        let mut items = run.into_iter();
         // SAFETY: the GIL is held (invariant 1).
-        let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, key, items) };
+        let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
         let (mut accepted, mut refusal) = bulk(&mut items);
-        self.hand_over_if_filling(py, partition);
+        self.hand_over_if_filling(py, self.queue().partition(partition));
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal != Some(Refusal::Full)

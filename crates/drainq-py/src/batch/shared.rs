@@ -3,6 +3,7 @@
 //! The threads keep this alive, not the object: a queue that nobody holds any more is closed
 //! by the object's end, delivers what it has, and then goes too.
 
+use super::addresses::AddressMap;
 use super::config::BatchQueueConfig;
 use super::drops::Drops;
 use super::fork::ForkCell;
@@ -36,6 +37,8 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub turn: Turn,
+    /// Keys and partitions of types that were met before (`lane.rs`).
+    pub lane: AddressMap,
 }
 
 /// A registered handler.
@@ -321,6 +324,7 @@ impl Process {
             started: AtomicBool::new(false),
             threads: Mutex::default(),
             turn: Turn::new(),
+            lane: AddressMap::new(),
         }
     }
 

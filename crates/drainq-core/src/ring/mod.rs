@@ -31,18 +31,17 @@
 //! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty place), JCTools'
 //! chunked MPSC queues (segments), crossbeam's channels (the mark bit in the tail).
 
+mod segments;
+mod serial;
+
+use crate::park::fence_after_swap;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Backoff, CachePadded, order, planted};
 use crate::word::Word;
+use segments::{SEGMENT, Segment};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
-
-/// Places in a segment.
-#[cfg(not(loom))]
-pub const SEGMENT: usize = 256;
-/// Places in a segment; tiny, so that a model meets their borders.
-#[cfg(loom)]
-pub const SEGMENT: usize = 2;
 
 /// The most places that one claim takes: a producer that stalls between claim and
 /// publication holds the consumer up for no more than this.
@@ -58,16 +57,6 @@ pub enum Refusal {
     Full,
     /// The ring was closed.
     Closed,
-}
-
-struct Segment {
-    places: [AtomicPtr<()>; SEGMENT],
-}
-
-impl Segment {
-    fn new() -> Box<Self> {
-        Box::new(Self { places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
-    }
 }
 
 /// A bounded queue of words for many producers and one consumer.
@@ -86,6 +75,9 @@ struct Front {
     capacity: u64,
     /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
     directory: Box<[AtomicPtr<Segment>]>,
+    /// The tail at which the calm of `serial.rs` is over, and the segment in which it lasts.
+    calm: AtomicU64,
+    segment: AtomicPtr<Segment>,
 }
 
 /// What the consumer writes.
@@ -113,6 +105,8 @@ impl<T: Word> Ring<T> {
                 limit: AtomicU64::new(capacity as u64),
                 capacity: capacity as u64,
                 directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+                calm: AtomicU64::new(0),
+                segment: AtomicPtr::new(ptr::null_mut()),
             }),
             back: CachePadded::new(Back { head: AtomicU64::new(0), spare: AtomicPtr::new(ptr::null_mut()) }),
             items: PhantomData,
@@ -158,6 +152,7 @@ impl<T: Word> Ring<T> {
 
     /// Refuses every push from now on.
     pub fn close(&self) {
+        self.end_calm();
         self.front.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
@@ -193,8 +188,9 @@ impl<T: Word> Ring<T> {
         (pushed, None)
     }
 
-    /// Claims up to `wanted` places by one compare-and-swap, or, where a lock keeps the
-    /// producers apart, by one store: the first index and how many.
+    /// Claims up to `wanted` places by one compare-and-swap, which is also the producer's fence
+    /// of [`crate::park`], or, where a lock keeps the producers apart, by one store: the first
+    /// index and how many.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let backoff = Backoff::new();
@@ -220,9 +216,11 @@ impl<T: Word> Ring<T> {
                 self.front.tail.store(tail + count * ONE, Ordering::Relaxed);
                 return Ok((index, count));
             }
-            match self.front.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => return Ok((index, count)),
+            match self.front.tail.compare_exchange_weak(tail, tail + count * ONE, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    fence_after_swap();
+                    return Ok((index, count));
+                }
                 Err(current) => {
                     tail = current;
                     backoff.spin();
@@ -237,32 +235,6 @@ impl<T: Word> Ring<T> {
         let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
         self.front.limit.store(limit, order("ring_limit", Ordering::Release));
         limit.saturating_sub(index)
-    }
-
-    /// As [`Ring::push`], without a compare-and-swap: half the price.
-    ///
-    /// # Safety
-    ///
-    /// One lock, held around each call, keeps all calls that change the tail (every push and
-    /// [`Ring::close`]) apart.
-    #[inline]
-    pub unsafe fn push_serialised(&self, item: T) -> Result<(), (T, Refusal)> {
-        match self.claim::<true>(1) {
-            Ok((index, _)) => {
-                self.publish(index, item);
-                Ok(())
-            }
-            Err(refusal) => Err((item, refusal)),
-        }
-    }
-
-    /// As [`Ring::push_many`], without a compare-and-swap.
-    ///
-    /// # Safety
-    ///
-    /// That of [`Ring::push_serialised`].
-    pub unsafe fn push_many_serialised(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
-        self.publish_many::<true>(items)
     }
 
     /// Puts `item` into the place that this thread claimed.
@@ -288,44 +260,6 @@ impl<T: Word> Ring<T> {
             for (place, item) in unsafe { &(&(*segment.as_ptr()).places)[run] }.iter().zip(items.by_ref()) {
                 place.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
             }
-        }
-    }
-
-    #[inline]
-    fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
-        &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
-    }
-
-    #[inline]
-    fn segment(&self, index: u64) -> NonNull<Segment> {
-        match NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire))) {
-            Some(segment) => segment,
-            None => self.install_segment(self.entry(index)),
-        }
-    }
-
-    /// Puts a segment into an empty entry, unless another producer is quicker.
-    #[cold]
-    fn install_segment(&self, entry: &AtomicPtr<Segment>) -> NonNull<Segment> {
-        let spare = self.back.spare.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
-        let fresh = NonNull::new(spare).unwrap_or_else(|| NonNull::from(Box::leak(Segment::new())));
-        let install = order("segment_install", Ordering::AcqRel);
-        match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
-            Ok(_) => fresh,
-            Err(theirs) => {
-                self.recycle(fresh);
-                NonNull::new(theirs).expect("the exchange failed, so the entry is not null")
-            }
-        }
-    }
-
-    /// Keeps a segment of null places for later, freeing the one that was kept before.
-    fn recycle(&self, segment: NonNull<Segment>) {
-        let old = self.back.spare.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
-        if !old.is_null() {
-            // SAFETY: a segment in `spare` came from Box::leak, is in no directory entry, and
-            // the swap made this thread its only holder.
-            drop(unsafe { Box::from_raw(old) });
         }
     }
 
@@ -365,155 +299,32 @@ impl<T: Word> Ring<T> {
         (index - head) as usize
     }
 
-    /// Bytes that the ring holds now, its own structure included.
-    pub fn allocated_bytes(&self) -> usize {
-        let made =
-            self.front.directory.iter().chain([&self.back.spare]).filter(|at| !at.load(Ordering::Acquire).is_null());
-        size_of::<Self>() + self.front.directory.len() * size_of::<usize>() + made.count() * size_of::<Segment>()
-    }
-}
-
-impl<T: Word> Drop for Ring<T> {
-    fn drop(&mut self) {
-        let mut left = Vec::new();
-        // SAFETY: `&mut self`: nobody else is here (invariant 6).
-        unsafe { self.take(usize::MAX >> 2, &mut left) };
-        for at in self.front.directory.iter().chain([&self.back.spare]) {
-            let segment = at.load(Ordering::Relaxed);
-            if !segment.is_null() {
-                // SAFETY: segments come from Box::leak and are held by one entry each.
-                drop(unsafe { Box::from_raw(segment) });
-            }
+    /// Shows each item that was accepted up to index `end` and not taken, oldest first. Waits for
+    /// those whose producers are about to publish them.
+    ///
+    /// # Safety
+    ///
+    /// As [`Ring::take`], and not at the same time as that (invariant 6); `end` is no more than
+    /// [`Ring::accepted`] was.
+    pub unsafe fn look(&self, end: u64, mut see: impl FnMut(&T)) {
+        for index in self.taken()..end {
+            let backoff = Backoff::new();
+            let word = loop {
+                let segment = NonNull::new(self.entry(index).load(Ordering::Acquire));
+                // SAFETY: only the one who takes takes segments out of the directory, which is
+                // nobody now.
+                let place = segment.map(|segment| unsafe { &(*segment.as_ptr()).places[index as usize % SEGMENT] });
+                match place.and_then(|place| NonNull::new(place.load(Ordering::Acquire))) {
+                    Some(word) => break word,
+                    None => backoff.snooze(),
+                }
+            };
+            // SAFETY: the word was published, and the ring keeps the item (invariant 2): it is
+            // shown and not dropped.
+            see(&ManuallyDrop::new(unsafe { T::from_word(word) }));
         }
     }
 }
 
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
-mod tests {
-    use super::*;
-    use crate::sync::{Arc, thread};
-    use proptest::prelude::*;
-    use std::collections::VecDeque;
-    use std::num::NonZeroUsize;
-
-    fn item(n: usize) -> NonZeroUsize {
-        NonZeroUsize::new(n).expect("test items start at 1")
-    }
-
-    fn take(ring: &Ring<NonZeroUsize>, max: usize) -> Vec<usize> {
-        let mut out = Vec::new();
-        // SAFETY: each test takes from one thread only (invariant 6).
-        unsafe { ring.take(max, &mut out) };
-        out.into_iter().map(usize::from).collect()
-    }
-
-    #[derive(Clone, Debug)]
-    enum Op {
-        Push,
-        PushSerialised,
-        PushMany(usize),
-        Take(usize),
-        Close,
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        prop_oneof![
-            8 => Just(Op::Push),
-            8 => Just(Op::PushSerialised),
-            4 => (0_usize..700).prop_map(Op::PushMany),
-            6 => (0_usize..600).prop_map(Op::Take),
-            1 => Just(Op::Close),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_bounded_deque(capacity in 1_usize..900, ops in prop::collection::vec(op(), 0..60)) {
-            let ring = Ring::new(capacity);
-            let (mut model, mut closed, mut next) = (VecDeque::new(), false, 1);
-            for op in ops {
-                let room = if closed { 0 } else { capacity - model.len() };
-                let pushed = match op {
-                    Op::Push => usize::from(ring.push(item(next)).is_ok()),
-                    // SAFETY: one thread (the lock is not needed).
-                    Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
-                    Op::PushMany(n) => {
-                        let mut items = (next..next + n).map(item).collect::<Vec<_>>().into_iter();
-                        if n % 2 == 0 {
-                            ring.push_many(&mut items).0
-                        } else {
-                            // SAFETY: one thread (the lock is not needed).
-                            unsafe { ring.push_many_serialised(&mut items) }.0
-                        }
-                    }
-                    Op::Take(n) => {
-                        let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();
-                        prop_assert_eq!(take(&ring, n), expected);
-                        continue;
-                    }
-                    Op::Close => {
-                        ring.close();
-                        closed = true;
-                        continue;
-                    }
-                };
-                let wanted = if let Op::PushMany(n) = op { n } else { 1 };
-                prop_assert_eq!(pushed, wanted.min(room));
-                model.extend(next..next + pushed);
-                next += wanted;
-                prop_assert_eq!(ring.len(), model.len());
-            }
-        }
-    }
-
-    #[test]
-    fn memory_follows_what_is_queued() {
-        let ring = Ring::new(20_000);
-        let empty = ring.allocated_bytes();
-        assert!(empty < 4_096, "{empty} bytes for an empty ring");
-        for n in 1..=20_000 {
-            assert!(ring.push(item(n)).is_ok());
-        }
-        assert!(ring.push(item(1)).is_err(), "the capacity is exact");
-        assert!(ring.allocated_bytes() > 160_000);
-        assert_eq!(take(&ring, 20_000).len(), 20_000);
-        assert!(ring.allocated_bytes() < 8_192, "{} bytes when empty again", ring.allocated_bytes());
-    }
-
-    #[test]
-    fn items_left_in_a_ring_are_dropped_with_it() {
-        let shared = crate::sync::plain::Arc::new(7_u64);
-        let ring = Ring::new(1_000);
-        for _ in 0..600 {
-            assert!(ring.push(shared.clone()).is_ok());
-        }
-        assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 601);
-        drop(ring);
-        assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 1);
-    }
-
-    #[test]
-    fn real_threads_lose_nothing() {
-        let ring = Arc::new(Ring::new(300));
-        let producers: Vec<_> = (0..3_usize)
-            .map(|p| {
-                let ring = ring.clone();
-                thread::spawn(move || {
-                    for n in 0..20_000 {
-                        while ring.push(item(n * 3 + p + 1)).is_err() {
-                            thread::yield_now();
-                        }
-                    }
-                })
-            })
-            .collect();
-        let mut next = [0_usize; 3];
-        while next.iter().sum::<usize>() < 60_000 {
-            for n in take(&ring, 64) {
-                assert_eq!((n - 1) / 3, next[(n - 1) % 3], "in the producer's order");
-                next[(n - 1) % 3] += 1;
-            }
-        }
-        producers.into_iter().for_each(|producer| producer.join().unwrap());
-    }
-}
+mod tests;

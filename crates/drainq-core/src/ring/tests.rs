@@ -1,0 +1,157 @@
+//! The ring against a bounded deque, its memory, and real threads.
+
+use super::*;
+use crate::sync::{Arc, thread};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+
+fn item(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).expect("test items start at 1")
+}
+
+fn take(ring: &Ring<NonZeroUsize>, max: usize) -> Vec<usize> {
+    let mut out = Vec::new();
+    // SAFETY: each test takes from one thread only (invariant 6).
+    unsafe { ring.take(max, &mut out) };
+    out.into_iter().map(usize::from).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Push,
+    PushSerialised,
+    PushCalm(usize),
+    CalmDown(u64),
+    PushMany(usize),
+    Take(usize),
+    Close,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => Just(Op::Push),
+        8 => Just(Op::PushSerialised),
+        8 => (0_usize..300).prop_map(Op::PushCalm),
+        8 => (1_u64..5).prop_map(Op::CalmDown),
+        4 => (0_usize..700).prop_map(Op::PushMany),
+        6 => (0_usize..600).prop_map(Op::Take),
+        1 => Just(Op::Close),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_a_bounded_deque(capacity in 1_usize..900, ops in prop::collection::vec(op(), 0..60)) {
+        let ring = Ring::new(capacity);
+        let (mut model, mut closed, mut next) = (VecDeque::new(), false, 1);
+        for op in ops {
+            let room = if closed { 0 } else { capacity - model.len() };
+            let pushed = match op {
+                Op::Push => usize::from(ring.push(item(next)).is_ok()),
+                // SAFETY: one thread (the lock is not needed).
+                Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
+                Op::CalmDown(share) => {
+                    // SAFETY: one thread (the lock is not needed).
+                    let calm = unsafe { ring.calm_down(share) };
+                    prop_assert!(!calm || capacity > model.len() && !closed);
+                    continue;
+                }
+                Op::PushCalm(n) => {
+                    let mut items = (next..next + n).map(item);
+                    let pushed = if n == 1 {
+                        // SAFETY: one thread (the lock is not needed).
+                        usize::from(unsafe { ring.push_calm(|| item(next)) })
+                    } else {
+                        // SAFETY: as above.
+                        unsafe { ring.push_calm_while(|| items.next()) }
+                    };
+                    prop_assert!(pushed <= n.min(room));
+                    model.extend(next..next + pushed);
+                    next += pushed;
+                    prop_assert_eq!(ring.len(), model.len());
+                    continue;
+                }
+                Op::PushMany(n) => {
+                    let mut items = (next..next + n).map(item).collect::<Vec<_>>().into_iter();
+                    if n % 2 == 0 {
+                        ring.push_many(&mut items).0
+                    } else {
+                        // SAFETY: one thread (the lock is not needed).
+                        unsafe { ring.push_many_serialised(&mut items) }.0
+                    }
+                }
+                Op::Take(n) => {
+                    let expected: Vec<usize> = model.drain(..n.min(model.len())).collect();
+                    prop_assert_eq!(take(&ring, n), expected);
+                    continue;
+                }
+                Op::Close => {
+                    ring.close();
+                    closed = true;
+                    continue;
+                }
+            };
+            let wanted = if let Op::PushMany(n) = op { n } else { 1 };
+            prop_assert_eq!(pushed, wanted.min(room));
+            model.extend(next..next + pushed);
+            next += wanted;
+            prop_assert_eq!(ring.len(), model.len());
+            let mut seen = Vec::new();
+            // SAFETY: nobody takes meanwhile.
+            unsafe { ring.look(ring.accepted(), |item| seen.push(usize::from(*item))) };
+            prop_assert!(model.iter().copied().eq(seen), "a look shows what is queued");
+        }
+    }
+}
+
+#[test]
+fn memory_follows_what_is_queued() {
+    let ring = Ring::new(20_000);
+    let empty = ring.allocated_bytes();
+    assert!(empty < 4_096, "{empty} bytes for an empty ring");
+    for n in 1..=20_000 {
+        assert!(ring.push(item(n)).is_ok());
+    }
+    assert!(ring.push(item(1)).is_err(), "the capacity is exact");
+    assert!(ring.allocated_bytes() > 160_000);
+    assert_eq!(take(&ring, 20_000).len(), 20_000);
+    assert!(ring.allocated_bytes() < 8_192, "{} bytes when empty again", ring.allocated_bytes());
+}
+
+#[test]
+fn items_left_in_a_ring_are_dropped_with_it() {
+    let shared = crate::sync::plain::Arc::new(7_u64);
+    let ring = Ring::new(1_000);
+    for _ in 0..600 {
+        assert!(ring.push(shared.clone()).is_ok());
+    }
+    assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 601);
+    drop(ring);
+    assert_eq!(crate::sync::plain::Arc::strong_count(&shared), 1);
+}
+
+#[test]
+fn real_threads_lose_nothing() {
+    let ring = Arc::new(Ring::new(300));
+    let producers: Vec<_> = (0..3_usize)
+        .map(|p| {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                for n in 0..20_000 {
+                    while ring.push(item(n * 3 + p + 1)).is_err() {
+                        thread::yield_now();
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut next = [0_usize; 3];
+    while next.iter().sum::<usize>() < 60_000 {
+        for n in take(&ring, 64) {
+            assert_eq!((n - 1) / 3, next[(n - 1) % 3], "in the producer's order");
+            next[(n - 1) % 3] += 1;
+        }
+    }
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+}

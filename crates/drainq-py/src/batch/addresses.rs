@@ -1,0 +1,144 @@
+//! From the address of an object to a key and a pointer, without a lock and without a dictionary.
+//!
+//! # Invariants
+//! 1. A slot's `word` is 0, or an address (48 bits) below a key (16 bits); its pointer is written
+//!    before it, and neither changes once it is not 0.
+//! 2. `slots` points to `mask + 1` slots or more: a larger table is stored before its mask, and a
+//!    reader loads the mask first. Tables live as long as the map.
+//! 3. At least half of the slots are empty, so that a search ends.
+
+use super::item::{KEY_SHIFT, MAX_KEYS};
+use drainq_core::batch::Key;
+use parking_lot::Mutex;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+const FIRST: usize = 64;
+
+struct Slot {
+    word: AtomicU64,
+    value: AtomicPtr<()>,
+}
+
+/// What is known of an address.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// The key, where an item has it: in the upper 16 bits.
+    pub tag: u64,
+    /// The pointer.
+    pub value: *mut (),
+}
+
+impl Found {
+    /// The key.
+    #[inline]
+    pub fn key(self) -> Key {
+        (self.tag >> KEY_SHIFT) as Key
+    }
+}
+
+/// Tables, the last one in use: open addressing, at most half full.
+struct Tables {
+    all: Vec<(*mut Slot, usize)>,
+    filled: usize,
+}
+
+// SAFETY: the pointers are to slots, which are atomic, and are owned by the map.
+unsafe impl Send for Tables {}
+
+/// A map that is read without a lock and only grows.
+pub struct AddressMap {
+    mask: AtomicUsize,
+    slots: AtomicPtr<Slot>,
+    tables: Mutex<Tables>,
+}
+
+impl AddressMap {
+    /// An empty map.
+    pub fn new() -> Self {
+        let map = Self {
+            mask: AtomicUsize::new(0),
+            slots: AtomicPtr::new(ptr::null_mut()),
+            tables: Mutex::new(Tables { all: Vec::new(), filled: 0 }),
+        };
+        map.start_table(&mut map.tables.lock(), FIRST);
+        map
+    }
+
+    fn start_table(&self, tables: &mut Tables, len: usize) {
+        let empty = || Slot { word: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) };
+        let table: Box<[Slot]> = (0..len).map(|_| empty()).collect();
+        let slots = Box::into_raw(table).cast::<Slot>();
+        tables.all.push((slots, len));
+        self.slots.store(slots, Ordering::Release);
+        self.mask.store(len - 1, Ordering::Release);
+    }
+
+    /// What is known of `address`.
+    #[inline(always)]
+    pub fn find(&self, address: usize) -> Option<Found> {
+        let mask = self.mask.load(Ordering::Acquire);
+        let slots = self.slots.load(Ordering::Acquire);
+        let mut at = hash(address);
+        loop {
+            // SAFETY: the table has `mask + 1` slots at least and lives (invariant 2).
+            let slot = unsafe { &*slots.add(at & mask) };
+            let word = slot.word.load(Ordering::Acquire);
+            let tag = word ^ address as u64;
+            if tag << (u64::BITS - KEY_SHIFT) == 0 {
+                return Some(Found { tag, value: slot.value.load(Ordering::Relaxed) });
+            }
+            if word == 0 {
+                return None;
+            }
+            at += 1;
+        }
+    }
+
+    /// Adds an address that is not there; false if it has more than 48 bits.
+    pub fn add(&self, address: usize, key: Key, value: *mut ()) -> bool {
+        if address >> KEY_SHIFT != 0 || key as usize >= MAX_KEYS {
+            return false;
+        }
+        let tables = &mut *self.tables.lock();
+        let (old, len) = tables.all[tables.all.len() - 1];
+        tables.filled += 1;
+        if 2 * tables.filled > len {
+            self.start_table(tables, 2 * len);
+            // SAFETY: the old table has so many slots and lives (invariant 2).
+            for slot in unsafe { std::slice::from_raw_parts(old, len) } {
+                let word = slot.word.load(Ordering::Relaxed);
+                if word != 0 {
+                    self.fill(word, slot.value.load(Ordering::Relaxed));
+                }
+            }
+        }
+        self.fill(u64::from(key) << KEY_SHIFT | address as u64, value);
+        true
+    }
+
+    fn fill(&self, word: u64, value: *mut ()) {
+        let (mask, slots) = (self.mask.load(Ordering::Relaxed), self.slots.load(Ordering::Relaxed));
+        let address = word as usize & ((1 << KEY_SHIFT) - 1);
+        // SAFETY: as in `find`.
+        let slot = (hash(address)..).map(|at| unsafe { &*slots.add(at & mask) });
+        let mut empty = slot.filter(|slot| slot.word.load(Ordering::Relaxed) == 0);
+        let slot = empty.next().expect("half of the slots are empty");
+        slot.value.store(value, Ordering::Relaxed);
+        slot.word.store(word, Ordering::Release);
+    }
+}
+
+#[inline(always)]
+fn hash(address: usize) -> usize {
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
+}
+
+impl Drop for AddressMap {
+    fn drop(&mut self) {
+        for (slots, len) in self.tables.get_mut().all.drain(..) {
+            // SAFETY: the table was a box of this length, and `&mut self` says that nobody reads it.
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(slots, len)) });
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The quick way of an item into its partition: from the address of its type straight to the ring.
+//!
+//! The first item of a type goes the long way (`produce.rs`), which then remembers the type's key and
+//! partition here. From there on a produce call reads the item's type, finds both, and puts the item
+//! into the next place, as long as it is calm in the partition (`ring/serial.rs` in the core).
+//!
+//! # Invariants
+//! 1. The lane of a process holds types only, and only where the type alone decides key and partition
+//!    (no dispatch key, no selector, no `len_of`), and only once the drain threads were started.
+//! 2. Its pointers are to partitions of the process's queue, which never move and live as long
+//!    as the `Shared`; a forked child starts with an empty lane. Its types are kept alive by `keys.rs`.
+//! 3. The GIL is held: it is the lock that the calm asks for.
+
+use super::addresses::{AddressMap, Found};
+use super::item::Item;
+use super::shared::{Process, Select, Shared};
+use super::turn::FILLING;
+use drainq_core::batch::Key;
+use drainq_core::batch::partition::Partition;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::ptr;
+
+/// # Safety
+///
+/// `found` came from the lane of `process` (invariant 2).
+#[inline(always)]
+unsafe fn partition(_process: &Process, found: Found) -> &Partition<Item> {
+    // SAFETY: the caller's promise.
+    unsafe { &*found.value.cast::<Partition<Item>>() }
+}
+
+impl Shared {
+    /// Remembers where the items of a type go, if that is all there is to it.
+    pub fn remember(&self, object: &Bound<'_, PyAny>, key: Key) {
+        let process = self.process();
+        let class = object.get_type_ptr().addr();
+        let direct = matches!(self.select, Select::Sticky) && self.len_of.is_none() && self.keys.are_types();
+        if direct && process.is_started() && process.lane.find(class).is_none() {
+            let partition: *const _ = process.queue.partition(process.queue.partition_of(key));
+            process.lane.add(class, key, partition.cast_mut().cast());
+        }
+    }
+
+    /// Queues one item if nothing is in the way: true if it was queued.
+    #[inline(always)]
+    pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
+        let process = self.process();
+        let Some(found) = process.lane.find(object.get_type_ptr().addr()) else { return false };
+        if !Item::fits(object) {
+            return false;
+        }
+        // SAFETY: it was found in this lane.
+        let at = unsafe { partition(process, found) };
+        // SAFETY: the GIL is held (invariant 3) and kept; the tag holds the key.
+        unsafe { at.ring.push_calm(|| Item::tagged(object, found.tag)) || self.produce_attentively(object, found) }
+    }
+
+    /// As [`Self::produce_fast`] where it is not calm: something has to be looked at.
+    ///
+    /// # Safety
+    ///
+    /// `found` came from the lane, for an item that fits.
+    #[cold]
+    #[inline(never)]
+    unsafe fn produce_attentively(&self, object: &Bound<'_, PyAny>, found: Found) -> bool {
+        let process = self.process();
+        // SAFETY: as in `produce_fast`.
+        let (at, item) = unsafe { (partition(process, found), Item::tagged(object, found.tag)) };
+        // SAFETY: the GIL is held (invariant 3).
+        let queued = unsafe { process.queue.try_produce_at(at, item) }.is_ok();
+        if queued && process.turn.is_wanted() {
+            self.hand_over_if_filling(object.py(), at);
+        }
+        queued
+    }
+
+    /// Queues the items of one type from index `from` of a list on, while it is calm; says how many.
+    pub fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
+        let process = self.process();
+        let Some(mut run) = Run::new(list, from, &process.lane) else { return 0 };
+        // SAFETY: it was found in this lane.
+        let at = unsafe { partition(process, run.found) };
+        loop {
+            // SAFETY: the GIL is held (invariant 3) and kept.
+            unsafe { at.ring.push_calm_while(|| run.next_item()) };
+            // SAFETY: as above.
+            if run.over || !unsafe { process.queue.look_around(at) } {
+                return run.index - from;
+            }
+        }
+    }
+
+    /// Lets a drain thread have the GIL that wants it, if the partition fills up.
+    pub fn hand_over_if_filling(&self, py: Python<'_>, at: &Partition<Item>) {
+        let process = self.process();
+        if process.turn.is_wanted() && at.holds_one_in(FILLING) && !process.queue.is_draining_here() {
+            process.turn.hand_over(py);
+        }
+    }
+}
+
+/// Items of one type that follow each other in a list.
+///
+/// Nothing in here runs Python code, so the list stays as it is meanwhile.
+struct Run<'a, 'py> {
+    list: &'a Bound<'py, PyList>,
+    len: usize,
+    index: usize,
+    class: *mut ffi::PyTypeObject,
+    found: Found,
+    /// The next item is of another type, or there is none.
+    over: bool,
+}
+
+impl<'a, 'py> Run<'a, 'py> {
+    /// The items from index `from` on, if there is one and its type is known.
+    fn new(list: &'a Bound<'py, PyList>, from: usize, lane: &AddressMap) -> Option<Self> {
+        let len = list.len();
+        let class = (from < len).then(|| at(list, from).get_type_ptr())?;
+        let found = lane.find(class.addr())?;
+        Some(Self { list, len, index: from, class, found, over: false })
+    }
+
+    #[inline(always)]
+    fn next_item(&mut self) -> Option<Item> {
+        let object = (self.index < self.len).then(|| at(self.list, self.index));
+        let same = |object: &Borrowed<'_, '_, PyAny>| ptr::eq(object.get_type_ptr(), self.class) && Item::fits(object);
+        match object.filter(same) {
+            Some(object) => {
+                self.index += 1;
+                // SAFETY: the object fits, and the tag is that of its type.
+                Some(unsafe { Item::tagged(&object, self.found.tag) })
+            }
+            None => {
+                self.over = true;
+                None
+            }
+        }
+    }
+}
+
+/// The object at an index that the list has.
+#[inline(always)]
+pub fn at<'a, 'py>(list: &'a Bound<'py, PyList>, index: usize) -> Borrowed<'a, 'py, PyAny> {
+    // SAFETY: the GIL is held, the index is in the list, and the list keeps its item.
+    unsafe { Borrowed::from_ptr(list.py(), ffi::PyList_GetItem(list.as_ptr(), index as ffi::Py_ssize_t)) }
+}
