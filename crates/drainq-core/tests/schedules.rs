@@ -2,8 +2,9 @@
 //! one thread at a time in a handler, and everybody ends.
 //!
 //! With `--cfg drainq_shuttle` the threads are shuttle's, and each test runs DRAINQ_SCHEDULES
-//! times (125 if not set) under its random scheduler and as often under PCT. No wait has a
-//! timeout there, so a lost wake-up is found as a deadlock. A failure prints the schedule.
+//! times (125 if not set) under its random scheduler and as often under PCT, without and with a
+//! producers' lock. No wait has a timeout there, so a lost wake-up is found as a deadlock. A
+//! failure prints the schedule.
 //! In a plain build the same bodies run on real threads.
 #![cfg(not(loom))]
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use world::{Queue, World};
 
 #[cfg(drainq_shuttle)]
-fn schedules(body: fn()) {
+fn schedules(body: fn(locked: bool)) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     let count = std::env::var("DRAINQ_SCHEDULES").map_or(125, |count| count.parse().expect("a number of schedules"));
     let config = || {
@@ -24,26 +25,30 @@ fn schedules(body: fn()) {
         config.stack_size = 1 << 18;
         config
     };
-    shuttle::Runner::new(RandomScheduler::new(count), config()).run(body);
-    shuttle::Runner::new(PctScheduler::new(3, count), config()).run(body);
-}
-
-#[cfg(not(drainq_shuttle))]
-fn schedules(body: fn()) {
-    for _ in 0..20 {
-        body();
+    for locked in [false, true] {
+        shuttle::Runner::new(RandomScheduler::new(count), config()).run(move || body(locked));
+        shuttle::Runner::new(PctScheduler::new(3, count), config()).run(move || body(locked));
     }
 }
 
-fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize) -> Arc<World> {
+#[cfg(not(drainq_shuttle))]
+fn schedules(body: fn(locked: bool)) {
+    for round in 0..40 {
+        body(round % 2 == 1);
+    }
+}
+
+/// A tiny queue; its producers have a lock or not. With a lock it is larger, for it is calm only where
+/// a quarter of a partition is free.
+fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize, locked: bool) -> Arc<World> {
     let settings = Settings {
         partitions,
-        buffer_size,
+        buffer_size: if locked { 5 * buffer_size } else { buffer_size },
         max_batch: 2,
         min_idle: Duration::ZERO,
         ..Settings::new(ThreadPolicy::Fixed(threads))
     };
-    World::new(Queue::new("world", settings, Grouping::ByKey))
+    World::new(Queue::new("world", settings, Grouping::ByKey), locked)
 }
 
 type Threads = Vec<thread::JoinHandle<()>>;
@@ -69,8 +74,8 @@ fn join(threads: Threads) {
 
 #[test]
 fn growth_while_producing_keeps_every_item_and_its_order() {
-    schedules(|| {
-        let world = world(2, PartitionPolicy::Adaptive(25), 2);
+    schedules(|locked| {
+        let world = world(2, PartitionPolicy::Adaptive(25), 2, locked);
         let drains = spawn_drain_threads(&world);
         let mut producers = Threads::new();
         for producer in 0..2 {
@@ -85,7 +90,7 @@ fn growth_while_producing_keeps_every_item_and_its_order() {
         spawn(&world, &mut producers, |world| world.assert_accounted());
         join(producers);
         assert_eq!(world.queue.partition_count(), 6, "one per handler");
-        world.queue.close();
+        world.close();
         join(drains);
         world.assert_exact();
     });
@@ -93,8 +98,8 @@ fn growth_while_producing_keeps_every_item_and_its_order() {
 
 #[test]
 fn moves_during_a_shutdown_lose_nothing_and_share_no_handler() {
-    schedules(|| {
-        let world = world(3, PartitionPolicy::Fixed(3), 2);
+    schedules(|locked| {
+        let world = world(3, PartitionPolicy::Fixed(3), 2, locked);
         let keys = [world.add_handler(1.0, 2), world.add_handler(1.0, 0)];
         let drains = spawn_drain_threads(&world);
         let mut others = Threads::new();
@@ -109,7 +114,7 @@ fn moves_during_a_shutdown_lose_nothing_and_share_no_handler() {
             for plan in [[1, 2, 0], [2, 0, 1], [0, 0, 0]] {
                 rebalancer.carry_out(&plan);
             }
-            world.queue.close();
+            world.close();
         });
         join(others);
         join(drains);
@@ -119,8 +124,8 @@ fn moves_during_a_shutdown_lose_nothing_and_share_no_handler() {
 
 #[test]
 fn blocked_producers_get_room_or_hear_of_the_close() {
-    schedules(|| {
-        let world = world(1, PartitionPolicy::Fixed(1), 1);
+    schedules(|locked| {
+        let world = world(1, PartitionPolicy::Fixed(1), 1, locked);
         let key = world.add_handler(1.0, 0);
         let drains = spawn_drain_threads(&world);
         let mut producers = Threads::new();
@@ -130,7 +135,7 @@ fn blocked_producers_get_room_or_hear_of_the_close() {
             });
         }
         thread::yield_now();
-        world.queue.close();
+        world.close();
         join(producers);
         join(drains);
         world.assert_exact();
@@ -139,8 +144,8 @@ fn blocked_producers_get_room_or_hear_of_the_close() {
 
 #[test]
 fn a_cut_in_the_middle_of_everything_counts_each_item_once() {
-    schedules(|| {
-        let world = world(2, PartitionPolicy::Fixed(2), 2);
+    schedules(|locked| {
+        let world = world(2, PartitionPolicy::Fixed(2), 2, locked);
         let keys = [world.add_handler(1.0, 0), world.add_handler(1.0, 2)];
         let drains = spawn_drain_threads(&world);
         let mut others = Threads::new();
@@ -151,7 +156,7 @@ fn a_cut_in_the_middle_of_everything_counts_each_item_once() {
         }
         spawn(&world, &mut others, |world| {
             world.assert_accounted();
-            world.queue.cut();
+            world.cut();
             world.assert_accounted();
         });
         join(others);

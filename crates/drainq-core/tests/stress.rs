@@ -57,7 +57,7 @@ fn round(seed: u64) -> (u64, usize) {
         max_idle: Duration::from_millis(5),
         ..Settings::new(ThreadPolicy::Fixed(DRAIN_THREADS))
     };
-    let world = World::new(Queue::new("stress", settings, Grouping::ByKey));
+    let world = World::new(Queue::new("stress", settings, Grouping::ByKey), seed % 5 < 2);
     let keys = Arc::new(Mutex::new((0..4).map(|n| world.add_handler(1.0, n * 3)).collect::<Vec<_>>()));
     let drains: Vec<_> = (0..DRAIN_THREADS)
         .map(|me| {
@@ -106,7 +106,7 @@ fn round(seed: u64) -> (u64, usize) {
         };
         world.assert_accounted();
     }
-    world.queue.close();
+    world.close();
     for thread in producers.into_iter().chain(drains) {
         thread.join().expect("no thread fails");
     }

@@ -116,21 +116,24 @@ impl<T: Word + Keyed> Drainer<T> {
     pub fn next_step(&mut self, settle: impl Fn(&dyn Fn())) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
-            self.linger();
-            if self.take() {
-                return Step::Pass(Pass { drainer: self });
+            // Whoever was told that nothing was found has been told so a moment ago: sleep on that,
+            // for the second look finds what has come meanwhile.
+            if !std::mem::take(&mut self.told_idle) {
+                self.linger();
+                if self.take() {
+                    return Step::Pass(Pass { drainer: self });
+                }
+                if self.is_finished() {
+                    return Step::Closed;
+                }
+                if self.is_watched() {
+                    self.told_idle = true;
+                    return Step::Idle(self);
+                }
             }
-            if self.is_finished() {
-                return Step::Closed;
-            }
-            if self.queue.watched.load(Ordering::Relaxed) && !self.told_idle {
-                self.told_idle = true;
-                return Step::Idle(self);
-            }
-            self.told_idle = false;
             self.empty_passes = self.empty_passes.saturating_add(1);
             let settings = &self.queue.settings;
-            let watched = self.queue.watched.load(Ordering::Relaxed);
+            let watched = self.is_watched();
             let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
             let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
             let settle = || {
@@ -188,6 +191,12 @@ impl<T: Word + Keyed> Drainer<T> {
     /// Whether the partition of this key is mine, and the last pass had nothing for it.
     pub fn found_nothing_for(&self, key: Key) -> bool {
         self.queue.partition(self.queue.partition_of(key)).lease.owner() == self.me && !self.groups.holds(key)
+    }
+
+    /// Whether somebody wants to hear of a pass of this thread that found nothing.
+    pub fn is_watched(&self) -> bool {
+        let watched = |id: &PartitionId| self.queue.partition(*id).watched.load(Ordering::Relaxed) > 0;
+        self.queue.watched.load(Ordering::Relaxed) || self.mine.iter().any(watched)
     }
 
     /// Whether a pass would find something, or the list of partitions is out of date.

@@ -5,7 +5,7 @@ use super::rows::Rows;
 use crate::ring::Ring;
 use crate::space::Space;
 use crate::sync::CachePadded;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::word::Word;
 
 /// The number of a partition within its queue; it names the same partition for ever.
@@ -24,6 +24,8 @@ pub struct Partition<T: Word> {
     /// Everything accepted up to this index has been through a handler call, or was
     /// accounted for in another way.
     pub completed: AtomicU64,
+    /// Types routed here of which somebody wants to hear when a pass finds nothing.
+    pub watched: AtomicU32,
 }
 
 impl<T: Word> Partition<T> {
@@ -35,6 +37,7 @@ impl<T: Word> Partition<T> {
             rows: Rows::new(weighed, capacity),
             space: Space::new(),
             completed: AtomicU64::new(0),
+            watched: AtomicU32::new(0),
         }
     }
 

@@ -70,7 +70,7 @@ pub struct BatchQueue<T: Word + Keyed> {
     pub(super) abandoned: AtomicU64,
     rejected: [CachePadded<AtomicU64>; Rejection::ALL.len()],
     pub(super) rebalances: AtomicU64,
-    /// Whether somebody wants to hear of passes that found nothing.
+    /// Whether somebody wants to hear of all passes that found nothing.
     pub(super) watched: AtomicBool,
     /// Those who wait for passes to end: flush and shutdown.
     pub(super) watchers: Space,
@@ -280,12 +280,24 @@ impl<T: Word + Keyed> BatchQueue<T> {
         worker::enter(self.id, worker);
     }
 
-    /// Says whether somebody wants to hear of passes that found nothing, and so whether idle
-    /// threads have to look up now and then.
+    /// Says whether somebody wants to hear of every pass that found nothing, and so whether all
+    /// idle threads have to look up now and then.
     pub fn set_watched(&self, watched: bool) {
         if self.watched.swap(watched, Ordering::Relaxed) != watched {
             self.wake_all();
         }
+    }
+
+    /// The same for passes that found nothing of this key: the thread that owns its partition has
+    /// to look up. Each call with true wants one with false.
+    pub fn watch(&self, key: Key, watched: bool) {
+        let count = &self.partition(self.partition_of(key)).watched;
+        if watched {
+            count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.wake_all();
     }
 
     /// Wakes every worker.

@@ -181,7 +181,7 @@ impl<T: Word + Keyed, C> Member<T, C> {
                 continue;
             }
             slot.due = None;
-            let watched = self.queue.watched.load(Ordering::Relaxed);
+            let watched = drainer.is_watched();
             if drainer.has_work() || (is_due && watched) {
                 sleeper.wake_up();
                 return Ok((id, drainer));

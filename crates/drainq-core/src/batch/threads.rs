@@ -17,7 +17,7 @@ pub trait Handler<T>: Send + Sync {
     fn consume(&self, batch: &mut Vec<T>);
 
     /// Called when a pass found nothing for this handler, once the queue is told that
-    /// somebody wants to hear of it: [`BatchQueue::set_watched`].
+    /// somebody wants to hear of it: [`BatchQueue::set_watched`], [`BatchQueue::watch`].
     fn on_idle(&self) {}
 }
 

@@ -6,7 +6,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, Rejection, Step};
+use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, PartitionId, Rejection, Step};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::atomic::Ordering as ModelOrdering;
 use drainq_core::sync::{Arc, Mutex, atomic, thread};
@@ -95,13 +95,17 @@ pub struct World {
     /// By key; read without a lock, which would put an order between passes.
     handlers: Table<Handler>,
     registration: Mutex<()>,
+    /// The producers' lock, if they have one, as Python's have the GIL.
+    lock: Option<Mutex<()>>,
     pub produced: Produced,
     pub stopped: atomic::AtomicBool,
 }
 
 impl World {
-    pub fn new(queue: Queue) -> Arc<Self> {
+    /// A queue whose producers have one lock, or none.
+    pub fn new(queue: Queue, locked: bool) -> Arc<Self> {
         Arc::new(Self {
+            lock: locked.then(|| Mutex::new(())),
             queue: Arc::new(queue),
             handlers: Table::new(),
             registration: Mutex::new(()),
@@ -130,13 +134,13 @@ impl World {
     pub fn produce(&self, producer: u32, key: Key, number: u64) -> bool {
         self.produced.offered.fetch_add(1, Ordering::Relaxed);
         let partition = self.queue.partition_of(key);
-        let mut item = match self.queue.try_produce(Box::new(Item { key, producer, number })) {
+        let mut item = match self.try_produce(partition, Box::new(Item { key, producer, number })) {
             Ok(()) => return self.accepted(number),
             Err((item, _)) => item,
         };
         let mut line = self.queue.wait_for_room(partition);
         loop {
-            match self.queue.try_produce_to(partition, item) {
+            match self.try_produce(partition, item) {
                 Ok(()) => {
                     line.served();
                     return self.accepted(number);
@@ -151,6 +155,30 @@ impl World {
         }
     }
 
+    fn try_produce(&self, partition: PartitionId, item: Box<Item>) -> Result<(), (Box<Item>, Refusal)> {
+        let Some(lock) = &self.lock else { return self.queue.try_produce_to(partition, item) };
+        let _alone = lock.lock();
+        let (at, mut item) = (self.queue.partition(partition), Some(item));
+        // SAFETY: every produce call and the close are made under the lock.
+        if unsafe { at.ring.push_calm(|| item.take().expect("asked for once")) } {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.queue.try_produce_at(at, item.take().expect("it was not calm")) }
+    }
+
+    /// Closes the queue.
+    pub fn close(&self) {
+        let _alone = self.lock.as_ref().map(Mutex::lock);
+        self.queue.close();
+    }
+
+    /// Gives up on what is queued.
+    pub fn cut(&self) {
+        let _alone = self.lock.as_ref().map(Mutex::lock);
+        self.queue.cut();
+    }
+
     fn accepted(&self, number: u64) -> bool {
         self.produced.accepted.fetch_add(1, Ordering::Relaxed);
         self.produced.sum.fetch_add(number, Ordering::Relaxed);
@@ -161,7 +189,13 @@ impl World {
     pub fn drain(&self, me: u16) {
         let mut drainer = Drainer::new(self.queue.clone(), me);
         loop {
-            let mut pass = match drainer.next_step(|_| {}) {
+            let settle = |end_calm: &dyn Fn()| {
+                if let Some(lock) = &self.lock {
+                    let _alone = lock.lock();
+                    end_calm();
+                }
+            };
+            let mut pass = match drainer.next_step(settle) {
                 Step::Pass(pass) => pass,
                 Step::Idle(_) => continue,
                 Step::Closed => return,

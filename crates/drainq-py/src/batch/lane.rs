@@ -71,7 +71,7 @@ impl Shared {
         // SAFETY: the GIL is held (invariant 3).
         let queued = unsafe { process.queue.try_produce_at(at, item) }.is_ok();
         if queued && process.turn.is_wanted() {
-            self.hand_over_if_filling(object.py(), at);
+            self.hand_over_if_due(object.py(), at);
         }
         queued
     }
@@ -92,11 +92,13 @@ impl Shared {
         }
     }
 
-    /// Lets a drain thread have the GIL that wants it, if the partition fills up.
-    pub fn hand_over_if_filling(&self, py: Python<'_>, at: &Partition<Item>) {
+    /// Lets a drain thread have the GIL that wants it, if the partition fills up or the thread has
+    /// waited for long.
+    pub fn hand_over_if_due(&self, py: Python<'_>, at: &Partition<Item>) {
         let process = self.process();
-        if process.turn.is_wanted() && at.holds_one_in(FILLING) && !process.queue.is_draining_here() {
-            process.turn.hand_over(py);
+        let turn = &process.turn;
+        if turn.is_wanted() && (at.holds_one_in(FILLING) || turn.is_overdue()) && !process.queue.is_draining_here() {
+            turn.hand_over(py);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Shared {
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
                 self.remember(object, key);
-                self.hand_over_if_filling(object.py(), self.queue().partition(partition));
+                self.hand_over_if_due(object.py(), self.queue().partition(partition));
                 Ok(true)
             }
             Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, patience),
@@ -242,7 +242,7 @@ impl Shared {
         // SAFETY: the GIL is held (invariant 1).
         let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
         let (mut accepted, mut refusal) = bulk(&mut items);
-        self.hand_over_if_filling(py, self.queue().partition(partition));
+        self.hand_over_if_due(py, self.queue().partition(partition));
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal != Some(Refusal::Full)

@@ -101,7 +101,6 @@ impl Shared {
             Ok(ours) => Select::Ours(ours.clone().unbind()),
             Err(_) => Select::Theirs(selector.clone().unbind()),
         };
-        let watching = AtomicUsize::new(usize::from(consumer.as_ref().is_some_and(Handler::watches)));
         let shared = Self {
             process: ForkCell::new(Process::new(name, settings.clone(), config.grouping(), pool.as_deref())),
             pool,
@@ -118,9 +117,9 @@ impl Shared {
             shutdown_timeout: config.default_shutdown_timeout(),
             drops: Drops::new(clone(&config.on_drop)),
             unrouted_logged: Mutex::default(),
-            watching,
+            watching: AtomicUsize::new(0),
         };
-        shared.update_watched();
+        shared.watch_all(shared.queue());
         Ok(Arc::new(shared))
     }
 
@@ -187,8 +186,8 @@ impl Shared {
         !self.settings.sticky
     }
 
-    fn update_watched(&self) {
-        self.queue().set_watched(self.watching.load(Ordering::Relaxed) > 0);
+    fn watch_all(&self, queue: &BatchQueue<Item>) {
+        queue.set_watched(self.consumer.as_ref().is_some_and(Handler::watches));
     }
 
     /// The key of a dispatch key, made if it is new.
@@ -211,7 +210,7 @@ impl Shared {
             handlers[key as usize].replace(registered)
         };
         self.queue().set_weight(key, weight);
-        self.count_watching(watches, old);
+        self.count_watching(key, watches, old);
     }
 
     /// Takes a handler out; false if there was none.
@@ -224,18 +223,19 @@ impl Shared {
                 *logged = false;
             }
         }
-        self.count_watching(false, old);
+        self.count_watching(key, false, old);
         removed
     }
 
-    fn count_watching(&self, more: bool, less: Option<Registered>) {
+    fn count_watching(&self, key: Key, more: bool, less: Option<Registered>) {
         if more {
             self.watching.fetch_add(1, Ordering::Relaxed);
+            self.queue().watch(key, true);
         }
         if less.is_some_and(|old| old.handler.watches()) {
             self.watching.fetch_sub(1, Ordering::Relaxed);
+            self.queue().watch(key, false);
         }
-        self.update_watched();
     }
 
     /// Whether there is a handler for this key.
@@ -275,15 +275,18 @@ impl Shared {
         let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
         let handlers = self.handlers.lock();
         for key in 0..self.keys.names(py).len() {
-            let weight = handlers.get(key).and_then(|at| at.as_ref()).map_or(0.0, |at| at.weight);
-            fresh.queue.add_type(weight);
+            let registered = handlers.get(key).and_then(Option::as_ref);
+            let key = fresh.queue.add_type(registered.map_or(0.0, |at| at.weight));
+            if registered.is_some_and(|at| at.handler.watches()) {
+                fresh.queue.watch(key, true);
+            }
         }
         if !self.queue().is_running() {
             fresh.queue.close();
         }
         drop(handlers);
+        self.watch_all(&fresh.queue);
         self.process.replace_in_child(fresh);
-        self.update_watched();
     }
 
     /// Shows the garbage collector the user's objects, unless something is queued: then they

@@ -4,8 +4,9 @@
 //! interval), per thread that is in line. Producers in Python code give it up rarely, so a
 //! drain thread would wait while its partitions fill up. Here the drain thread says that it
 //! wants the GIL, and a producer whose partition is a quarter full gives it up and waits
-//! until the drain thread has had it. Below that mark nothing changes: handing over at each
-//! item would only move the wait from the drain thread to the producers.
+//! until the drain thread has had it. Below that mark it does so only for a thread that has
+//! waited for a whole switch interval: handing over at each item would only move the wait from the
+//! drain thread to the producers.
 //!
 //! # Invariants
 //! 1. `wanting` counts the threads between [`Turn::want`] and [`Turn::got`]; it is changed by
@@ -24,6 +25,9 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// A wait as long as CPython's switch interval, unless somebody changed that.
+const LATE: Duration = Duration::from_millis(5);
+
 /// A producer goes on after this long even if no drain thread got the GIL.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -36,6 +40,10 @@ pub const BUCKETS: usize = 24;
 /// The GIL's turns between the producers and the drain threads of one queue.
 pub struct Turn {
     wanting: AtomicUsize,
+    /// When the GIL was last given to a drain thread, or first wanted by one after that:
+    /// nanoseconds since `origin`.
+    since: AtomicU64,
+    origin: Instant,
     line: Space,
     handoffs: AtomicU64,
     waits: [AtomicU64; BUCKETS],
@@ -46,6 +54,8 @@ impl Turn {
     pub fn new() -> Self {
         Self {
             wanting: AtomicUsize::new(0),
+            since: AtomicU64::new(0),
+            origin: Instant::now(),
             line: Space::new(),
             handoffs: AtomicU64::new(0),
             waits: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -54,15 +64,24 @@ impl Turn {
 
     /// A drain thread has a pass to hand out and is about to ask for the GIL.
     pub fn want(&self) -> Instant {
-        self.wanting.fetch_add(1, Ordering::Relaxed);
-        Instant::now()
+        let now = Instant::now();
+        if self.wanting.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.start_waiting(now);
+        }
+        now
+    }
+
+    fn start_waiting(&self, now: Instant) {
+        self.since.store((now - self.origin).as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// It has the GIL.
     pub fn got(&self, since: Instant) {
+        let now = Instant::now();
         self.wanting.fetch_sub(1, Ordering::Relaxed);
+        self.start_waiting(now);
         self.line.call_all();
-        let micros = since.elapsed().as_micros() as u64;
+        let micros = (now - since).as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         self.waits[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
     }
@@ -71,6 +90,11 @@ impl Turn {
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one has waited for it for longer than producers may keep it by themselves.
+    pub fn is_overdue(&self) -> bool {
+        self.origin.elapsed().as_nanos() as u64 > self.since.load(Ordering::Relaxed) + LATE.as_nanos() as u64
     }
 
     /// Gives the GIL up until a drain thread has had it.

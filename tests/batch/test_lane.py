@@ -1,0 +1,144 @@
+"""The quick way of an item: from the second item of a type on, and nobody can tell it from the long one."""
+
+import random
+import sys
+import threading
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+TYPES = [type(f"Kind{number}", (), {"__slots__": ("n",)}) for number in range(300)]
+
+
+def item(kind, number):
+    made = TYPES[kind]()
+    made.n = number
+    return made
+
+
+produced = st.lists(
+    st.one_of(
+        st.integers(0, 2),
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), max_size=4),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(calls=produced, buffer_size=st.one_of(st.integers(1, 12), st.integers(500, 1100)), as_list=st.booleans())
+def test_produce_and_produce_many_fill_a_partition_as_a_list_would(calls, buffer_size, as_list):
+    gate = Gate(is_open=False)
+    config = BatchQueueConfig(
+        threads=ThreadPolicy.fixed(1), buffer_size=buffer_size, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE
+    )
+    with BatchQueue("lane", config) as queue:
+        first = item(0, -1)
+        assert queue.produce(first)
+        gate.wait_entered()  # From here on nobody takes anything.
+        number, expected, offered = 0, [], 1
+        for call in calls:
+            runs = [(call, 1)] if isinstance(call, int) else call
+            items = [item(kind, number + index) for kind, count in runs for index in range(count)]
+            number += len(items)
+            offered += len(items)
+            room = buffer_size - len(expected)
+            if isinstance(call, int):
+                assert queue.produce(items[0]) == (room > 0)
+            else:
+                assert queue.produce_many(items if as_list else iter(items)) == min(room, len(items))
+            expected += items[:room]
+        now = queue.stats()
+        accounts(now)
+        assert (now.offered, now.queued, now.total_used()) == (offered, 1 + len(expected), len(expected))
+        by_type = {kind: counts.accepted for kind, counts in now.per_type.items()}
+        for kind in set(map(type, expected)):
+            assert by_type[kind] == sum(type(one) is kind for one in [first, *expected])
+        gate.open()
+    assert gate.items == [first, *expected]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_hundreds_of_types_keep_their_order_and_their_counts(make_queue, threads):
+    queue = make_queue(threads=ThreadPolicy.fixed(threads), partitions=PartitionPolicy.fixed(7), buffer_size=2_000)
+    gates = [Gate() for _ in TYPES]
+    for kind, gate in zip(TYPES, gates, strict=True):
+        queue.add_handler(kind, gate)
+    chance = random.Random(7)
+    sent = [[] for _ in TYPES]
+    for _ in range(400):
+        kinds = chance.choices(range(len(TYPES)), k=20)
+        items = [item(kind, len(sent[kind])) for kind in sorted(kinds) for _ in range(chance.randrange(1, 4))]
+        for one in items:
+            sent[TYPES.index(type(one))].append(one)
+        if chance.random() < 0.5:
+            assert queue.produce_many(items) == len(items)
+        else:
+            assert all(map(queue.produce, items))
+    assert queue.flush(PATIENCE)
+    assert [gate.items for gate in gates] == sent
+    now = queue.stats()
+    accounts(now)
+    expected = {kind: len(items) for kind, items in zip(TYPES, sent, strict=True)}
+    assert {kind: counts.accepted for kind, counts in now.per_type.items()} == expected
+    assert {kind: counts.handled for kind, counts in now.per_type.items()} == expected
+
+
+def test_a_shutdown_ends_the_quick_way_too(make_queue):
+    queue = make_queue(consumer=(gate := Gate()))
+    assert all(queue.produce(number) for number in range(600))
+    assert queue.shutdown(PATIENCE)
+    assert not queue.produce(1)
+    assert queue.produce_many([1, 2, 3]) == 0
+    now = queue.stats()
+    assert (now.accepted, dict(now.rejected)["closed"]) == (600, 4)
+    assert gate.items == list(range(600))
+
+
+def test_each_accepted_item_holds_one_reference(make_queue):
+    queue = make_queue(consumer=(gate := Gate(is_open=False)), buffer_size=1_000, strategy=BufferStrategy.IF_POSSIBLE)
+    one = object()
+    assert queue.produce(object())
+    gate.wait_entered()
+    before = sys.getrefcount(one)
+    assert sum(queue.produce(one) for _ in range(700)) == 700
+    assert queue.produce_many([one] * 500) == 300
+    assert sys.getrefcount(one) == before + 1_000
+    gate.open()
+    assert queue.flush(PATIENCE)
+    gate.batches.clear()
+    queue.shutdown(PATIENCE)
+    assert sys.getrefcount(one) == before
+
+
+def test_only_the_thread_that_owns_a_watching_type_looks_up(make_queue):
+    class Watching(Gate):
+        def __init__(self):
+            super().__init__()
+            self.idle, self.called = [], threading.Semaphore(0)
+
+        def consume(self, batch):
+            self(batch)
+
+        def on_idle(self):
+            self.idle.append(threading.current_thread().name)
+            self.called.release()
+
+    queue = make_queue(threads=ThreadPolicy.fixed(3), partitions=PartitionPolicy.fixed(3), max_idle=0.002)
+    queue.add_handler(int, Gate())
+    queue.add_handler(str, watching := Watching())
+    queue.add_handler(float, Gate())
+    assert queue.produce_many([1, "two", 3.0]) == 3
+    assert queue.flush(PATIENCE)
+    assert all(watching.called.acquire(timeout=PATIENCE) for _ in range(5))
+    assert len(set(watching.idle)) == 1
+    (owner,) = set(watching.idle)
+    assert queue.remove_handler(str)
+    before = len(watching.idle)
+    assert queue.flush(PATIENCE)
+    assert len(watching.idle) <= before + 1, "nobody calls a handler that is gone"
+    assert owner in {thread.name for thread in queue.stats().threads}
