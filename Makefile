@@ -10,6 +10,7 @@ VENV ?= .venv
 OUT ?= drainq-out
 INPUT ?=
 ARGS ?=
+PYTHONS ?= $(PYTHON)
 SCHEDULES ?= 125
 SECONDS_EACH ?= 20
 
@@ -107,6 +108,10 @@ bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vect
 bench-python: $(READY) $(STAMP)-bench ## the batch queue in Python: single calls, then end to end beside eight rivals
 	$(BIN)/python -m benches.python.hot_path --markdown docs/benchmarks/hot_path.md $(ARGS); missed=$$?; \
 	$(BIN)/python -m benches.versus.batch_queue --markdown docs/benchmarks/batch_queue.md $(ARGS) && exit $$missed
+
+.PHONY: bench-interpreters
+bench-interpreters: $(READY) $(STAMP)-bench ## single calls on every CPython that PYTHONS names, abi3 beside version-specific wheels
+	$(BIN)/python -m benches.python.interpreters --markdown docs/benchmarks/interpreters.md $(ARGS) $(PYTHONS)
 
 .PHONY: chart
 chart: $(READY) ## docs/benchmarks/batch_queue.svg, from the JSON of bench-python

@@ -15,6 +15,7 @@ use pyo3::BoundObject;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::CString;
+use std::hint::assert_unchecked;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -40,32 +41,58 @@ fn answer<'py, R: IntoPyObject<'py>>(
     }
 }
 
-unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the GIL is held, and both pointers are live for the call (invariant 1).
-    let (py, queue, item) = unsafe {
+/// The queue and the argument of a call.
+///
+/// # Safety
+///
+/// They are those that CPython calls a method of the class with (invariant 1).
+#[inline(always)]
+unsafe fn called<'a>(
+    queue: *mut ffi::PyObject,
+    argument: *mut ffi::PyObject,
+) -> (&'a BatchQueue, Borrowed<'a, 'a, PyAny>) {
+    // SAFETY: both are live for the call, the GIL is held, `queue` is an instance (invariant 1).
+    unsafe {
+        assert_unchecked(!queue.is_null() && !argument.is_null());
         let py = Python::assume_attached();
-        (py, Borrowed::from_ptr(py, queue), Borrowed::from_ptr(py, item))
-    };
-    // SAFETY: `queue` is an instance of the class (invariant 1).
-    let queue = unsafe { queue.cast_unchecked::<BatchQueue>() };
-    if queue.get().shared().produce_fast(&item) {
-        // SAFETY: True lives for ever; the GIL is held.
-        let answer = unsafe { Borrowed::from_ptr(py, ffi::Py_True()) };
-        gil::count_reference(&answer);
-        return answer.as_ptr();
+        let queue = Borrowed::from_ptr(py, queue).cast_unchecked::<BatchQueue>();
+        (queue.get(), Borrowed::from_ptr(py, argument))
     }
-    answer(queue.get(), &item, BatchQueue::produce)
+}
+
+unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as CPython calls it.
+    let (this, object) = unsafe { called(queue, item) };
+    if this.shared().produce_calm(&object) {
+        return truth(object.py());
+    }
+    // SAFETY: as CPython calls it. A call as the last thing: nothing is kept over it.
+    unsafe { produce_otherwise(queue, item) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn produce_otherwise(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as CPython calls it.
+    let (this, object) = unsafe { called(queue, item) };
+    if this.shared().produce_attentively(&object) {
+        return truth(object.py());
+    }
+    answer(this, &object, BatchQueue::produce)
+}
+
+#[inline(always)]
+fn truth(py: Python<'_>) -> *mut ffi::PyObject {
+    // SAFETY: True lives for ever; the GIL is held.
+    let answer = unsafe { Borrowed::from_ptr(py, ffi::Py_True()) };
+    gil::count_reference(&answer);
+    answer.as_ptr()
 }
 
 unsafe extern "C" fn produce_many(queue: *mut ffi::PyObject, items: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the GIL is held, and both pointers are live for the call (invariant 1).
-    let (queue, items) = unsafe {
-        let py = Python::assume_attached();
-        (Borrowed::from_ptr(py, queue), Borrowed::from_ptr(py, items))
-    };
-    // SAFETY: `queue` is an instance of the class (invariant 1).
-    let queue = unsafe { queue.cast_unchecked::<BatchQueue>() };
-    answer(queue.get(), &items, BatchQueue::produce_many)
+    // SAFETY: as CPython calls it.
+    let (this, objects) = unsafe { called(queue, items) };
+    answer(this, &objects, BatchQueue::produce_many)
 }
 
 /// Puts the raw methods in the place of the wrapped ones, with their documentation.

@@ -43,30 +43,23 @@ impl Shared {
         }
     }
 
-    /// Queues one item if nothing is in the way: true if it was queued.
+    /// Queues one item if its type is known and it is calm: true if it was queued.
     #[inline(always)]
-    pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
+    pub fn produce_calm(&self, object: &Bound<'_, PyAny>) -> bool {
+        let process = self.process();
+        let Some(found) = process.lane.find(object.get_type_ptr().addr()) else { return false };
+        // SAFETY: it was found in this lane; the GIL is held (invariant 3) and kept, and the tag holds the key.
+        Item::fits(object) && unsafe { partition(process, found).ring.push_calm(|| Item::tagged(object, found.tag)) }
+    }
+
+    /// The same where it is not calm: something has to be looked at.
+    pub fn produce_attentively(&self, object: &Bound<'_, PyAny>) -> bool {
         let process = self.process();
         let Some(found) = process.lane.find(object.get_type_ptr().addr()) else { return false };
         if !Item::fits(object) {
             return false;
         }
-        // SAFETY: it was found in this lane.
-        let at = unsafe { partition(process, found) };
-        // SAFETY: the GIL is held (invariant 3) and kept; the tag holds the key.
-        unsafe { at.ring.push_calm(|| Item::tagged(object, found.tag)) || self.produce_attentively(object, found) }
-    }
-
-    /// As [`Self::produce_fast`] where it is not calm: something has to be looked at.
-    ///
-    /// # Safety
-    ///
-    /// `found` came from the lane, for an item that fits.
-    #[cold]
-    #[inline(never)]
-    unsafe fn produce_attentively(&self, object: &Bound<'_, PyAny>, found: Found) -> bool {
-        let process = self.process();
-        // SAFETY: as in `produce_fast`.
+        // SAFETY: it was found in this lane, and the item fits.
         let (at, item) = unsafe { (partition(process, found), Item::tagged(object, found.tag)) };
         // SAFETY: the GIL is held (invariant 3).
         let queued = unsafe { process.queue.try_produce_at(at, item) }.is_ok();

@@ -195,7 +195,7 @@ impl Shared {
     }
 
     fn produce_one(self: &Arc<Self>, object: &Bound<'_, PyAny>, patience: Patience) -> PyResult<u64> {
-        Ok(u64::from(self.produce_fast(object) || self.produce(object, patience)?))
+        Ok(u64::from(self.produce_calm(object) || self.produce_attentively(object) || self.produce(object, patience)?))
     }
 
     /// Queues the items of a list: those of one type that follow each other at once. A list is read

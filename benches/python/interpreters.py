@@ -1,0 +1,110 @@
+"""Single calls on every CPython at hand, from the one abi3 wheel and from a wheel for that version.
+
+Run it:  python -m benches.python.interpreters [--rounds N] [--markdown FILE] python3.10 python3.12 ...
+
+Each interpreter gets two temporary environments with a wheel each. A round is a process of each environment, one
+after the other, so that a slow moment of the machine meets all of them; a process compares drainq with the
+standard library's queues burst by burst.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benches import protocol
+from benches.protocol import AtMostTimes, Figure, Report
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ABI3, OWN = "drainq, abi3", "drainq, version-specific"
+WHEELS = {ABI3: [], OWN: ["--no-default-features"]}
+"""Both kinds of wheel, with the options that build it."""
+
+CALLS = """
+import json, statistics
+from benches.python import hot_path as bench
+items, lists = [bench.Item()] * 10_000, [[bench.Item()] * 100] * 100
+one = bench.open_queue([bench.Item])
+with one:
+    calls = {
+        "produce": bench.ours(one, items), "SimpleQueue.put": bench.simple_queue(items),
+        "produce_many(100)": bench.ours(one, lists, many=True), "deque.extend": bench.deque(lists, many=True),
+    }
+    costs = {name: [] for name in calls}
+    for _ in range(60):
+        for name, call in calls.items():
+            costs[name].append(call.cost(1, 10_000))
+print(json.dumps({name: statistics.median(cost) for name, cost in costs.items()}))
+"""
+
+
+def main() -> int:
+    """Measure with the interpreters that were named."""
+    parser = argparse.ArgumentParser(description="Single calls on several interpreters.")
+    parser.add_argument("pythons", nargs="+", metavar="PYTHON", help="the command of an interpreter")
+    options = protocol.arguments(parser)
+    report = Report("interpreters", protocol.machine(quick=options.quick), options.out)
+    rounds = options.rounds or (2 if options.quick else 9)
+    with tempfile.TemporaryDirectory() as folder:
+        rooms = {
+            (version_of(python), wheel): environment(python, wheel, Path(folder))
+            for python in options.pythons
+            for wheel in WHEELS
+        }
+        runs: dict[tuple[str, str], list[dict[str, float]]] = {key: [] for key in rooms}
+        for number in range(-1, rounds):
+            for key, room in rooms.items():
+                costs = measure(room)
+                if number >= 0:
+                    runs[key].append(costs)
+    for version in dict.fromkeys(version for version, _ in rooms):
+        for call, rival, times in (("produce", "SimpleQueue.put", 1.0), ("produce_many(100)", "deque.extend", 1.5)):
+            costs = {wheel: [run[call] for run in runs[version, wheel]] for wheel in WHEELS}
+            costs[rival] = [run[rival] for run in runs[version, ABI3]]
+            goal = AtMostTimes(ABI3, rival, times)
+            report.add(Figure(f"{call}, CPython {version}", "s/item", costs, [goal.judge(costs)]))
+    if options.markdown:
+        protocol.renew_table(options.markdown, report)
+    return report.finish()
+
+
+def version_of(python: str) -> str:
+    """The version of an interpreter."""
+    command = [python, "-c", "import platform; print(platform.python_version())"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def environment(python: str, wheel: str, folder: Path) -> Path:
+    """An environment of this interpreter with drainq from such a wheel; returns its interpreter."""
+    print(f"building: {wheel}, {python}", file=sys.stderr, flush=True)
+    room = folder / f"{version_of(python)}-{len(WHEELS[wheel])}"
+    run(python, "-m", "venv", room)
+    inside = room / "bin" / "python"
+    build = [sys.executable, "-m", "maturin", "build", "--release", "--quiet", "--interpreter", inside]
+    run(*build, "--out", room / "wheels", *WHEELS[wheel])
+    (made,) = (room / "wheels").glob("*.whl")
+    run(inside, "-m", "pip", "install", "--quiet", made)
+    return inside
+
+
+def run(*command: str | Path) -> None:
+    """Run a command at the root of the project."""
+    subprocess.run([str(word) for word in command], cwd=ROOT, check=True)
+
+
+def measure(python: Path) -> dict[str, float]:
+    """Seconds an item of each call, in a process of its own."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [str(python), "-c", CALLS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ, cwd=python.parent)
+    costs: dict[str, float] = json.loads(done.stdout)
+    return costs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
