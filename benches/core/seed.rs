@@ -1,5 +1,6 @@
 //! The benchmark that the source published: 16 producers, 4 drain threads, 100 types 24/8/4/1, and 500 dependent
-//! multiply-adds for each item; against what the processor can do at all.
+//! multiply-adds for each item; against what the processor can do at all. With a balancer, as there: its types are
+//! numbered so that one thread has 24 of 37 parts of the load before the first move.
 
 use crate::contend::{SHAPE, one_run};
 use crate::engine::{Cost, Drainq, Engine, Partitioned, Sink};
@@ -11,6 +12,9 @@ use drainq_core::batch::balance::ThroughputWeighted;
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::rebalance::Rebalancer;
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const STEPS: usize = 500;
@@ -44,13 +48,51 @@ fn work_alone(items: usize) -> Cost {
     Cost { wall: (ended - started).as_nanos() as f64 / done, cpu: runs.iter().map(|run| run.2).sum::<f64>() / done }
 }
 
+/// drainq with a balancer that looks every 20 ms.
+struct Balanced {
+    queue: Drainq,
+    balancer: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Balanced {
+    fn start(sink: &Arc<Sink>) -> Self {
+        let queue = Drainq::start(SHAPE, sink);
+        let mut rebalancer = Rebalancer::new(queue.0.queue().clone());
+        let (end, ended) = channel();
+        let balancer = std::thread::spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
+                rebalancer.run(&ThroughputWeighted);
+            }
+        });
+        Self { queue, balancer: Some((end, balancer)) }
+    }
+}
+
+impl Engine for Balanced {
+    #[inline]
+    fn produce(&self, item: Item) {
+        self.queue.produce(item);
+    }
+}
+
+impl Drop for Balanced {
+    fn drop(&mut self) {
+        if let Some((end, balancer)) = self.balancer.take() {
+            drop(end);
+            balancer.join().expect("the balancer does not panic");
+        }
+    }
+}
+
 fn throughput(report: &mut Report) {
     let items = report.options().items(2_000_000);
-    let drainq = move || one_run(|sink| Drainq::start(SHAPE, sink), items, 0, STEPS);
+    let drainq = move || one_run(Balanced::start, items, 0, STEPS);
+    let unbalanced = move || one_run(|sink| Drainq::start(SHAPE, sink), items, 0, STEPS);
     let source = move || one_run(|sink| Partitioned::<ArrayQueue<Item>>::start(SHAPE, sink), items, 0, STEPS);
     let mut contestants: Vec<Contestant<'_, Cost>> = vec![
         ("physical limit", Box::new(move || work_alone(items))),
         ("drainq", Box::new(drainq)),
+        ("drainq, no balancer", Box::new(unbalanced)),
         ("ArrayQueue partitions", Box::new(source)),
     ];
     let costs = rounds(report.options().rounds, &mut contestants);

@@ -190,7 +190,7 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Whether the partition of this key is mine, and the last pass had nothing for it.
     pub fn found_nothing_for(&self, key: Key) -> bool {
-        self.queue.partition(self.queue.partition_of(key)).lease.owner() == self.me && !self.groups.holds(key)
+        self.queue.partition(self.queue.partition_of(key)).lease().owner() == self.me && !self.groups.holds(key)
     }
 
     /// Whether somebody wants to hear of a pass of this thread that found nothing.
@@ -205,7 +205,7 @@ impl<T: Word + Keyed> Drainer<T> {
             let mut partitions = self.queue.partitions.iter();
             return self.epoch != CLOSING
                 || self.is_finished()
-                || partitions.any(|at| !at.ring.is_empty() && !at.lease.is_busy());
+                || partitions.any(|at| !at.ring.is_empty() && !at.lease().is_busy());
         }
         self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) != self.epoch
             || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
@@ -220,7 +220,7 @@ impl<T: Word + Keyed> Drainer<T> {
             self.epoch = epoch;
             let me = self.me;
             let ids = (0..).zip(self.queue.partitions.iter());
-            self.mine = ids.filter(|(_, at)| closing || at.lease.owner() == me).map(|(id, _)| id).collect();
+            self.mine = ids.filter(|(_, at)| closing || at.lease().owner() == me).map(|(id, _)| id).collect();
         }
     }
 
@@ -239,7 +239,7 @@ impl<T: Word + Keyed> Drainer<T> {
         for step in 0..self.mine.len() {
             let id = self.mine[(self.turn + step) % self.mine.len()];
             let at = queue.partition(id);
-            if at.ring.is_empty() || !(if closing { at.lease.begin_any() } else { at.lease.begin(self.me) }) {
+            if at.ring.is_empty() || !(if closing { at.lease().begin_any() } else { at.lease().begin(self.me) }) {
                 continue;
             }
             // SAFETY: this thread is between `begin` and `end` of the partition's lease,
@@ -279,7 +279,7 @@ impl<T: Word + Keyed> Drainer<T> {
             if accounted == Accounted::All || planted("flush_after_cut") {
                 at.completed.store(taken, order("flush_publish", Ordering::Release));
             }
-            if let Some(new) = at.lease.end().filter(|_| !planted("move_at_pass_end")) {
+            if let Some(new) = at.lease().end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
         }

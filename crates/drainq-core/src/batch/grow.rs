@@ -32,7 +32,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.grow_to(control, self.wanted_partitions(control));
         let partition = control.promised.choose(weight);
         let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
-        self.routes.push_with(|_| Route::new(partition, pinned)) as Key
+        self.targets.push_with(|_| pinned);
+        self.routes.push_with(|_| Route::new(partition)) as Key
     }
 
     /// Changes the weight of a type's handler. Partitions may grow; no route changes.

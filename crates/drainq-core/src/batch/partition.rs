@@ -4,7 +4,6 @@ use super::handoff::{Lease, ThreadId};
 use super::rows::Rows;
 use crate::ring::Ring;
 use crate::space::Space;
-use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::word::Word;
 
@@ -13,10 +12,8 @@ pub type PartitionId = u32;
 
 /// A buffer that one drain thread at a time empties.
 pub struct Partition<T: Word> {
-    /// What is queued.
-    pub ring: Ring<T>,
-    /// Who may take from it.
-    pub lease: CachePadded<Lease>,
+    /// What is queued, and beside it the lease: producers read the owner to wake it.
+    pub ring: Ring<T, Lease>,
     /// What is queued in weights, if the queue weighs items.
     pub rows: Rows,
     /// Who waits for room in it.
@@ -32,13 +29,18 @@ impl<T: Word> Partition<T> {
     /// An empty partition that `owner` drains.
     pub fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
         Self {
-            ring: Ring::new(capacity),
-            lease: CachePadded::new(Lease::new(owner)),
+            ring: Ring::with(capacity, Lease::new(owner)),
             rows: Rows::new(weighed, capacity),
             space: Space::new(),
             completed: AtomicU64::new(0),
             watched: AtomicU32::new(0),
         }
+    }
+
+    /// Who may take from it.
+    #[inline]
+    pub fn lease(&self) -> &Lease {
+        self.ring.beside()
     }
 
     /// Accepted and taken so far: items, or their weight where it counts.

@@ -12,7 +12,7 @@ use crate::ring::Refusal;
 use crate::space::{InLine, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, plain};
-use crate::table::Table;
+use crate::table::{Pinned, Table};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -61,7 +61,9 @@ pub struct BatchQueue<T: Word + Keyed> {
     /// Whether the workers are slots of a pool.
     pub(super) pooled: bool,
     pub(super) partitions: Table<Partition<T>>,
-    pub(super) routes: Table<Route<T>>,
+    pub(super) routes: Table<Route>,
+    /// For each key its partition, close together: all that producers read of a route.
+    pub(super) targets: Table<Pinned<Partition<T>>>,
     pub(super) workers: Box<[Worker]>,
     pub(super) control: Mutex<Control>,
     /// Grows whenever a thread should look again which partitions are its own.
@@ -115,6 +117,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             pooled,
             partitions: Table::new(),
             routes: Table::new(),
+            targets: Table::new(),
             workers,
             control: Mutex::new(Control::default()),
             epoch: CachePadded::new(AtomicU64::new(1)),
@@ -157,7 +160,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// The route of this key.
     #[inline]
-    pub fn route(&self, key: Key) -> &Route<T> {
+    pub fn route(&self, key: Key) -> &Route {
         self.routes.get(key as usize).expect("a key comes from the queue")
     }
 
@@ -165,7 +168,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
         let mut owned = vec![Vec::new(); self.workers.len()];
         for (partition, at) in self.partitions.iter().enumerate() {
-            owned[usize::from(at.lease.owner())].push(partition as PartitionId);
+            owned[usize::from(at.lease().owner())].push(partition as PartitionId);
         }
         owned
     }
@@ -175,9 +178,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
     #[inline]
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
-        let route = self.route(item.key());
-        // SAFETY: a route's partition was pinned in this queue's table.
-        self.push(unsafe { self.partitions.at(&route.pinned) }, item)
+        let target = self.targets.get(item.key() as usize).expect("a key comes from the queue");
+        // SAFETY: a target was pinned in this queue's table of partitions.
+        self.push(unsafe { self.partitions.at(target) }, item)
     }
 
     /// As [`Self::try_produce`], into the partition that the caller names.
@@ -232,7 +235,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// After a fence or a claim that is one, or within the producers' lock.
     #[inline]
     pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
-        self.workers[usize::from(partition.lease.owner())].sleeper.wake(|| partition.is_half_full());
+        self.workers[usize::from(partition.lease().owner())].sleeper.wake(|| partition.is_half_full());
     }
 
     /// Gets in line for room in a partition, and makes sure that it is being drained.

@@ -42,7 +42,7 @@ impl<T: Word + Keyed> Rebalancer<T> {
         let now: Vec<u64> = self.queue.partitions.iter().map(|at| at.counts().0).collect();
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
         let throughput = now.iter().zip(before).map(|(now, before)| now - before).collect();
-        let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.lease.target()).collect();
+        let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.lease().target()).collect();
         self.last = now;
         Load { throughput, owners, threads: self.queue.thread_count() }
     }
@@ -54,7 +54,7 @@ impl<T: Word + Keyed> Rebalancer<T> {
         let mut moves = 0;
         self.queue.while_open(|| {
             for (at, new) in self.queue.partitions.iter().zip(plan) {
-                match at.lease.revoke(*new) {
+                match at.lease().revoke(*new) {
                     Move::Unneeded => continue,
                     Move::Pending => {}
                     Move::Done => self.queue.tell_new_owner(*new),

@@ -9,11 +9,9 @@
 //! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type
 //! when the number of partitions grows and leaves a third of them empty.
 
-use super::partition::{Partition, PartitionId};
+use super::partition::PartitionId;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::Pinned;
-use crate::word::Word;
 
 /// The number of a type, or of another dispatch key, within its queue.
 pub type Key = u32;
@@ -43,11 +41,9 @@ pub enum Outcome {
 }
 
 /// The route of one type and its counters, all in items.
-pub struct Route<T: Word> {
+pub struct Route {
     /// Where its items go (invariant 1).
     pub partition: PartitionId,
-    /// The same, as an address in the queue's table of partitions.
-    pub(super) pinned: Pinned<Partition<T>>,
     /// Counted by drain threads: producers only read a route.
     counts: CachePadded<Counts>,
 }
@@ -73,9 +69,9 @@ pub struct TypeCounts {
     pub unrouted: u64,
 }
 
-impl<T: Word> Route<T> {
-    pub(super) fn new(partition: PartitionId, pinned: Pinned<Partition<T>>) -> Self {
-        Self { partition, pinned, counts: CachePadded::default() }
+impl Route {
+    pub(super) fn new(partition: PartitionId) -> Self {
+        Self { partition, counts: CachePadded::default() }
     }
 
     /// Counts items that were taken out of the ring.

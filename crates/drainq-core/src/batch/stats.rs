@@ -67,7 +67,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             accepted += tail;
             queued += tail - head;
             used.push((tail - head) as usize);
-            owners.push(at.lease.owner());
+            owners.push(at.lease().owner());
             allocated_bytes += at.ring.allocated_bytes();
         }
         queued_by_key.resize(self.routes.len(), 0);

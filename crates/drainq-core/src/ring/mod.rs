@@ -60,14 +60,17 @@ pub enum Refusal {
 }
 
 /// A bounded queue of words for many producers and one consumer.
-pub struct Ring<T: Word> {
-    front: CachePadded<Front>,
+///
+/// Its user may keep something of its own `beside` what a push needs, on the same cache line, where
+/// it costs producers nothing to look at.
+pub struct Ring<T: Word, B = ()> {
+    front: CachePadded<Front<B>>,
     back: CachePadded<Back>,
     items: PhantomData<T>,
 }
 
 /// What a push needs, on one cache line.
-struct Front {
+struct Front<B> {
     /// Index of the next place to claim, times two, plus the CLOSED bit.
     tail: AtomicU64,
     /// The first index that was not free when a producer last looked at `head`.
@@ -78,6 +81,7 @@ struct Front {
     /// The tail at which the calm of `serial.rs` is over, and the segment in which it lasts.
     calm: AtomicU64,
     segment: AtomicPtr<Segment>,
+    beside: B,
 }
 
 /// What the consumer writes.
@@ -90,13 +94,20 @@ struct Back {
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
 // (invariants 2 and 6); all else in it is atomic.
-unsafe impl<T: Word> Send for Ring<T> {}
+unsafe impl<T: Word, B: Send> Send for Ring<T, B> {}
 // SAFETY: as above; `take` is unsafe and states its own condition.
-unsafe impl<T: Word> Sync for Ring<T> {}
+unsafe impl<T: Word, B: Sync> Sync for Ring<T, B> {}
 
 impl<T: Word> Ring<T> {
     /// An empty ring for exactly `capacity` items (at least one).
     pub fn new(capacity: usize) -> Self {
+        Self::with(capacity, ())
+    }
+}
+
+impl<T: Word, B> Ring<T, B> {
+    /// As [`Ring::new`], with something beside.
+    pub fn with(capacity: usize, beside: B) -> Self {
         assert!(capacity >= 1, "a ring needs room for at least one item");
         let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
         Self {
@@ -107,10 +118,17 @@ impl<T: Word> Ring<T> {
                 directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
                 calm: AtomicU64::new(0),
                 segment: AtomicPtr::new(ptr::null_mut()),
+                beside,
             }),
             back: CachePadded::new(Back { head: AtomicU64::new(0), spare: AtomicPtr::new(ptr::null_mut()) }),
             items: PhantomData,
         }
+    }
+
+    /// What was put beside.
+    #[inline]
+    pub fn beside(&self) -> &B {
+        &self.front.beside
     }
 
     /// The number of items that fit.

@@ -23,7 +23,7 @@ impl Segment {
     }
 }
 
-impl<T: Word> Ring<T> {
+impl<T: Word, B> Ring<T, B> {
     #[inline]
     pub(super) fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
         &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
@@ -71,7 +71,7 @@ impl<T: Word> Ring<T> {
     }
 }
 
-impl<T: Word> Drop for Ring<T> {
+impl<T: Word, B> Drop for Ring<T, B> {
     fn drop(&mut self) {
         let mut left = Vec::new();
         // SAFETY: `&mut self`: nobody else is here (invariant 6).

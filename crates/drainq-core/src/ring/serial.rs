@@ -22,7 +22,7 @@ use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, planted};
 use crate::word::Word;
 
-impl<T: Word> Ring<T> {
+impl<T: Word, B> Ring<T, B> {
     /// As [`Ring::push`], without a compare-and-swap: half the price.
     ///
     /// # Safety
