@@ -117,6 +117,14 @@ impl AddressMap {
         true
     }
 
+    /// Forgets everything. Whoever reads at the same time may still find it.
+    pub fn clear(&self) {
+        let tables = &mut *self.tables.lock();
+        tables.filled = 0;
+        let (_, len) = tables.all[tables.all.len() - 1];
+        self.start_table(tables, len); // no smaller, for the sake of invariant 2
+    }
+
     fn fill(&self, word: u64, value: *mut ()) {
         let (mask, slots) = (self.mask.load(Ordering::Relaxed), self.slots.load(Ordering::Relaxed));
         let address = word as usize & ((1 << KEY_SHIFT) - 1);

@@ -5,15 +5,15 @@
 //! into the next place, as long as it is calm in the partition (`ring/serial.rs` in the core).
 //!
 //! # Invariants
-//! 1. The lane of a process holds types only, and only where the type alone decides key and partition
+//! 1. The lane holds types only, and only where the type alone decides key and partition
 //!    (no dispatch key, no selector, no `len_of`), and only once the drain threads were started.
-//! 2. Its pointers are to partitions of the process's queue, which never move and live as long
+//! 2. Its pointers are to partitions of this process's queue, which never move and live as long
 //!    as the `Shared`; a forked child starts with an empty lane. Its types are kept alive by `keys.rs`.
 //! 3. The GIL is held: it is the lock that the calm asks for.
 
 use super::addresses::{AddressMap, Found};
 use super::item::Item;
-use super::shared::{Process, Select, Shared};
+use super::shared::{Select, Shared};
 use super::turn::FILLING;
 use drainq_core::batch::Key;
 use drainq_core::batch::partition::Partition;
@@ -24,9 +24,9 @@ use std::ptr;
 
 /// # Safety
 ///
-/// `found` came from the lane of `process` (invariant 2).
+/// `found` came from the lane of `shared` (invariant 2).
 #[inline(always)]
-unsafe fn partition(_process: &Process, found: Found) -> &Partition<Item> {
+unsafe fn partition(_shared: &Shared, found: Found) -> &Partition<Item> {
     // SAFETY: the caller's promise.
     unsafe { &*found.value.cast::<Partition<Item>>() }
 }
@@ -37,30 +37,29 @@ impl Shared {
         let process = self.process();
         let class = object.get_type_ptr().addr();
         let direct = matches!(self.select, Select::Sticky) && self.len_of.is_none() && self.keys.are_types();
-        if direct && process.is_started() && process.lane.find(class).is_none() {
+        if direct && process.is_started() && self.lane.find(class).is_none() {
             let partition: *const _ = process.queue.partition(process.queue.partition_of(key));
-            process.lane.add(class, key, partition.cast_mut().cast());
+            self.lane.add(class, key, partition.cast_mut().cast());
         }
     }
 
     /// Queues one item if its type is known and it is calm: true if it was queued.
     #[inline(always)]
     pub fn produce_calm(&self, object: &Bound<'_, PyAny>) -> bool {
-        let process = self.process();
-        let Some(found) = process.lane.find(object.get_type_ptr().addr()) else { return false };
+        let Some(found) = self.lane.find(object.get_type_ptr().addr()) else { return false };
         // SAFETY: it was found in this lane; the GIL is held (invariant 3) and kept, and the tag holds the key.
-        Item::fits(object) && unsafe { partition(process, found).ring.push_calm(|| Item::tagged(object, found.tag)) }
+        Item::fits(object) && unsafe { partition(self, found).ring.push_calm(|| Item::tagged(object, found.tag)) }
     }
 
     /// The same where it is not calm: something has to be looked at.
     pub fn produce_attentively(&self, object: &Bound<'_, PyAny>) -> bool {
         let process = self.process();
-        let Some(found) = process.lane.find(object.get_type_ptr().addr()) else { return false };
+        let Some(found) = self.lane.find(object.get_type_ptr().addr()) else { return false };
         if !Item::fits(object) {
             return false;
         }
         // SAFETY: it was found in this lane, and the item fits.
-        let (at, item) = unsafe { (partition(process, found), Item::tagged(object, found.tag)) };
+        let (at, item) = unsafe { (partition(self, found), Item::tagged(object, found.tag)) };
         // SAFETY: the GIL is held (invariant 3).
         let queued = unsafe { process.queue.try_produce_at(at, item) }.is_ok();
         if queued && process.turn.is_wanted() {
@@ -72,9 +71,9 @@ impl Shared {
     /// Queues the items of one type from index `from` of a list on, while it is calm; says how many.
     pub fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
         let process = self.process();
-        let Some(mut run) = Run::new(list, from, &process.lane) else { return 0 };
+        let Some(mut run) = Run::new(list, from, &self.lane) else { return 0 };
         // SAFETY: it was found in this lane.
-        let at = unsafe { partition(process, run.found) };
+        let at = unsafe { partition(self, run.found) };
         loop {
             // SAFETY: the GIL is held (invariant 3) and kept.
             unsafe { at.ring.push_calm_while(|| run.next_item()) };
@@ -91,6 +90,8 @@ impl Shared {
         let process = self.process();
         let turn = &process.turn;
         if turn.is_wanted() && (at.holds_one_in(FILLING) || turn.is_overdue()) && !process.queue.is_draining_here() {
+            // Whoever has the GIL next, unless it is that thread, is to see the same at once.
+            at.ring.end_calm();
             turn.hand_over(py);
         }
     }

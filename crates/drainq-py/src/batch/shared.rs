@@ -37,8 +37,6 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub turn: Turn,
-    /// Keys and partitions of types that were met before (`lane.rs`).
-    pub lane: AddressMap,
 }
 
 /// A registered handler.
@@ -62,6 +60,8 @@ pub enum Select {
 /// A queue, as its threads see it.
 pub struct Shared {
     process: ForkCell<Process>,
+    /// Keys and partitions of the types that were produced in this process (`lane.rs`).
+    pub lane: AddressMap,
     pool: Option<Arc<Pool>>,
     settings: Settings,
     grouping: Grouping,
@@ -103,6 +103,7 @@ impl Shared {
         };
         let shared = Self {
             process: ForkCell::new(Process::new(name, settings.clone(), config.grouping(), pool.as_deref())),
+            lane: AddressMap::new(),
             pool,
             settings,
             grouping: config.grouping(),
@@ -287,6 +288,7 @@ impl Shared {
         drop(handlers);
         self.watch_all(&fresh.queue);
         self.process.replace_in_child(fresh);
+        self.lane.clear();
     }
 
     /// Shows the garbage collector the user's objects, unless something is queued: then they
@@ -327,7 +329,6 @@ impl Process {
             started: AtomicBool::new(false),
             threads: Mutex::default(),
             turn: Turn::new(),
-            lane: AddressMap::new(),
         }
     }
 

@@ -5,8 +5,8 @@
 //! drain thread would wait while its partitions fill up. Here the drain thread says that it
 //! wants the GIL, and a producer whose partition is a quarter full gives it up and waits
 //! until the drain thread has had it. Below that mark it does so only for a thread that has
-//! waited for a whole switch interval: handing over at each item would only move the wait from the
-//! drain thread to the producers.
+//! waited for long already: handing over at each item would only move the wait from the drain thread
+//! to the producers.
 //!
 //! # Invariants
 //! 1. `wanting` counts the threads between [`Turn::want`] and [`Turn::got`]; it is changed by
@@ -25,8 +25,9 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A wait as long as CPython's switch interval, unless somebody changed that.
-const LATE: Duration = Duration::from_millis(5);
+/// A wait of half of CPython's usual switch interval: the other half is for the producers that get
+/// the GIL before the drain thread does.
+const LATE: Duration = Duration::from_micros(2_500);
 
 /// A producer goes on after this long even if no drain thread got the GIL.
 const PATIENCE: Duration = Duration::from_millis(20);
