@@ -119,15 +119,15 @@ chart: $(READY) ## docs/benchmarks/batch_queue.svg, from the JSON of bench-pytho
 
 .PHONY: bench-multi
 bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
-	$(BIN)/python -m benches.python.multi $(ARGS)
+	$(BIN)/python -m benches.python.multi --markdown docs/benchmarks/multi_queue.md $(ARGS)
 
 .PHONY: bench-sources
 bench-sources: $(READY) $(STAMP)-bench ## the set queue and the prefetching source, beside plain Python
-	$(BIN)/python -m benches.python.sources $(ARGS)
+	$(BIN)/python -m benches.python.sources --markdown docs/benchmarks/sources.md $(ARGS)
 
 .PHONY: bench-delayed
 bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL
-	$(BIN)/python -m benches.versus.delayed $(ARGS)
+	$(BIN)/python -m benches.versus.delayed --markdown docs/benchmarks/delayed.md $(ARGS)
 
 .PHONY: bench-metrics
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,6 +93,19 @@ class Below:
         low, middle, high = quartiles(costs[self.ours])
         limit, reached, lowest, highest = (amount(value, self.unit) for value in (self.limit, middle, low, high))
         return Verdict(f"{self.ours} < {limit}", reached, f"{lowest}-{highest}", middle < self.limit)
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of two goals holds: the verdict is that of the first that does, or else of the first."""
+
+    first: Goal
+    second: Goal
+
+    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
+        verdicts = [goal.judge(costs) for goal in (self.first, self.second)]
+        chosen = next((verdict for verdict in verdicts if verdict.met), verdicts[0])
+        return replace(chosen, asked=" or ".join(verdict.asked for verdict in verdicts))
 
 
 @dataclass

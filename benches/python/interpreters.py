@@ -1,4 +1,4 @@
-"""Single calls on every CPython at hand, from the one abi3 wheel and from a wheel for that version.
+"""Single calls and the whole way on every CPython at hand, from the one abi3 wheel and from a wheel for that version.
 
 Run it:  python -m benches.python.interpreters [--rounds N] [--markdown FILE] python3.10 python3.12 ...
 
@@ -15,10 +15,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Figure, Report
+from benches.protocol import AtMostTimes, Faster, Figure, Goal, Report
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ABI3, OWN = "drainq, abi3", "drainq, version-specific"
@@ -26,8 +27,10 @@ WHEELS = {ABI3: [], OWN: ["--no-default-features"]}
 """Both kinds of wheel, with the options that build it."""
 
 CALLS = """
-import json, statistics
+import itertools, json, statistics
 from benches.python import hot_path as bench
+from benches.python.batch_rivals import RIVALS
+from benches.versus.batch_queue import SIMPLE, TYPES, make_types, through
 items, lists = [bench.Item()] * 10_000, [[bench.Item()] * 100] * 100
 one = bench.open_queue([bench.Item])
 with one:
@@ -39,8 +42,20 @@ with one:
     for _ in range(60):
         for name, call in calls.items():
             costs[name].append(call.cost(1, 10_000))
+types = make_types(TYPES)
+pool = [kind(1.0) for kind in types * 100]
+items = list(itertools.islice(itertools.cycle(pool), 100_000))
+for name, rival in (("end to end", RIVALS[bench.OURS]), (SIMPLE, RIVALS[SIMPLE])):
+    costs[name] = [through(rival, types, items, 4, False) for _ in range(5)]
 print(json.dumps({name: statistics.median(cost) for name, cost in costs.items()}))
 """
+
+COMPARED: tuple[tuple[str, str, Callable[[str, str], Goal]], ...] = (
+    ("produce", "SimpleQueue.put", lambda ours, rival: AtMostTimes(ours, rival, 1.0)),
+    ("produce_many(100)", "deque.extend", lambda ours, rival: AtMostTimes(ours, rival, 1.5)),
+    ("end to end", "SimpleQueue + grouping", lambda ours, rival: Faster(ours, rival, 2.0)),
+)
+"""What a process measures of drainq, beside what, and what must hold."""
 
 
 def main() -> int:
@@ -63,11 +78,11 @@ def main() -> int:
                 if number >= 0:
                     runs[key].append(costs)
     for version in dict.fromkeys(version for version, _ in rooms):
-        for call, rival, times in (("produce", "SimpleQueue.put", 1.0), ("produce_many(100)", "deque.extend", 1.5)):
+        for call, rival, goal_of in COMPARED:
             costs = {wheel: [run[call] for run in runs[version, wheel]] for wheel in WHEELS}
             costs[rival] = [run[rival] for run in runs[version, ABI3]]
-            goal = AtMostTimes(ABI3, rival, times)
-            report.add(Figure(f"{call}, CPython {version}", "s/item", costs, [goal.judge(costs)]))
+            verdict = goal_of(ABI3, rival).judge(costs)
+            report.add(Figure(f"{call}, CPython {version}", "s/item", costs, [verdict]))
     if options.markdown:
         protocol.renew_table(options.markdown, report)
     return report.finish()

@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from benches.protocol import Faster, Report, arguments, machine, markdown, measure, wanted
+from benches.protocol import Faster, Report, arguments, machine, measure, renew_table, wanted
 
 from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
 
@@ -256,7 +256,7 @@ def main() -> int:
         "a row; 200 rows of each asked for in a loop",
     )
     if options.markdown:
-        options.markdown.write_text(markdown(report) + "\n", encoding="utf-8")
+        renew_table(options.markdown, report)
     return report.finish()
 
 

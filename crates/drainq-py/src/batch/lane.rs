@@ -79,9 +79,13 @@ impl Shared {
             unsafe { at.ring.push_calm_while(|| run.next_item()) };
             // SAFETY: as above.
             if run.over || !unsafe { process.queue.look_around(at) } {
-                return run.index - from;
+                break;
             }
         }
+        if process.turn.is_wanted() {
+            self.hand_over_if_due(list.py(), at);
+        }
+        run.index - from
     }
 
     /// Lets a drain thread have the GIL that wants it, if the partition fills up or the thread has
