@@ -143,6 +143,18 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::ends::a_cut_counts_each_item_once": {
         "cut_account": "account for a batch after the cut",
     },
+    "models::ends::a_half_full_partition_ends_the_gathering": {
+        "linger_look": "no second look before the items gather",
+    },
+    "models::rows::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
+        "rows_check_then_add": "look for room, then add the weight",
+    },
+    "models::pool::an_item_for_a_pooled_queue_is_never_slept_over": {
+        "pool_second_look": "a pool's thread parks without a second look",
+    },
+    "models::pool::an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over": {
+        "pool_fence": "no fence in a pool's serialised producer",
+    },
     "multi::models::every_blocked_putter_is_woken_by_room_of_its_own": {
         "multi_enter": "line up without a look",
     },

@@ -18,13 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benches import protocol
 from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure
 
-from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
 
 OURS = "drainq"
 
@@ -194,33 +193,39 @@ def record_batch(report: Report, options: argparse.Namespace) -> None:
         compare(report, options, "a record batch of 1,000 rows", calls, len(batches), [Below(OURS, 20e-9)])
 
 
-def gil_wait(report: Report, options: argparse.Namespace) -> None:
-    """How long does the drain thread wait for the GIL, while four producers keep it busy?"""
-    count = 5_000 if options.quick else 300_000
-
-    def spin() -> None:
+GIL_WAIT = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, ThreadPolicy
+class Item:
+    __slots__ = ()
+def work(count):
+    for _ in range(count):
         for _ in range(100):
             pass
+        queue.produce(Item())
+config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=16_384, strategy=BufferStrategy.IF_POSSIBLE)
+with BatchQueue("bench", config) as queue:
+    queue.add_handler(Item, lambda batch: None)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, [int(sys.argv[1])] * 4))
+    queue.flush()
+    waits = queue.stats().gil_waits
+seen, total = 0, sum(number for _, number in waits)
+for limit, number in waits:
+    seen += number
+    if seen >= 0.99 * total > 0:
+        print(limit)
+        break
+"""
 
-    def once() -> float:
-        with open_queue([Item], buffer_size=16_384, strategy=BufferStrategy.IF_POSSIBLE) as one:
 
-            def work(_number: int) -> None:
-                for _ in range(count):
-                    spin()
-                    one.produce(Item())
+def gil_wait(report: Report, options: argparse.Namespace) -> None:
+    """How long does the drain thread wait for the GIL, while four producers keep it busy?
 
-            with ThreadPoolExecutor(4) as pool:
-                list(pool.map(work, range(4)))
-            one.flush()
-            waits = one.stats().gil_waits
-        total, seen = sum(number for _, number in waits), 0
-        for limit, number in waits:
-            seen += number
-            if seen >= 0.99 * total:
-                return limit
-        raise RuntimeError("the drain thread never took the GIL")
-
+    In a process of its own: a collection of the objects that other figures left would hold the GIL for longer.
+    """
+    once = functools.partial(number_from, GIL_WAIT, 5_000 if options.quick else 300_000)
     limit = 2 * sys.getswitchinterval()
     note = f"the limit of the counter's class; two switch intervals are {protocol.amount(limit)}"
     goals = [Below(OURS, limit * 1.0001)]

@@ -8,6 +8,7 @@
 
 use super::route::Keyed;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::planted;
 
 /// The weights of one partition, or nothing where each item counts for one.
 pub struct Rows(Option<Weights>);
@@ -31,6 +32,12 @@ impl Rows {
     /// Adds an item's weight, if there is room for it.
     pub(super) fn admit(&self, weight: u64) -> bool {
         let Some(weights) = &self.0 else { return true };
+        if planted("rows_check_then_add") {
+            let used = weights.accepted.load(Ordering::Acquire) - weights.taken.load(Ordering::Acquire);
+            let fits = used == 0 || used + weight <= weights.capacity;
+            weights.accepted.fetch_add(if fits { weight } else { 0 }, Ordering::AcqRel);
+            return fits;
+        }
         let fits = |accepted: u64| {
             let used = accepted - weights.taken.load(Ordering::Acquire);
             (used == 0 || used + weight <= weights.capacity).then_some(accepted + weight)

@@ -23,7 +23,7 @@ use super::worker;
 use crate::park::{Sleeper, sleep_after};
 use crate::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, planted};
 use crate::word::Word;
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,8 @@ impl<T: Word + Keyed, C> Scheduler<T, C> {
         }
         let mut line = self.idle.enlist();
         let due = match self.look(turn) {
-            Ok(loan) => return Ok(loan),
+            Ok(loan) if !planted("pool_second_look") => return Ok(loan),
+            Ok(_) => None,
             Err(due) => due,
         };
         if self.stopping.load(Ordering::Acquire) && self.members.lock().is_empty() {

@@ -16,8 +16,8 @@
 use super::partition::{Partition, PartitionId};
 use super::queue::BatchQueue;
 use super::route::Keyed;
-use crate::park::producer_fence;
 use crate::ring::Refusal;
+use crate::sync::full_fence;
 use crate::word::Word;
 
 /// A partition is calm while it holds less than its capacity divided by this.
@@ -84,7 +84,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[inline]
     pub unsafe fn look_around(&self, at: &Partition<T>) -> bool {
         if self.pooled {
-            producer_fence();
+            full_fence("pool_fence");
             self.wake_sleeper(at);
             return false;
         }

@@ -15,13 +15,17 @@
 //! | [`wake`] | an idle thread and the item that comes just then |
 //! | [`space`] | producers that wait for room |
 //! | [`moves`] | the real queue: partitions that change hands, growth |
+//! | [`rows`] | the real queue, where items count for many |
+//! | [`pool`] | the real queue, on threads that it shares |
 //! | [`ends`] | the real queue: flush, close, cut |
 
 mod cycle_fence;
 mod ends;
 mod lease;
 mod moves;
+mod pool;
 mod ring;
+mod rows;
 mod space;
 mod table;
 mod wake;
@@ -84,6 +88,7 @@ impl Plain {
 /// An item whose content a producer writes and a handler reads, with no order of its own.
 pub struct Parcel {
     pub key: Key,
+    pub weight: u64,
     pub content: Plain,
 }
 
@@ -91,12 +96,24 @@ impl Keyed for Box<Parcel> {
     fn key(&self) -> Key {
         self.key
     }
+
+    fn weight(&self) -> u64 {
+        self.weight
+    }
 }
 
 /// A parcel with this content.
 pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
-    Box::new(Parcel { key, content: Plain::new(content) })
+    heavy(key, content, 1)
 }
+
+/// A parcel that counts for so many.
+pub fn heavy(key: Key, content: u32, weight: u64) -> Box<Parcel> {
+    Box::new(Parcel { key, weight, content: Plain::new(content) })
+}
+
+/// Longer than any model runs.
+pub const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// A step that loom tries in every order with the same step of the other threads.
 ///
