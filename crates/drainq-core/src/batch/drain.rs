@@ -172,7 +172,9 @@ impl<T: Word + Keyed> Drainer<T> {
             || {
                 let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
                 !planted("linger_look")
-                && (!self.queue.is_running() || self.queue.watchers.waiting() > 0 || self.mine.iter().any(half_full))
+                    && (!self.queue.is_running()
+                        || self.queue.watchers.waiting() > 0
+                        || self.mine.iter().any(half_full))
             },
         );
     }

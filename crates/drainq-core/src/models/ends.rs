@@ -2,9 +2,7 @@
 
 use super::{FOR_EVER, Met, Plain, Queue, accounts, drain, parcel, queue};
 use crate::batch::flush::Flush;
-use crate::batch::{
-    BatchQueue, Drainer, Grouping, Key, PartitionPolicy, Rejection, Settings, Step, ThreadPolicy,
-};
+use crate::batch::{BatchQueue, Drainer, Grouping, Key, PartitionPolicy, Rejection, Settings, Step, ThreadPolicy};
 use crate::ring::Refusal;
 use crate::sync::{Arc, model, thread};
 use std::time::Duration;
@@ -78,8 +76,7 @@ fn gathered(end: fn(&Queue, Key)) -> Vec<u32> {
         end(&queue, key);
         *kept.lock().unwrap() = drainer.join().unwrap();
     });
-    let seen = all.lock().unwrap().clone();
-    seen
+    std::mem::take(&mut *all.lock().unwrap())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Drain threads that several queues share: an item that comes while the last of them falls idle.
 
-use super::{FOR_EVER, Parcel, parcel};
+use super::{FOR_EVER, Parcel, Race, parcel};
 use crate::batch::scheduler::Scheduler;
 use crate::batch::{BatchQueue, Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
 use crate::sync::{Arc, model, thread};
@@ -16,18 +16,27 @@ fn produced_into_a_pool(produce: fn(&Queue, Key)) {
         let queue = Arc::new(Queue::on_pool("pooled", settings, Grouping::ByKey, pool.sleepers()));
         let key = queue.add_type(1.0);
         pool.add(queue.clone(), ());
-        let drainer = thread::spawn(move || drain_one(&pool));
+        let race = Arc::new(Race::default());
+        let drainer = {
+            let race = race.clone();
+            thread::spawn(move || drain_one(&pool, &race))
+        };
+        race.step();
         produce(&queue, key);
         assert_eq!(drainer.join().unwrap(), [5]);
     });
 }
 
 /// What the thread of a pool does until it has handed an item out.
-fn drain_one(pool: &Scheduler<Box<Parcel>, ()>) -> Vec<u32> {
+fn drain_one(pool: &Scheduler<Box<Parcel>, ()>, race: &Race) -> Vec<u32> {
     let (mut seen, mut turn) = (Vec::new(), 0);
     while seen.is_empty() {
+        race.step();
         let Ok(mut loan) = pool.borrow(&mut turn, FOR_EVER) else { continue };
-        let Step::Pass(mut pass) = loan.drainer().try_step() else { continue };
+        let Step::Pass(mut pass) = loan.drainer().try_step() else {
+            thread::yield_now(); // claimed and not there yet
+            continue;
+        };
         while let Some(batch) = pass.next_batch() {
             seen.extend(batch.items.iter().map(|item| item.content.get()));
             let size = batch.size;
