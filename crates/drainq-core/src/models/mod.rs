@@ -155,13 +155,18 @@ pub type Queue = BatchQueue<Box<Parcel>>;
 
 /// A queue of this shape whose threads never nap, for in a model no time passes.
 pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Arc<Queue> {
-    let settings = Settings {
-        partitions,
-        buffer_size,
-        max_batch,
-        min_idle: Duration::ZERO,
-        ..Settings::new(ThreadPolicy::Fixed(threads))
-    };
+    queue_by(threads, |settings| {
+        settings.partitions = partitions;
+        settings.buffer_size = buffer_size;
+        settings.max_batch = max_batch;
+    })
+}
+
+/// A queue whose threads never nap, with other settings than the usual.
+pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
+    let mut settings = Settings::new(ThreadPolicy::Fixed(threads));
+    settings.min_idle = Duration::ZERO;
+    change(&mut settings);
     Arc::new(BatchQueue::new("model", settings, Grouping::ByKey))
 }
 

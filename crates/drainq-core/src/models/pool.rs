@@ -1,12 +1,10 @@
 //! Drain threads that several queues share: an item that comes while the last of them falls idle.
 
-use super::{FOR_EVER, Parcel, Race, parcel};
+use super::{FOR_EVER, Parcel, Queue, Race, parcel};
 use crate::batch::scheduler::Scheduler;
-use crate::batch::{BatchQueue, Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
+use crate::batch::{Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
 use crate::sync::{Arc, model, thread};
 use std::time::Duration;
-
-type Queue = BatchQueue<Box<Parcel>>;
 
 /// A pool of one thread with a queue on it; `produce` queues one item.
 fn produced_into_a_pool(produce: fn(&Queue, Key)) {

@@ -1,11 +1,17 @@
 //! Items that count for many: the weight in a partition never exceeds its capacity, and every row is
 //! accounted for.
 
-use super::{Met, Plain, accounts, drain, heavy};
-use crate::batch::{BatchQueue, Drainer, Grouping, Settings, ThreadPolicy};
+use super::{Met, Plain, Queue, accounts, drain, heavy, queue_by};
+use crate::batch::Drainer;
 use crate::ring::Refusal;
 use crate::sync::{Arc, model, thread};
-use std::time::Duration;
+
+fn room_for_three_rows() -> Arc<Queue> {
+    queue_by(1, |settings| {
+        settings.buffer_size = 3;
+        settings.weighed = true;
+    })
+}
 
 /// Two items that do not fit together, and a drain thread that makes room for the second, or not in
 /// time.
@@ -14,13 +20,7 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let settings = Settings {
-            buffer_size: 3,
-            weighed: true,
-            min_idle: Duration::ZERO,
-            ..Settings::new(ThreadPolicy::Fixed(1))
-        };
-        let queue = Arc::new(BatchQueue::new("weighed", settings, Grouping::ByKey));
+        let queue = room_for_three_rows();
         let key = queue.add_type(1.0);
         let producer = {
             let queue = queue.clone();
@@ -47,13 +47,7 @@ fn rows_are_added_before_they_can_be_taken() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let settings = Settings {
-            buffer_size: 3,
-            weighed: true,
-            min_idle: Duration::ZERO,
-            ..Settings::new(ThreadPolicy::Fixed(1))
-        };
-        let queue = Arc::new(BatchQueue::new("weighed", settings, Grouping::ByKey));
+        let queue = room_for_three_rows();
         let key = queue.add_type(1.0);
         let drainer = {
             let queue = queue.clone();
