@@ -119,7 +119,7 @@ impl<T: Word + Keyed> Drainer<T> {
             // Whoever was told that nothing was found has been told so a moment ago: sleep on that,
             // for the second look finds what has come meanwhile.
             if !std::mem::take(&mut self.told_idle) {
-                self.linger();
+                self.linger(&settle);
                 if self.take() {
                     return Step::Pass(Pass { drainer: self });
                 }
@@ -154,7 +154,7 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Lets items gather, if that was asked for and the first has just come. A partition
     /// that is half full, a flush and a close end it.
-    fn linger(&mut self) {
+    fn linger(&mut self, settle: &impl Fn(&dyn Fn())) {
         let time = self.queue.settings.linger;
         if time.is_zero() || self.lingered {
             return;
@@ -168,7 +168,8 @@ impl<T: Word + Keyed> Drainer<T> {
         self.worker().sleeper.sleep(
             parker,
             (Depth::Nap, Some(time)),
-            || {},
+            // It is calm up to a quarter, and only half a partition ends this nap.
+            || settle(&|| {}),
             || {
                 let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
                 !planted("linger_look")
