@@ -187,7 +187,7 @@ def main() -> int:
                 note=note,
             )
         )
-    return report.finish()
+    return report.finish(options.markdown)
 
 
 def in_one_session(report: Report, logs: dict[int, Path], lines: int, rounds: int, directory: Path) -> None:

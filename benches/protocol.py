@@ -121,7 +121,7 @@ class Figure:
 
 @dataclass
 class Report:
-    """The figures of one run. Each is printed as soon as it is there; :meth:`finish` writes the JSON."""
+    """The figures of one run. Each is printed as soon as it is there; :meth:`finish` writes them down."""
 
     title: str
     machine: Mapping[str, Any]
@@ -133,8 +133,14 @@ class Report:
         self.figures.append(figure)
         print(table(figure), flush=True)
 
-    def finish(self) -> int:
-        """Write the JSON, print what missed its goal, and return the exit code: 1 if anything did."""
+    def finish(self, page: Path | None = None) -> int:
+        """Write the JSON, and the table of a Markdown page if there is one; print what missed its goal.
+
+        Returns:
+            The exit code: 1 if anything missed.
+        """
+        if page is not None:
+            renew_table(page, self)
         out = self.out or RESULTS / f"{self.title}.json"
         out.parent.mkdir(parents=True, exist_ok=True)
         result = {
@@ -265,6 +271,11 @@ def seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def rounds(options: argparse.Namespace, usual: int, quick: int = 3) -> int:
+    """How many rounds count: what was asked for, or what is usual."""
+    return options.rounds or (quick if options.quick else usual)
 
 
 def wanted(name: str, options: argparse.Namespace) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure
+from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure, rounds
 
 from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
 
@@ -35,14 +35,7 @@ def main() -> int:
     for figure in (produce, produce_many, partitions, record_batch, gil_wait, memory, idle, interrupt):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    if options.markdown:
-        protocol.renew_table(options.markdown, report)
-    return report.finish()
-
-
-def rounds(options: argparse.Namespace, usual: int) -> int:
-    """How many rounds count."""
-    return options.rounds or (3 if options.quick else usual)
+    return report.finish(options.markdown)
 
 
 class Item:

@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("pythons", nargs="+", metavar="PYTHON", help="the command of an interpreter")
     options = protocol.arguments(parser)
     report = Report("interpreters", protocol.machine(quick=options.quick), options.out)
-    rounds = options.rounds or (2 if options.quick else 9)
+    rounds = protocol.rounds(options, 9, quick=2)
     with tempfile.TemporaryDirectory() as folder:
         rooms = {
             (version_of(python), wheel): environment(python, wheel, Path(folder))
@@ -83,9 +83,7 @@ def main() -> int:
             costs[rival] = [run[rival] for run in runs[version, ABI3]]
             verdict = goal_of(ABI3, rival).judge(costs)
             report.add(Figure(f"{call}, CPython {version}", "s/item", costs, [verdict]))
-    if options.markdown:
-        protocol.renew_table(options.markdown, report)
-    return report.finish()
+    return report.finish(options.markdown)
 
 
 def version_of(python: str) -> str:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Either, Faster, Report, measure
+from benches.protocol import AtMostTimes, Below, Either, Faster, Report, measure, rounds
 from benches.python.multi_rivals import RIVALS, Rival, drainq, naive
 
 from drainq import MultiQueue
@@ -36,9 +36,7 @@ def main() -> int:
     for figure in (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    if options.markdown:
-        protocol.renew_table(options.markdown, report)
-    return report.finish()
+    return report.finish(options.markdown)
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
@@ -46,11 +44,6 @@ def processor_seconds(work: Callable[[], object]) -> float:
     started = time.thread_time()
     work()
     return time.thread_time() - started
-
-
-def rounds(options: argparse.Namespace, usual: int) -> int:
-    """How many rounds count."""
-    return options.rounds or (3 if options.quick else usual)
 
 
 def pairs(report: Report, options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from benches.protocol import Faster, Report, arguments, machine, measure, renew_table, wanted
+from benches.protocol import Faster, Report, arguments, machine, measure, wanted
 
 from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
 
@@ -255,9 +255,7 @@ def main() -> int:
         note=f"two sources of {FAST_CALL * 1e3:g} ms a call, one of {SLOW_CALL * 1e3:g} ms and {SLOW_ROW * 1e6:g} us "
         "a row; 200 rows of each asked for in a loop",
     )
-    if options.markdown:
-        renew_table(options.markdown, report)
-    return report.finish()
+    return report.finish(options.markdown)
 
 
 if __name__ == "__main__":

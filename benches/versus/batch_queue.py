@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure
+from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure, rounds
 from benches.python.batch_rivals import OURS, RIVALS, UNBOUNDED, Drainq, Make, Rival
 
 SIMPLE, DEQUE, OTEL, STANDARD = "SimpleQueue + grouping", "deque + Condition", "OpenTelemetry", "queue.Queue"
@@ -38,14 +38,7 @@ def main() -> int:
     for figure in (end_to_end, dropped, latency):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    if options.markdown:
-        protocol.renew_table(options.markdown, report)
-    return report.finish()
-
-
-def rounds(options: argparse.Namespace, usual: int) -> int:
-    """How many rounds count."""
-    return options.rounds or (3 if options.quick else usual)
+    return report.finish(options.markdown)
 
 
 def make_types(count: int) -> list[type]:

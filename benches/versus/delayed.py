@@ -41,9 +41,7 @@ def main() -> int:
         versus(report, server.url, options)
         delayed_crowded.run(report, server.url, options)
     delayed_sqlite.run(report, options)
-    if options.markdown:
-        protocol.renew_table(options.markdown, report)
-    return report.finish()
+    return report.finish(options.markdown)
 
 
 def versus(report: Report, url: str, options: argparse.Namespace) -> None:
@@ -124,9 +122,7 @@ def _faster(factors: dict[type, float]) -> list[Goal]:
 
 
 def _rounds(options: argparse.Namespace) -> int:
-    return options.rounds or (
-        2 if options.quick else 15
-    )  # short and many: a busy moment spoils a round, not the median
+    return protocol.rounds(options, 15, quick=2)  # short and many: a busy moment spoils a round, not the median
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@
 use super::addresses::{AddressMap, Found};
 use super::item::Item;
 use super::shared::{Select, Shared};
-use super::turn::FILLING;
 use drainq_core::batch::Key;
 use drainq_core::batch::partition::Partition;
+use drainq_core::batch::serial::CALM;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Queues the items of one type from index `from` of a list on, while it is calm; says how many.
-    pub fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
+    pub fn produce_run_calm(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
         let process = self.process();
         let Some(mut run) = Run::new(list, from, &self.lane) else { return 0 };
         // SAFETY: it was found in this lane.
@@ -93,7 +93,7 @@ impl Shared {
     pub fn hand_over_if_due(&self, py: Python<'_>, at: &Partition<Item>) {
         let process = self.process();
         let turn = &process.turn;
-        if turn.is_wanted() && (at.holds_one_in(FILLING) || turn.is_overdue()) && !process.queue.is_draining_here() {
+        if turn.is_wanted() && (at.holds_one_in(CALM) || turn.is_overdue()) && !process.queue.is_draining_here() {
             // Whoever has the GIL next, unless it is that thread, is to see the same at once.
             at.ring.end_calm();
             turn.hand_over(py);

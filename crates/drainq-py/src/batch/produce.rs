@@ -203,7 +203,7 @@ impl Shared {
     fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, patience: Patience) -> PyResult<u64> {
         let (mut accepted, mut index) = (0, 0);
         while index < list.len() {
-            let quick = self.produce_run_fast(list, index);
+            let quick = self.produce_run_calm(list, index);
             index += quick;
             accepted += quick as u64;
             // Not quick is what comes now: of a new type, of another type, or in want of room.

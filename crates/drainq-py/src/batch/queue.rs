@@ -237,6 +237,9 @@ impl BatchQueue {
     }
 
     /// The counters now: a :class:`BatchQueueStats`.
+    ///
+    /// Takes about two nanoseconds for each queued item: ``per_type`` counts what is in the rings by
+    /// looking at it, so that producers need not count.
     fn stats(&self, py: Python<'_>) -> BatchQueueStats {
         BatchQueueStats::take(py, &self.shared)
     }

@@ -19,7 +19,6 @@
 //! longest wait.
 
 use crate::gil;
-use drainq_core::batch::serial::CALM;
 use drainq_core::space::Space;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,9 +30,6 @@ const LATE: Duration = Duration::from_micros(2_500);
 
 /// A producer goes on after this long even if no drain thread got the GIL.
 const PATIENCE: Duration = Duration::from_millis(20);
-
-/// A partition fills up when it holds its capacity divided by this: until then it is calm.
-pub const FILLING: u64 = CALM;
 
 /// Buckets of the histogram: bucket `n` counts waits below `2^n` microseconds.
 pub const BUCKETS: usize = 24;
