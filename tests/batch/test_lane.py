@@ -142,3 +142,19 @@ def test_only_the_thread_that_owns_a_watching_type_looks_up(make_queue):
     assert queue.flush(PATIENCE)
     assert len(watching.idle) <= before + 1, "nobody calls a handler that is gone"
     assert owner in {thread.name for thread in queue.stats().threads}
+
+
+def test_a_dispatch_key_may_change_the_list_that_is_produced(make_queue):
+    items = [("a", number) for number in range(600)]
+
+    def key(item):
+        if item[1] == 300:
+            del items[400:]
+        return item[0]
+
+    queue = make_queue(dispatch_key=key)
+    queue.add_handler("a", gate := Gate())
+    assert queue.produce_many(items) == 400
+    assert queue.flush(PATIENCE)
+    assert gate.items == [("a", number) for number in range(400)]
+    assert queue.stats().per_type["a"].accepted == 400

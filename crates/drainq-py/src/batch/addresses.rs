@@ -7,7 +7,7 @@
 //!    reader loads the mask first. Tables live as long as the map.
 //! 3. At least half of the slots are empty, so that a search ends.
 
-use super::item::{KEY_SHIFT, MAX_KEYS};
+use super::item::{KEY_SHIFT, MAX_KEYS, leaves_room_for_a_key};
 use drainq_core::batch::Key;
 use parking_lot::Mutex;
 use std::ptr;
@@ -95,11 +95,9 @@ impl AddressMap {
         }
     }
 
-    /// Adds an address that is not there; false if it has more than 48 bits.
-    pub fn add(&self, address: usize, key: Key, value: *mut ()) -> bool {
-        if address >> KEY_SHIFT != 0 || key as usize >= MAX_KEYS {
-            return false;
-        }
+    /// Adds an address that is not there and leaves room for a key.
+    pub fn add(&self, address: usize, key: Key, value: *mut ()) {
+        assert!(leaves_room_for_a_key(address) && (key as usize) < MAX_KEYS, "checked when the key was made");
         let tables = &mut *self.tables.lock();
         let (old, len) = tables.all[tables.all.len() - 1];
         tables.filled += 1;
@@ -114,7 +112,6 @@ impl AddressMap {
             }
         }
         self.fill(u64::from(key) << KEY_SHIFT | address as u64, value);
-        true
     }
 
     /// Forgets everything. Whoever reads at the same time may still find it.

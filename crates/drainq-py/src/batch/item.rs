@@ -20,6 +20,12 @@ use std::ptr::NonNull;
 /// Bits of an address; those above hold the key.
 pub const KEY_SHIFT: u32 = 48;
 
+/// Whether the upper bits of an address are free (invariant 2).
+#[inline(always)]
+pub fn leaves_room_for_a_key(address: usize) -> bool {
+    address >> KEY_SHIFT == 0
+}
+
 /// The number of keys that fit beside a pointer.
 pub const MAX_KEYS: usize = 1 << 16;
 
@@ -50,7 +56,7 @@ impl Item {
     /// Whether the object lies where its key fits beside its address.
     #[inline(always)]
     pub fn fits(object: &Bound<'_, PyAny>) -> bool {
-        object.as_ptr().addr() >> KEY_SHIFT == 0
+        leaves_room_for_a_key(object.as_ptr().addr())
     }
 
     /// As [`Item::new`], for a key that is shifted into its place.
@@ -74,7 +80,7 @@ impl Item {
 
     #[inline]
     fn pack(word: NonNull<()>, key: Key) -> PyResult<Self> {
-        if word.addr().get() >> KEY_SHIFT != 0 {
+        if !leaves_room_for_a_key(word.addr().get()) {
             return Err(errors::internal(format!(
                 "the object lies at {word:?}, above the 48 address bits that drainq supports"
             )));

@@ -4,7 +4,7 @@
 //! 1. A type in the map is kept alive by `known`, so its address means this type for ever.
 
 use super::addresses::{AddressMap, Found};
-use super::item::MAX_KEYS;
+use super::item::{MAX_KEYS, leaves_room_for_a_key};
 use crate::errors;
 use drainq_core::batch::Key;
 use parking_lot::Mutex;
@@ -103,16 +103,17 @@ impl Keys {
                 name.repr()?
             )));
         }
+        if self.are_types() && !leaves_room_for_a_key(name.as_ptr().addr()) {
+            return Err(errors::internal(format!(
+                "the type {} lies above the 48 address bits that drainq supports",
+                name.repr()?
+            )));
+        }
         let key = number();
         assert_eq!(key as usize, known.len(), "keys and routes are made together");
         known.push(name.clone().unbind());
         if matches!(self.rule, KeyRule::Type) {
-            if !self.types.add(name.as_ptr().addr(), key, ptr::null_mut()) {
-                return Err(errors::internal(format!(
-                    "the type {} lies above the 48 address bits that drainq supports",
-                    name.repr()?
-                )));
-            }
+            self.types.add(name.as_ptr().addr(), key, ptr::null_mut());
         } else {
             self.others.bind(name.py()).set_item(name, key)?;
         }

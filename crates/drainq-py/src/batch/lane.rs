@@ -32,12 +32,16 @@ unsafe fn partition(_shared: &Shared, found: Found) -> &Partition<Item> {
 }
 
 impl Shared {
+    /// Whether an item's type alone decides where it goes and what it counts for (invariant 1).
+    pub fn goes_by_type(&self) -> bool {
+        matches!(self.select, Select::Sticky) && self.len_of.is_none() && self.keys.are_types()
+    }
+
     /// Remembers where the items of a type go, if that is all there is to it.
     pub fn remember(&self, object: &Bound<'_, PyAny>, key: Key) {
         let process = self.process();
         let class = object.get_type_ptr().addr();
-        let direct = matches!(self.select, Select::Sticky) && self.len_of.is_none() && self.keys.are_types();
-        if direct && process.is_started() && self.lane.find(class).is_none() {
+        if self.goes_by_type() && process.is_started() && self.lane.find(class).is_none() {
             let partition: *const _ = process.queue.partition(process.queue.partition_of(key));
             self.lane.add(class, key, partition.cast_mut().cast());
         }

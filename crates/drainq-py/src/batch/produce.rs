@@ -187,9 +187,7 @@ impl Shared {
             self.start_threads(objects.py())?;
         }
         match objects.cast_exact::<PyList>() {
-            Ok(list) if matches!(self.select, Select::Sticky) && self.len_of.is_none() => {
-                self.produce_list(list, patience)
-            }
+            Ok(list) if self.goes_by_type() => self.produce_list(list, patience),
             _ => objects.try_iter()?.map(|object| self.produce_one(&object?, patience)).sum(),
         }
     }
