@@ -13,7 +13,6 @@ from drainq.delayed.message import check_key
 from drainq.delayed.storage import DeadLetter, Row
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
-_SOONEST = 0.005
 
 
 @dataclass(frozen=True)
