@@ -19,6 +19,7 @@ def accounts(stats: BatchQueueStats) -> None:
     assert stats.offered == stats.accepted + sum(stats.rejected.values())
     ended = stats.handled + stats.failed + stats.unrouted + stats.dead_lettered + stats.abandoned
     assert stats.accepted == ended + stats.queued, stats
+    assert stats.balanced
 
 
 class Gate:

@@ -83,3 +83,26 @@ def test_memory_follows_what_is_queued_not_what_could_be(make_queue):
     for n in range(100):
         queue.produce(n)
     assert queue.stats().allocated_bytes < 4 << 20
+
+
+def test_the_counters_as_a_dictionary_are_the_counters(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate, buffer_size=2, strategy=BufferStrategy.IF_POSSIBLE)
+    queue.produce(0)
+    gate.wait_entered()
+    accepted = 1 + queue.produce_many(range(5))
+    stats = queue.stats()
+    counts = stats.as_dict()
+    rejected = counts.pop("rejected")
+    assert rejected == stats.rejected and rejected["full"] == 6 - accepted == 3
+    assert counts == {name: getattr(stats, name) for name in counts}
+    assert list(counts) == ["offered", "accepted", "handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued"]
+    assert stats.balanced and counts["queued"] == accepted
+    gate.open()
+
+
+def test_the_old_name_of_the_gil_yields_warns_and_answers(make_queue):
+    stats = make_queue(consumer=lambda batch: None).stats()
+    with pytest.warns(DeprecationWarning, match="gil_yields") as caught:
+        assert stats.handoffs == stats.gil_yields
+    assert caught[0].filename == __file__

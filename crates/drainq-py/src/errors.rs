@@ -1,7 +1,8 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
 use pyo3::exceptions::{
-    PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
+    PyDeprecationWarning, PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PySystemError,
+    PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -97,5 +98,11 @@ pub fn stop_async_iteration() -> PyErr {
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     py.import("warnings")?.call_method1("warn", (message, DRAINQ_WARNING.class(py)?, 2))?;
+    Ok(())
+}
+
+/// Warns the caller's line that it uses a name which has another one now.
+pub fn warn_deprecated(py: Python<'_>, message: &str) -> PyResult<()> {
+    py.import("warnings")?.call_method1("warn", (message, py.get_type::<PyDeprecationWarning>(), 1))?;
     Ok(())
 }

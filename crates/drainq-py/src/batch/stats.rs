@@ -85,7 +85,7 @@ pub struct BatchQueueStats {
     snapshot: Snapshot,
     names: Vec<Py<PyAny>>,
     queue: String,
-    handoffs: u64,
+    gil_yields: u64,
     gil_waits: Vec<(f64, u64)>,
 }
 
@@ -99,7 +99,7 @@ impl BatchQueueStats {
             snapshot,
             names: shared.keys.names(py),
             queue: shared.name().to_owned(),
-            handoffs: turn.handoffs(),
+            gil_yields: turn.handoffs(),
             gil_waits: turn.waits(),
         }
     }
@@ -257,10 +257,57 @@ impl BatchQueueStats {
         self.snapshot.rebalances
     }
 
-    /// How often a producer whose partition filled up let a drain thread have the GIL.
+    /// How often a producer whose partition filled up gave up the GIL for a drain thread.
     #[getter]
-    fn handoffs(&self) -> u64 {
-        self.handoffs
+    fn gil_yields(&self) -> u64 {
+        self.gil_yields
+    }
+
+    /// The old name of ``gil_yields``; deprecated.
+    #[getter]
+    fn handoffs(&self, py: Python<'_>) -> PyResult<u64> {
+        errors::warn_deprecated(py, "BatchQueueStats.handoffs is now called gil_yields")?;
+        Ok(self.gil_yields)
+    }
+
+    /// Whether every item is accounted for: ``offered == accepted + sum(rejected.values())`` and ``accepted ==
+    /// handled + failed + unrouted + dead_lettered + abandoned + queued``.
+    ///
+    /// The counters are kept in different places (partitions, drain threads, the queue), so this compares what was
+    /// counted, not what was derived. False means a fault in drainq.
+    #[getter]
+    fn balanced(&self) -> bool {
+        let rejected: u64 = self.snapshot.rejected.iter().sum();
+        let ended = self.handled() + self.failed() + self.unrouted() + self.dead_lettered() + self.abandoned();
+        self.offered() == self.accepted() + rejected && self.accepted() == ended + self.queued()
+    }
+
+    /// The item counters as a dictionary, in the order of the two identities: for logs, JSON and metrics.
+    ///
+    /// Returns:
+    ///     ``offered, accepted, rejected, handled, failed, unrouted, dead_lettered, abandoned, queued``: items;
+    ///     ``rejected`` is a dictionary by reason.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+    ///     >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
+    ///     >>> with BatchQueue("as-dict", config) as queue:
+    ///     ...     _ = queue.produce_many([1, 2, 3]), queue.flush()
+    ///     ...     counts = queue.stats().as_dict()
+    ///     >>> counts["accepted"], counts["handled"], counts["rejected"]["full"]
+    ///     (3, 3, 0)
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = PyDict::new(py);
+        counts.set_item("offered", self.offered())?;
+        counts.set_item("accepted", self.accepted())?;
+        counts.set_item("rejected", self.rejected(py)?)?;
+        counts.set_item("handled", self.handled())?;
+        counts.set_item("failed", self.failed())?;
+        counts.set_item("unrouted", self.unrouted())?;
+        counts.set_item("dead_lettered", self.dead_lettered())?;
+        counts.set_item("abandoned", self.abandoned())?;
+        counts.set_item("queued", self.queued())?;
+        Ok(counts)
     }
 
     /// How long drain threads waited for the GIL: a list of ``(seconds, count)``, each the
