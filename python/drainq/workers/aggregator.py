@@ -47,6 +47,9 @@ class MetricsAggregator(Worker):
         self._key, self._merge, self._sink = key, merge, sink
         self._merged: dict[Hashable, Any] = {}
 
+    def _forget(self) -> None:
+        self._merged = {}
+
     def _take(self, batch: list[Any]) -> None:
         merged, merge = self._merged, self._merge
         for key, item in [(self._key(item), item) for item in batch]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Merge, Upsert
 from drainq.sql.database import one_line
 from drainq.workers.worker import Worker
@@ -68,6 +69,10 @@ class MetricsPersister(Worker):
         self._url = self._database.url
         self._rows: list[Sequence[Any]] = []
         self._merge_at = ROWS_A_STATEMENT
+
+    def _forget(self) -> None:
+        leave_to_parent(self._database)
+        self._database, self._rows, self._merge_at = None, [], ROWS_A_STATEMENT
 
     def _take(self, batch: list[Any]) -> None:
         width = len(self._upsert.columns)

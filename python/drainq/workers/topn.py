@@ -61,6 +61,9 @@ class TopN(Worker):
         ] = {}  # group -> (score, -arrival, item), the worst first
         self._arrived = 0
 
+    def _forget(self) -> None:
+        self._heaps = {}
+
     def _take(self, batch: list[Any]) -> None:
         scored = [(self._score(item), None if self._group is None else self._group(item)) for item in batch]
         for item, (score, group) in zip(batch, scored):

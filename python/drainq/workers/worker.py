@@ -4,7 +4,8 @@
    counts further tries and is in none of them.
 2. A flush that fails keeps what it could not hand on; it is tried again at the next one. Only ``close`` gives up,
    counts it as ``lost`` and says False.
-3. State is touched under one lock: by the drain thread, and by whoever calls ``flush`` or ``close``.
+3. State is touched under one lock: by the drain thread, and by the threads that call ``flush`` or ``close``.
+4. In a forked child a worker starts empty, its counters at zero; what it held is the parent's to hand on.
 
 Source: SkyWalking's workers; there the shutdown loses what was merged but not flushed. Ours flushes it.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, ThreadPolicy
 from drainq.clock import Clock, SystemClock
+from drainq.fork import renew_in_child
 
 log = logging.getLogger("drainq")
 _numbers = itertools.count(1)
@@ -67,12 +69,16 @@ class Worker(abc.ABC):
         self._clock = clock or SystemClock()
         self._interval = flush_interval
         self._flushed_at = self._clock.now()
-        self._lock = threading.Lock()
-        self._opening = threading.Lock()
         self._shared = queue
         self._queue = queue
         self._types: set[type] = set()
         self._closed = False
+        self._begin()
+        renew_in_child(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._pending = self._sent = self._retried = self._refused = self._dead_lettered = self._lost = 0
 
     @abc.abstractmethod
@@ -164,6 +170,10 @@ class Worker(abc.ABC):
 
     # -- for subclasses --------------------------------------------------------------------------
 
+    @abc.abstractmethod
+    def _forget(self) -> None:
+        """Hold nothing, and leave connections to the parent process; called in a forked child."""
+
     def _config(self) -> BatchQueueConfig:
         """The settings of a queue of its own."""
         return BatchQueueConfig(threads=ThreadPolicy.fixed(1), strategy=BufferStrategy.BLOCKING, consumer=self)
@@ -172,6 +182,10 @@ class Worker(abc.ABC):
         """Let go of resources; called once, at the end of ``close``."""
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _renew_in_child(self) -> None:
+        self._begin()
+        self._forget()
 
     def _flush_if_due(self) -> None:
         if self._interval is not None and self._pending and self._clock.now() - self._flushed_at >= self._interval:

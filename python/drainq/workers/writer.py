@@ -27,6 +27,7 @@ from drainq._native import (
     ThreadPolicy,
 )
 from drainq.clock import Clock
+from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
 from drainq.sql.database import one_line
 from drainq.workers.worker import Worker, log
@@ -225,6 +226,11 @@ class BatchWriter(Worker):
             raise DatabaseError(f"cannot write to {self._upsert.table!r} in {self._url}: {one_line(error)}") from error
         finally:
             self._disconnect()
+
+    def _forget(self) -> None:
+        leave_to_parent(*self._connections.values())
+        self._connections = {}
+        self._opening_connection = threading.Lock()
 
     def _config(self) -> BatchQueueConfig:
         places = [self._upsert.columns.index(column) for column in self._upsert.key]

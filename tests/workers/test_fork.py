@@ -1,0 +1,137 @@
+"""A forked worker starts empty and works; what the parent's worker holds is handed on once, by the parent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from drainq.sql import Database
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+FORK = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
+
+def fork(child):
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            child()
+            code = 0
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+
+
+def run(program: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK + program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+SINKS = """
+out = []
+worker = {make}
+assert worker.produce(("a", 1)) and worker.flush() in (True,)
+out.clear()
+worker.consume([("a", 2)])           # held, not handed on
+
+def child():
+    assert worker.stats().pending == worker.stats().sent == 0
+    assert worker.flush() and out == []
+    assert worker.produce(("a", 5)) and worker.close()
+    assert out == [("a", 5)], out
+    assert worker.stats().sent == 1
+
+with worker._lock:                   # another thread's, for what the child knows
+    fork(child)
+assert worker.close() and out == [("a", 2)], out
+print("ok")
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "MetricsAggregator(key=lambda p: p[0], merge=lambda a, b: b, sink=out.extend, flush_interval=None)",
+        "TopN(3, score=lambda p: p[1], sink=out.extend)",
+    ],
+)
+def test_what_the_parents_worker_holds_is_not_handed_on_by_the_child(make):
+    assert run(SINKS.format(make=make)) == "ok\n"
+
+
+def test_a_forked_persister_writes_its_own_rows_through_a_connection_of_its_own(table, rows):
+    url = table("k TEXT PRIMARY KEY, n INTEGER")
+    run(
+        """
+worker = MetricsPersister(url=sys.argv[1], table="t", columns=["k", "n"], key=["k"], merge={"n": "sum"}, flush_interval=None)
+assert worker.produce(("parent", 1)) and worker.flush()
+worker.consume([("parent", 10)])
+
+def child():
+    assert worker.produce(("child", 100)) and worker.close()
+
+fork(child)
+assert worker.close()
+""",
+        url,
+    )
+    assert rows(url) == [("child", 100), ("parent", 11)]
+
+
+def test_a_forked_writer_writes_through_a_connection_of_its_own(table, rows):
+    url = table("k TEXT, n INTEGER")
+    run(
+        """
+worker = BatchWriter(url=sys.argv[1], table="t", columns=["k", "n"])
+assert worker.produce(("parent", 1)) and worker.flush()
+worker.consume([("parent", 2)])      # through the parent's connection, on this thread
+
+def child():
+    assert worker.stats().sent == 0
+    worker.consume([("child", 3)])
+    assert worker.close()
+
+fork(child)
+worker.consume([("parent", 4)])
+assert worker.close()
+""",
+        url,
+    )
+    assert rows(url) == [("child", 3), ("parent", 1), ("parent", 2), ("parent", 4)]
+
+
+def test_a_forked_persister_leaves_the_parents_postgresql_connection_alone(postgres_url):
+    with Database(postgres_url) as database:
+        database.execute("DROP TABLE IF EXISTS fork_persister")
+        database.execute("CREATE TABLE fork_persister (k TEXT PRIMARY KEY, n BIGINT)")
+    run(
+        """
+worker = MetricsPersister(url=sys.argv[1], table="fork_persister", columns=["k", "n"], key=["k"], merge={"n": "sum"})
+worker.consume([("parent", 1)])
+assert worker.flush()
+
+def child():
+    worker.consume([("child", 2)])
+    assert worker.close()
+
+fork(child)
+worker.consume([("parent", 4)])
+assert worker.close() and worker.stats().retried == 0
+""",
+        postgres_url,
+    )
+    with Database(postgres_url) as database:
+        assert sorted(database.execute("SELECT k, n FROM fork_persister")) == [("child", 2), ("parent", 5)]
