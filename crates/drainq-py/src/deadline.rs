@@ -1,5 +1,6 @@
 //! Waiting that Ctrl-C ends: how long, and in what slices.
 
+use crate::fork::Generation;
 use crate::{errors, gil};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
@@ -51,18 +52,27 @@ impl Deadline {
 /// `attempt` gets the longest time that it may block: one signal slice. Between two
 /// attempts pending signals are handled, so a Python signal handler may raise here.
 ///
-/// Returns `None` when the deadline has passed without an answer.
+/// Returns `None` when the deadline has passed without an answer. In the child of a fork that a signal
+/// handler made it raises DrainqError, for what is waited for belongs to the parent.
 pub fn wait<R: Send>(
     py: Python<'_>,
     deadline: Deadline,
     mut attempt: impl Send + FnMut(Duration) -> Option<R>,
 ) -> PyResult<Option<R>> {
+    let begun_in = Generation::now();
     loop {
         let slice = deadline.slice();
         if let Some(answer) = gil::released(py, || attempt(slice)) {
             return Ok(Some(answer));
         }
-        py.check_signals()?;
+        let interrupted = py.check_signals();
+        if begun_in.is_past() {
+            return Err(errors::DRAINQ_ERROR.error(
+                py,
+                "the process forked during this call, which goes on in the parent; call again in the child",
+            ));
+        }
+        interrupted?;
         if deadline.passed() {
             return Ok(None);
         }

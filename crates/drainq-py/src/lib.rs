@@ -3,6 +3,7 @@
 mod batch;
 mod deadline;
 mod errors;
+mod fork;
 mod gil;
 mod multi;
 mod sources;
@@ -29,6 +30,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::fork::install_hook(module.py())?;
         crate::batch::hot::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)
     }

@@ -1,6 +1,6 @@
 //! The one door to threads, atomics, locks and parking.
 //!
-//! No other module of this crate names `std::sync`, `std::thread`, parking_lot or crossbeam.
+//! No other module of this crate names `std::sync`, `std::thread` or crossbeam.
 //! So one `cfg` puts a model checker in their place: `--cfg loom` explores every
 //! interleaving under Rust's memory model, `--cfg drainq_shuttle` random schedules.
 //!

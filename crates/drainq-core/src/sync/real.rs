@@ -1,4 +1,8 @@
-//! Real threads: `std`, parking_lot and crossbeam.
+//! Real threads: `std` and crossbeam.
+//!
+//! The locks are those of `std`, which keep no state outside themselves. A parking_lot lock that is
+//! waited for goes through a table of the whole process with locks of its own: a fork while a thread
+//! is in there would leave them taken in the child, for the child's new locks too.
 
 pub use std::sync::Arc;
 pub use std::sync::atomic::{self, fence};
@@ -6,7 +10,38 @@ pub use std::thread;
 
 pub use crossbeam_utils::Backoff;
 pub use crossbeam_utils::sync::{Parker, Unparker};
-pub use parking_lot::{Mutex, MutexGuard};
+
+use std::sync::{PoisonError, TryLockError};
+
+/// A lock whose guard needs no `unwrap`: a panic under it leaves it as it is.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(std::sync::Mutex<T>);
+
+/// The guard of [`Mutex`].
+pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
 
 #[cfg(test)]
 pub(crate) fn model(_preemptions: usize, test: impl Fn() + Send + Sync + 'static) {

@@ -10,7 +10,7 @@ use super::item::Item;
 use super::shared::Shared;
 use crate::gil;
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Telling the user of items that will not be handled, at most once a second and reason.
 
 use super::handler::{log, log_error};
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The end of queues: shutdown by hand, at the interpreter's exit, and in a forked child.
+//! The end of queues: shutdown by hand, and at the interpreter's exit.
 //!
 //! The order at exit:
 //! 1. `threading` begins to wait for its threads. Queues are flushed here while executors
@@ -8,15 +8,14 @@
 //! 4. The interpreter ends. The drain threads have ended before.
 
 use super::drops::Reason;
-use super::pool;
 use super::shared::Shared;
 use crate::deadline::{self, Deadline};
 use crate::errors;
+use crate::fork::{self, Renew};
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::flush::Flush;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -27,14 +26,15 @@ fn live() -> Vec<Arc<Shared>> {
     LIVE.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Remembers a queue for the end of the process.
+/// Remembers a queue for the end of the process, and for its forks.
 pub fn remember(shared: &Arc<Shared>) {
     let mut live = LIVE.lock();
     live.retain(|other| other.strong_count() > 0);
     live.push(Arc::downgrade(shared));
+    fork::register(Arc::downgrade(shared) as Weak<dyn Renew>);
 }
 
-/// Asks Python to call us at exit and after a fork; once per process.
+/// Asks Python to call us at exit; once per process.
 pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
     if INSTALLED.swap(true, Ordering::Relaxed) {
@@ -46,12 +46,6 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
     if let Some(register) = py.import("threading")?.getattr_opt("_register_atexit")? {
         // Refused once the interpreter has begun to end; then there is only step 3.
         let _ = register.call1((wrap_pyfunction!(flush_before_exit, &module)?,));
-    }
-    let os = py.import("os")?;
-    if os.hasattr("register_at_fork")? {
-        let options = PyDict::new(py);
-        options.set_item("after_in_child", wrap_pyfunction!(renew_in_child, &module)?)?;
-        os.call_method("register_at_fork", (), Some(&options))?;
     }
     Ok(())
 }
@@ -114,20 +108,6 @@ fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
         end(py, &shared, Deadline::after("shutdown_timeout", Some(exit_timeout(&shared)))?)?;
     }
     Ok(())
-}
-
-/// The child of a fork has none of the threads, and none of the items are its own.
-#[pyfunction]
-fn renew_in_child(py: Python<'_>) {
-    pool::renew_in_child();
-    // Another thread of the parent may have held the lock; it does not exist here.
-    let live = match LIVE.try_lock() {
-        Some(live) => live.clone(),
-        None => return,
-    };
-    for shared in live.iter().filter_map(Weak::upgrade) {
-        shared.renew_in_child(py);
-    }
 }
 
 /// A deadline for the shutdown of several queues.

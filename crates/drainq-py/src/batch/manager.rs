@@ -5,7 +5,7 @@ use super::lifecycle;
 use super::pool;
 use super::queue::BatchQueue;
 use crate::errors;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 
 /// Queues by name, in the order in which they were made. Never locked while Python runs.

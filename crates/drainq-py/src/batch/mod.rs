@@ -11,13 +11,12 @@
 //! | `pool.rs` | drain threads that several queues share |
 //! | `handler.rs`, `drops.rs` | the user's callables |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
-//! | `manager.rs`, `lifecycle.rs`, `fork.rs` | names; interpreter exit; fork |
+//! | `manager.rs`, `lifecycle.rs` | names; the end of queues |
 
 pub mod addresses;
 pub mod config;
 pub mod drain;
 pub mod drops;
-pub mod fork;
 pub mod handler;
 pub mod hot;
 pub mod item;

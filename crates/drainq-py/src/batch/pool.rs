@@ -1,16 +1,16 @@
 //! Shared schedulers: named pools of drain threads, made when first asked for.
 
 use super::drain::{serve, start_thread};
-use super::fork::ForkCell;
 use super::item::Item;
 use super::shared::Shared;
+use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil};
 use drainq_core::batch::ThreadPolicy;
 use drainq_core::batch::scheduler::Scheduler;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A thread without work is woken when there is some; this is only the longest single wait.
@@ -50,6 +50,7 @@ impl Pool {
             found.unwrap_or_else(|| {
                 let pool =
                     Arc::new(Self { name: name.to_owned(), policy, process: ForkCell::new(Process::new(policy)) });
+                fork::register(Arc::downgrade(&pool) as Weak<dyn Renew>);
                 pools.push(pool.clone());
                 pool
             })
@@ -95,12 +96,10 @@ pub fn stop_all() {
     }
 }
 
-/// In the child of a fork: pools without threads or queues.
-pub fn renew_in_child() {
-    if let Some(pools) = POOLS.try_lock() {
-        for pool in pools.iter() {
-            pool.process.replace_in_child(Process::new(pool.policy));
-        }
+impl Renew for Pool {
+    /// A pool without threads or queues. It is older than its queues, so they find it new.
+    fn renew_in_child(&self, _py: Python<'_>) {
+        self.process.replace_in_child(Process::new(self.policy));
     }
 }
 

@@ -6,18 +6,18 @@
 use super::addresses::AddressMap;
 use super::config::BatchQueueConfig;
 use super::drops::Drops;
-use super::fork::ForkCell;
 use super::handler::Handler;
 use super::item::Item;
 use super::keys::Keys;
 use super::policy::{PartitionSelector, Selection};
 use super::pool::Pool;
 use super::turn::Turn;
+use crate::fork::{ForkCell, Renew};
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::handoff::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -270,27 +270,6 @@ impl Shared {
         !std::mem::replace(&mut logged[key as usize], true)
     }
 
-    /// In the child of a fork: an empty queue with the same types, whose threads start with
-    /// its first item. What was queued belongs to the parent.
-    pub fn renew_in_child(&self, py: Python<'_>) {
-        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
-        let handlers = self.handlers.lock();
-        for key in 0..self.keys.names(py).len() {
-            let registered = handlers.get(key).and_then(Option::as_ref);
-            let key = fresh.queue.add_type(registered.map_or(0.0, |at| at.weight));
-            if registered.is_some_and(|at| at.handler.watches()) {
-                fresh.queue.watch(key, true);
-            }
-        }
-        if !self.queue().is_running() {
-            fresh.queue.close();
-        }
-        drop(handlers);
-        self.watch_all(&fresh.queue);
-        self.process.replace_in_child(fresh);
-        self.lane.clear();
-    }
-
     /// Shows the garbage collector the user's objects, unless something is queued: then they
     /// count as held from outside, for the drain threads are about to call them, and a
     /// collection would empty them before that.
@@ -314,6 +293,33 @@ impl Shared {
         let consumer = self.consumer.iter().flat_map(Handler::held);
         let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
         consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
+    }
+}
+
+impl Renew for Shared {
+    /// An empty queue with the same types, whose threads start with its first item.
+    fn renew_in_child(&self, py: Python<'_>) {
+        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
+        {
+            let mut handlers = self.handlers.lock();
+            for key in 0..self.keys.names(py).len() {
+                let registered = handlers.get_mut(key).and_then(Option::as_mut);
+                let key = fresh.queue.add_type(registered.as_ref().map_or(0.0, |at| at.weight));
+                if let Some(registered) = registered {
+                    // A call of the parent's may hold the old one.
+                    registered.serial = Arc::default();
+                    if registered.handler.watches() {
+                        fresh.queue.watch(key, true);
+                    }
+                }
+            }
+        }
+        if !self.queue().is_running() {
+            fresh.queue.close();
+        }
+        self.watch_all(&fresh.queue);
+        self.process.replace_in_child(fresh);
+        self.lane.clear();
     }
 }
 

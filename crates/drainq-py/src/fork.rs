@@ -1,0 +1,121 @@
+//! What a fork does to the classes of this module: one contract, one mechanism.
+//!
+//! `os.fork` copies the memory of all threads and one thread. The contract, for every class: the
+//! child starts empty and works, the parent keeps its items, nothing is delivered twice, and no
+//! lock is left taken.
+//!
+//! # Invariants
+//! 1. Python code forks with the GIL held. So a lock that is taken and given back without giving the
+//!    GIL up in between is free in the child, and what it protects is whole. Nothing is done for such
+//!    locks: the registries of queues, pools and forkable objects, handlers, drops.
+//! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered
+//!    ([`register`]) and replaces the value in the child, before other code of the child runs. The
+//!    old value is never touched again, for its locks may be taken by threads that the child does
+//!    not have. It is leaked.
+//! 3. A call that was under way goes on in the child, in the copy of its thread. Only calls into user
+//!    code can fork in the middle of one of ours. So after each of them a frame that still refers to
+//!    a cell's value asks [`Generation::is_past`] and, in a child, forgets what it refers to.
+//! 4. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
+//!    locks have nothing in common with the old ones.
+
+use drainq_core::sync::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Forks between the process that loaded this module and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// All that has something to replace in a child, in the order of registration.
+static REGISTERED: Mutex<Vec<Weak<dyn Renew>>> = Mutex::new(Vec::new());
+
+/// Something with a [`ForkCell`].
+pub trait Renew: Send + Sync {
+    /// Replaces the values of the cells. Runs in the child, as its only thread, with the GIL held;
+    /// what was registered before is renewed already.
+    fn renew_in_child(&self, py: Python<'_>);
+}
+
+/// Has an object renewed in every child, for as long as it lives.
+pub fn register(object: Weak<dyn Renew>) {
+    let mut registered = REGISTERED.lock();
+    if registered.len() == registered.capacity() {
+        registered.retain(|other| other.strong_count() > 0);
+    }
+    registered.push(object);
+}
+
+/// Asks Python to call this module in the child of each fork. Called when the module is loaded, so
+/// that it comes before the hooks of programs that use it.
+pub fn install_hook(py: Python<'_>) -> PyResult<()> {
+    let os = py.import("os")?;
+    if os.hasattr("register_at_fork")? {
+        let module = PyModule::new(py, "drainq._native")?;
+        let hooks = PyDict::new(py);
+        hooks.set_item("after_in_child", wrap_pyfunction!(renew_all, &module)?)?;
+        os.call_method("register_at_fork", (), Some(&hooks))?;
+    }
+    Ok(())
+}
+
+#[pyfunction]
+fn renew_all(py: Python<'_>) {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    // Free in the child (invariant 1).
+    let registered = REGISTERED.lock().clone();
+    for object in registered.iter().filter_map(Weak::upgrade) {
+        object.renew_in_child(py);
+    }
+}
+
+/// A process, in the line of forks that leads to the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(u32);
+
+impl Generation {
+    /// The current process.
+    pub fn now() -> Self {
+        Self(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// Whether this code runs in a child of that process.
+    pub fn is_past(self) -> bool {
+        self != Self::now()
+    }
+}
+
+/// Holds a value for the life of the cell, or of the process if that forks.
+///
+/// The pointer comes from `Box::into_raw`, changes in [`ForkCell::replace_in_child`] alone, and what
+/// it points to is freed by the cell's `Drop` or, once replaced, never.
+pub struct ForkCell<T>(AtomicPtr<T>);
+
+impl<T> ForkCell<T> {
+    /// A cell with this value.
+    pub fn new(value: T) -> Self {
+        Self(AtomicPtr::new(Box::into_raw(Box::new(value))))
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> &T {
+        // SAFETY: the pointer is valid as long as the cell, and a replaced value is never freed
+        // (invariant 2).
+        unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+
+    /// Puts another value in its place and forgets the old one.
+    ///
+    /// To be called by [`Renew::renew_in_child`] alone.
+    pub fn replace_in_child(&self, value: T) {
+        self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
+    }
+}
+
+impl<T> Drop for ForkCell<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a box, and `&mut self` says that nothing refers to the value.
+        drop(unsafe { Box::from_raw(*self.0.get_mut()) });
+    }
+}
