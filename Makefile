@@ -72,8 +72,8 @@ loom: ## explore every interleaving of the core's lock-free parts under a model 
 	RUSTFLAGS='--cfg loom' cargo test -p drainq-core --lib --profile model --target-dir target/loom $(ARGS)
 
 .PHONY: mutants
-mutants: ## plant known faults in the core, one after the other: a model must fail for each; ARGS=lease_end for one
-	$(PYTHON) scripts/mutants.py $(ARGS)
+mutants: $(READY) $(STAMP)-test ## plant known faults, one after the other: a model or a test must fail for each; ARGS=lease_end for one, ARGS='--room binding' for a room
+	$(BIN)/python -m scripts.mutants $(ARGS)
 
 .PHONY: shuttle
 shuttle: ## the whole batch queue under random schedules, 1000 of them; SCHEDULES=1250 for 10 000

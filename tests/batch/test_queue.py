@@ -351,6 +351,28 @@ def test_an_error_handler_that_keeps_a_batch_counts_it_as_dead_lettered(make_que
     assert (stats.dead_lettered, stats.failed) == (2, 1)
 
 
+def test_no_more_items_are_dead_lettered_than_the_batch_had(make_queue):
+    def claim_too_many(batch, error):
+        return 1_000
+
+    claim_too_many.dead_letters = True
+    queue = make_queue(error_handler=claim_too_many)
+    queue.add_handler(int, lambda batch: 1 / 0)
+    queue.produce_many([1, 2, 3])
+    assert queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert (stats.dead_lettered, stats.failed) == (3, 0)
+
+
+def test_what_an_error_handler_returns_is_no_count_unless_it_says_so(make_queue):
+    queue = make_queue(error_handler=lambda batch, error: 2)
+    queue.add_handler(int, lambda batch: 1 / 0)
+    queue.produce_many([1, 2, 3])
+    assert queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert (stats.dead_lettered, stats.failed) == (0, 3)
+
+
 def full_queue(make_queue, **settings):
     """A queue of two places, both taken, whose handler holds a third item."""
     gate = Gate(is_open=False)

@@ -116,3 +116,9 @@ def test_a_database_that_cannot_be_opened_says_so_in_one_line_without_the_passwo
         assert (
             "cannot open" in str(caught.value) and "s3cret" not in str(caught.value) and "\n" not in str(caught.value)
         )
+
+
+def test_a_batch_is_written_in_the_order_of_its_keys():
+    upsert = Upsert("t", ["b", "a", "n"], key=["a", "b"], merge={"n": "sum"})
+    rows = [(b, a, 1) for a in (3, 1, 2) for b in "zyx"] * 2
+    assert [(row[1], row[0], row[2]) for row in upsert.merged(rows)] == [(a, b, 2) for a in (1, 2, 3) for b in "xyz"]

@@ -41,6 +41,14 @@ def test_poison_is_refused_row_by_row_and_the_rest_written(seed, url, rows):
     assert t.close()
 
 
+def test_of_one_key_the_last_wins_also_beside_poison(url, rows):
+    t = writer(url, key=["id"])
+    t([(1, "first"), (2, None), (3, None), (1, "second"), (4, None), (1, "last")])
+    assert rows(url) == [(1, "last")]
+    assert (t.stats().sent, t.stats().refused) == (3, 3)
+    assert t.close()
+
+
 def test_poison_goes_to_the_delayed_queue_and_is_sent_again(url, rows):
     clock = ManualClock()
     with DelayedQueue.open("memory:", "rows", clock=clock) as delayed:

@@ -4,7 +4,7 @@
 //! to the number of preemptions that `LOOM_MAX_PREEMPTIONS` says); in a plain build the same
 //! body runs on real threads. A lost wake-up is a deadlock, for no sleep has a timeout here.
 //!
-//! `scripts/mutants.py` plants one fault after the other and says which model must fail.
+//! `scripts/mutants/core.py` plants one fault after the other and says which model must fail.
 //!
 //! | module | argument |
 //! | --- | --- |

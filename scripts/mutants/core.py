@@ -1,20 +1,15 @@
-#!/usr/bin/env python3
-"""Shows that each model can fail: plants one fault after the other and runs the model that must notice.
+"""The room of the core: faults that are compiled into it, each with the model that must notice.
 
 A fault is a place in the core that asks `planted("name")`, `order("name", ..)` or `full_fence("name")`.
 Under `--cfg loom` the environment variable DRAINQ_MUTANT names the one to make. So one build serves all
 of them, and a run of all takes about a minute.
 
-A mutant is killed if its model passes without it and fails with it. Exit code: 0 if all are killed and
-the list below is the list of faults in the sources, else 1.
-
-    python3 scripts/mutants.py             # all of them
-    python3 scripts/mutants.py lease_end   # some
+A mutant is killed if its model passes without it and fails with it. The list below must be the list of
+faults in the sources.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -23,7 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from .mutant import ROOT, Verdict
+
 SOURCES = ROOT / "crates" / "drainq-core" / "src"
 PATIENCE = 300
 """Seconds after which a model has neither passed nor failed."""
@@ -224,38 +220,35 @@ def planted_in_the_sources() -> set[str]:
     return {name for path in SOURCES.rglob("*.rs") for name in asks.findall(path.read_text(encoding="utf-8"))}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Plants faults and checks that the models notice.")
-    parser.add_argument("names", nargs="*", metavar="MUTANT", help="all of them if none is named")
-    names = parser.parse_args().names
-    known = {name for faults in FAULTS.values() for name in faults}
-    if unknown := set(names) - known:
-        parser.error(f"no such mutant: {', '.join(sorted(unknown))}")
-    if (found := planted_in_the_sources()) != known:
-        print(f"mutants: only in the sources {sorted(found - known)}, only in this list {sorted(known - found)}")
-        return 1
+def names() -> list[str]:
+    """The names of all faults, in the order in which they are planted."""
+    return [name for faults in FAULTS.values() for name in faults]
+
+
+def check() -> list[str]:
+    """What is wrong with the list: faults that are only in it, or only in the sources."""
+    listed, found = set(names()), planted_in_the_sources()
+    wrong = [f"{name}: in the sources, but not in scripts/mutants/core.py" for name in sorted(found - listed)]
+    return wrong + [f"{name}: listed, but not in the sources" for name in sorted(listed - found)]
+
+
+def run_room(chosen: list[str]) -> list[Verdict]:
+    """Plant the chosen faults, one after the other, and run the model of each."""
     program = build()
-    killed = total = 0
+    verdicts = []
     for model, faults in FAULTS.items():
-        chosen = {name: fault for name, fault in faults.items() if not names or name in names}
-        if not chosen:
+        wanted = {name: fault for name, fault in faults.items() if name in chosen}
+        if not wanted:
             continue
         sound, _ = run(program, model, None)
         print(f"{model}: {sound}")
-        for name, fault in chosen.items():
+        for name, fault in wanted.items():
             started = time.monotonic()
             ended, complaint = run(program, model, name)
-            seconds = time.monotonic() - started
             if sound == "passed" and ended == "failed":
-                verdict = "killed"
-                killed += 1
-            else:
-                verdict = "SURVIVED" if ended == "passed" else ended.upper()
-            total += 1
-            print(f"  {verdict:9} {name:24} {seconds:5.1f} s  {fault}: {complaint[:60]}", flush=True)
-    print(f"{killed} of {total} mutants killed")
-    return 0 if killed == total else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                ended = "killed"
+            elif ended == "passed":
+                ended = "survived"
+            verdicts.append(Verdict(name, ended, time.monotonic() - started, f"{fault}: {complaint[:60]}"))
+            print(verdicts[-1], flush=True)
+    return verdicts

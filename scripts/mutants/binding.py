@@ -1,0 +1,151 @@
+"""Faults in the batch queue's binding, `crates/drainq-py/src/batch`."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+BATCH = "crates/drainq-py/src/batch"
+
+MUTANTS = [
+    # -- items and their references ---------------------------------------------------------------
+    Mutant(
+        "dropped_item_leaks",
+        "an item that is not handed out is never let go",
+        f"{BATCH}/item.rs",
+        "gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));",
+        "let _ = object;",
+        "tests/batch/test_lane.py::test_each_accepted_item_holds_one_reference "
+        "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room",
+    ),
+    Mutant(
+        "weight_of_a_weighed_item",
+        "an item with a weight counts for one",
+        f"{BATCH}/item.rs",
+        "if !self.is_weighed() {",
+        "if true {",
+        "tests/batch/test_columns.py::test_capacity_and_counters_are_in_rows",
+    ),
+    # -- handlers ---------------------------------------------------------------------------------
+    Mutant(
+        "failure_counts_as_handled",
+        "a batch whose handler raised counts as handled",
+        f"{BATCH}/handler.rs",
+        "vec![(Outcome::DeadLettered, dead), (Outcome::Failed, size - dead)]",
+        "vec![(Outcome::DeadLettered, dead), (Outcome::Handled, size - dead)]",
+        "tests/batch/test_queue.py::test_a_handler_that_raises_fails_its_batch_and_no_other",
+    ),
+    Mutant(
+        "dead_letters_beyond_the_batch",
+        "an error handler may claim more dead letters than the batch had items",
+        f"{BATCH}/handler.rs",
+        "report(py, on_error, &batch, &error, queue).min(size)",
+        "report(py, on_error, &batch, &error, queue)",
+        "tests/batch/test_queue.py::test_no_more_items_are_dead_lettered_than_the_batch_had",
+        dies="hangs",  # a debug build notices the overflow on the drain thread
+    ),
+    Mutant(
+        "dead_letters_unasked",
+        "what an error handler returns is a count although it does not say so",
+        f"{BATCH}/handler.rs",
+        "if counts { count.extract::<u64>() }",
+        "if true { count.extract::<u64>() }",
+        "tests/batch/test_queue.py::test_what_an_error_handler_returns_is_no_count_unless_it_says_so",
+    ),
+    Mutant(
+        "unrouted_logged_each_time",
+        "a type without a handler is logged with every batch",
+        f"{BATCH}/shared.rs",
+        "!std::mem::replace(&mut logged[key as usize], true)",
+        "{ logged[key as usize] = true; true }",
+        "tests/batch/test_queue.py::test_a_type_without_a_handler_is_counted_every_time_and_logged_once",
+    ),
+    # -- the queue's end --------------------------------------------------------------------------
+    Mutant(
+        "exit_delivers_nothing",
+        "the interpreter ends without its queues",
+        f"{BATCH}/lifecycle.rs",
+        'py.import("atexit")?.call_method1("register", (at_exit,))?;',
+        "let _ = at_exit;",
+        "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
+    ),
+    Mutant(
+        "nobody_hears_of_abandoned",
+        "a shutdown that gives up on items tells nobody",
+        f"{BATCH}/lifecycle.rs",
+        "if cut.abandoned > 0 {",
+        "if false {",
+        "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
+    ),
+    Mutant(
+        "dropped_queue_lives_on",
+        "a queue that is let go without a shutdown keeps its threads",
+        f"{BATCH}/queue.rs",
+        "gil::held(|_| self.shared.queue().close());",
+        "",
+        "tests/batch/test_shutdown.py::test_a_queue_that_nobody_holds_delivers_its_items_and_ends",
+    ),
+    # -- fork -------------------------------------------------------------------------------------
+    Mutant(
+        "child_keeps_the_lane",
+        "a forked child puts its items into the parent's partitions",
+        f"{BATCH}/shared.rs",
+        "        self.lane.clear();\n",
+        "",
+        "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
+        dies="hangs",
+    ),
+    Mutant(
+        "child_has_the_parents_pool",
+        "a forked child waits for the pool threads of its parent",
+        f"{BATCH}/pool.rs",
+        "pool.process.replace_in_child(Process::new(pool.policy));",
+        "",
+        "tests/batch/test_scheduler.py::test_a_scheduler_works_in_a_forked_child_and_at_exit",
+        dies="hangs",
+    ),
+    # -- producing --------------------------------------------------------------------------------
+    Mutant(
+        "rest_of_a_list_is_not_counted",
+        "of a list that finds no room one item counts as rejected",
+        f"{BATCH}/produce.rs",
+        "self.reject(py, reason, 1 + items.len() as u64);",
+        "self.reject(py, reason, 1);",
+        "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room "
+        "tests/batch/test_lane.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
+    ),
+    Mutant(
+        "interrupted_wait_is_not_counted",
+        "an item whose wait ends without room counts nowhere",
+        f"{BATCH}/produce.rs",
+        "            if interrupted.is_err() || deadline.passed() {\n                self.reject(py, Rejection::Full, weight);\n",
+        "            if interrupted.is_err() || deadline.passed() {\n",
+        "tests/batch/test_queue.py::test_offer_waits_until_its_timeout",
+    ),
+    # -- the balancer -----------------------------------------------------------------------------
+    Mutant(
+        "plan_of_any_length",
+        "a balancer's plan may have any length",
+        f"{BATCH}/drain.rs",
+        "if plan.len() != load.owners.len() || ",
+        "if ",
+        "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",
+        dies="crashes",
+    ),
+    # -- the manager ------------------------------------------------------------------------------
+    Mutant(
+        "names_of_ended_queues",
+        "a queue that was shut down by hand keeps its name",
+        f"{BATCH}/manager.rs",
+        "queues.extract_if(.., |(_, queue)| !queue.get().shared().queue().is_running()).collect();",
+        "queues.extract_if(.., |_| false).collect();",
+        "tests/batch/test_manager.py::test_a_queue_shut_down_by_hand_is_forgotten",
+    ),
+    Mutant(
+        "pools_outlive_shutdown_all",
+        "shutdown_all leaves the threads of the shared schedulers",
+        f"{BATCH}/pool.rs",
+        "        pool.scheduler().stop();\n",
+        "        let _ = pool;\n",
+        "tests/batch/test_scheduler.py::test_the_scheduler_outlives_its_queues_until_shutdown_all",
+    ),
+]

@@ -1,0 +1,10 @@
+"""The rooms of text mutants, by the name that the command line knows. A new list is named here."""
+
+from __future__ import annotations
+
+from .binding import MUTANTS as BINDING
+from .multi import MUTANTS as MULTI
+from .mutant import Mutant
+from .python import MUTANTS as PYTHON
+
+ROOMS: dict[str, list[Mutant]] = {"binding": BINDING, "multi": MULTI, "python": PYTHON}
