@@ -98,36 +98,36 @@ soak: ## ten minutes of the batch queue on real threads, then ten under ThreadSa
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-metrics ## all figures; JSON in benches/results
+bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
 
 .PHONY: bench-core
 bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
-	cargo bench -p drainq-core -- --markdown docs/benchmarks/core.md $(ARGS)
+	$(PYTHON) -m benches.core $(ARGS)
 
 .PHONY: bench-python
 bench-python: $(READY) $(STAMP)-bench ## the batch queue in Python: single calls, then end to end beside eight rivals
-	$(BIN)/python -m benches.python.hot_path --markdown docs/benchmarks/hot_path.md $(ARGS); missed=$$?; \
-	$(BIN)/python -m benches.versus.batch_queue --markdown docs/benchmarks/batch_queue.md $(ARGS) && exit $$missed
+	$(BIN)/python -m benches.python.hot_path $(ARGS)
+	$(BIN)/python -m benches.versus.batch_queue $(ARGS)
 
 .PHONY: bench-interpreters
 bench-interpreters: $(READY) $(STAMP)-bench ## single calls on every CPython that PYTHONS names, abi3 beside version-specific wheels
-	$(BIN)/python -m benches.python.interpreters --markdown docs/benchmarks/interpreters.md $(ARGS) $(PYTHONS)
+	$(BIN)/python -m benches.python.interpreters $(ARGS) $(PYTHONS)
 
-.PHONY: chart
-chart: $(READY) ## docs/benchmarks/batch_queue.svg, from the JSON of bench-python
-	$(BIN)/python -m benches.chart
+.PHONY: pages
+pages: ## docs/benchmarks again, from the JSON of the last published runs
+	$(PYTHON) -m benches.pages
 
 .PHONY: bench-multi
 bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and a multi-queue under one lock
-	$(BIN)/python -m benches.python.multi --markdown docs/benchmarks/multi_queue.md $(ARGS)
+	$(BIN)/python -m benches.python.multi $(ARGS)
 
 .PHONY: bench-sources
 bench-sources: $(READY) $(STAMP)-bench ## the set queue and the prefetching source, beside plain Python
-	$(BIN)/python -m benches.python.sources --markdown docs/benchmarks/sources.md $(ARGS)
+	$(BIN)/python -m benches.python.sources $(ARGS)
 
 .PHONY: bench-delayed
 bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL
-	$(BIN)/python -m benches.versus.delayed --markdown docs/benchmarks/delayed.md $(ARGS)
+	$(BIN)/python -m benches.versus.delayed $(ARGS)
 
 .PHONY: bench-metrics
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow

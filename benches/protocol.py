@@ -1,22 +1,23 @@
 """How figures are made here: interleaved rounds in one run, medians, spread, ratios, and the goals they are held to.
 
-A figure asks one question of several contestants. Each round asks every contestant once, in an order that turns from
+A figure asks one question of several contestants. Each round asks every contestant once, in an order that rotates from
 round to round, so that a slow minute of the machine falls on all of them. A ratio is the median of the ratios of
 single rounds: figures of different runs are never compared.
 
-What a contestant returns is a cost (seconds per item, say): less is better.
+What a contestant returns is a cost (seconds per item, say): less is better. A contestant whose name begins with
+``drainq`` is ours; one in brackets, ``(physical limit)``, is shown for scale; every other one is a rival.
 
 Example:
-    report = Report("queue", machine())
-    goals = [Faster("ours", "theirs", 2.0)]
-    report.add(measure("put", "s/item", {"ours": ours, "theirs": theirs}, rounds=7, goals=goals))
+    options = arguments("queue")
+    report = Report("queue", options)
+    goals = [Faster("drainq", "theirs", 2.0)]
+    report.add(measure("put", "s/item", {"drainq": ours, "theirs": theirs}, rounds=rounds(options, 7), goals=goals))
     sys.exit(report.finish())
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -24,46 +25,42 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-RESULTS = Path(__file__).resolve().parent / "results"
+from benches import pages
+from benches.pages import Figure, Spread, Verdict, amount, number
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = ("benches/results", "docs/benchmarks")
+"""What a benchmark writes: changes there do not make a tree unclean."""
 
 Round = Callable[[], float]
+Costs = Mapping[str, Sequence[float]]
 
 
 class Goal(Protocol):
     """Something that the costs of a figure must hold."""
 
-    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
+    def judge(self, costs: Costs) -> Verdict:
         """Compare the costs, a list of rounds by contestant, with the goal."""
         ...
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a goal asked for and what was reached; ``spread`` is the range of the middle half of the rounds."""
-
-    asked: str
-    reached: str
-    spread: str
-    met: bool
-
-
-@dataclass(frozen=True)
 class Faster:
-    """``ours`` is at least ``times`` as fast as ``theirs``; below 1: it may be that much slower."""
+    """``ours`` is at least ``times`` as fast as ``theirs``; below 1: it may be slower by that factor."""
 
     ours: str
     theirs: str
     times: float
+    aim: float | None = None
 
-    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
+    def judge(self, costs: Costs) -> Verdict:
         ratios = [theirs / ours for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
-        low, middle, high = quartiles(ratios)
-        asked = f"{self.ours} >= {self.times:g}x {self.theirs}"
-        return Verdict(asked, f"{middle:.2f}x", f"{low:.2f}-{high:.2f}", middle >= self.times)
+        asked = f"{self.ours} at least {_times(self.times, self.aim)} as fast as {self.theirs}"
+        return _verdict(asked, ratios, "x", lambda reached, limit: reached >= limit, self.times, self.aim)
 
 
 @dataclass(frozen=True)
@@ -73,26 +70,27 @@ class AtMostTimes:
     ours: str
     theirs: str
     times: float
+    aim: float | None = None
 
-    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
+    def judge(self, costs: Costs) -> Verdict:
         ratios = [ours / theirs for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
-        low, middle, high = quartiles(ratios)
-        asked = f"{self.ours} <= {self.times:g}x {self.theirs}"
-        return Verdict(asked, f"{middle:.2f}x", f"{low:.2f}-{high:.2f}", middle <= self.times)
+        asked = f"{self.ours} at most {_times(self.times, self.aim)} the cost of {self.theirs}"
+        return _verdict(asked, ratios, "x", lambda reached, limit: reached <= limit, self.times, self.aim)
 
 
 @dataclass(frozen=True)
 class Below:
-    """``ours`` costs less than ``limit`` of the figure's unit."""
+    """``ours`` costs at most ``limit`` of the unit."""
 
     ours: str
     limit: float
     unit: str = "s"
+    aim: float | None = None
 
-    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
-        low, middle, high = quartiles(costs[self.ours])
-        limit, reached, lowest, highest = (amount(value, self.unit) for value in (self.limit, middle, low, high))
-        return Verdict(f"{self.ours} < {limit}", reached, f"{lowest}-{highest}", middle < self.limit)
+    def judge(self, costs: Costs) -> Verdict:
+        aim = "" if self.aim is None else f" (aim {amount(self.aim, self.unit)})"
+        asked = f"{self.ours} at most {amount(self.limit, self.unit)}{aim}"
+        return _verdict(asked, costs[self.ours], self.unit, lambda reached, most: reached <= most, self.limit, self.aim)
 
 
 @dataclass(frozen=True)
@@ -102,59 +100,38 @@ class Either:
     first: Goal
     second: Goal
 
-    def judge(self, costs: Mapping[str, Sequence[float]]) -> Verdict:
+    def judge(self, costs: Costs) -> Verdict:
         verdicts = [goal.judge(costs) for goal in (self.first, self.second)]
         chosen = next((verdict for verdict in verdicts if verdict.met), verdicts[0])
         return replace(chosen, asked=" or ".join(verdict.asked for verdict in verdicts))
 
 
-@dataclass
-class Figure:
-    """One question: what it cost each contestant in each round, and how that stands to the goals."""
-
-    name: str
-    unit: str
-    costs: dict[str, list[float]]
-    verdicts: list[Verdict]
-    note: str = ""
+def _times(limit: float, aim: float | None) -> str:
+    return f"{limit:.3g}x" + ("" if aim is None else f" (aim {aim:.3g}x)")
 
 
-@dataclass
-class Report:
-    """The figures of one run. Each is printed as soon as it is there; :meth:`finish` writes them down."""
+def _verdict(
+    asked: str,
+    values: Sequence[float],
+    unit: str,
+    holds: Callable[[float, float], bool],
+    limit: float,
+    aim: float | None,
+) -> Verdict:
+    def text(value: float) -> str:
+        return amount(value, unit) if unit != "x" else f"{value:.2f}x" if value < 9.995 else f"{number(value)}x"
 
-    title: str
-    machine: Mapping[str, Any]
-    out: Path | None = None
-    figures: list[Figure] = field(default_factory=list)
+    low, middle, high = quartiles(values)
+    reached, lowest, highest = map(text, (middle, low, high))
+    met = holds(middle, limit)
+    return Verdict(asked, reached, f"{lowest} to {highest}", met, None if aim is None else holds(middle, aim))
 
-    def add(self, figure: Figure) -> None:
-        """Take in a figure and print it."""
-        self.figures.append(figure)
-        print(table(figure), flush=True)
 
-    def finish(self, page: Path | None = None) -> int:
-        """Write the JSON, and the table of a Markdown page if there is one; print what missed its goal.
-
-        Returns:
-            The exit code: 1 if anything missed.
-        """
-        if page is not None:
-            renew_table(page, self)
-        out = self.out or RESULTS / f"{self.title}.json"
-        out.parent.mkdir(parents=True, exist_ok=True)
-        result = {
-            "title": self.title,
-            "machine": dict(self.machine),
-            "figures": [asdict(figure) for figure in self.figures],
-        }
-        out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        missed = [(figure.name, verdict) for figure in self.figures for verdict in figure.verdicts if not verdict.met]
-        judged = sum(len(figure.verdicts) for figure in self.figures)
-        print(f"{judged - len(missed)} of {judged} goals met; {out}")
-        for name, verdict in missed:
-            print(f"  MISSED  {name}: {verdict.asked}, reached {verdict.reached} ({verdict.spread})")
-        return 1 if missed else 0
+def figure(name: str, unit: str, costs: Costs, goals: Sequence[Goal] = (), note: str = "") -> Figure:
+    """A figure from what each contestant cost in each round."""
+    spreads = {contestant: Spread(*map(_short, quartiles(values))) for contestant, values in costs.items()}
+    rounds = len(next(iter(costs.values())))
+    return Figure(name, unit, rounds, spreads, [goal.judge(costs) for goal in goals], note)
 
 
 def measure(
@@ -167,11 +144,11 @@ def measure(
     warm: int = 1,
     note: str = "",
 ) -> Figure:
-    """Ask every contestant once a round, in a turning order, and judge the goals.
+    """Ask every contestant once a round, in a rotating order, and judge the goals.
 
     Args:
         name: the question.
-        unit: of what the contestants return.
+        unit: of what the contestants return, as :func:`benches.pages.amount` reads it.
         contestants: name -> callable that runs one round and returns its cost.
         rounds: how many count.
         goals: what must hold.
@@ -180,13 +157,51 @@ def measure(
     """
     names = list(contestants)
     costs: dict[str, list[float]] = {contestant: [] for contestant in names}
-    for number in range(-warm, rounds):
-        turn = number % len(names)
-        for contestant in names[turn:] + names[:turn]:
+    for round_number in range(-warm, rounds):
+        first = round_number % len(names)
+        for contestant in names[first:] + names[:first]:
             cost = contestants[contestant]()
-            if number >= 0:
+            if round_number >= 0:
                 costs[contestant].append(cost)
-    return Figure(name, unit, costs, [goal.judge(costs) for goal in goals], note)
+    return figure(name, unit, costs, goals, note)
+
+
+@dataclass
+class Report:
+    """The figures of one run. Each is printed as soon as it is there; :meth:`finish` writes the JSON and the page."""
+
+    title: str
+    options: argparse.Namespace
+    about: Mapping[str, Any] = field(default_factory=dict)
+    figures: list[Figure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.machine = machine(**self.about)
+
+    def add(self, figure: Figure) -> None:
+        """Take in a figure and print it."""
+        self.figures.append(figure)
+        print("\n" + pages.section(figure), flush=True)
+
+    def finish(self) -> int:
+        """Write the JSON and the page: the published ones after a whole run of a clean commit, else copies in ``target``.
+
+        Returns:
+            The exit code 0: a missed goal is a finding and stands in the page.
+        """
+        options = self.options
+        part = options.quick or options.only or options.rounds
+        publish = not part and options.out is None and self.machine["clean"]
+        folder = pages.RESULTS if publish else options.out or ROOT / "target" / "benchmarks"
+        folder.mkdir(parents=True, exist_ok=True)
+        run = pages.Run(self.title, self.machine, self.figures)
+        pages.write(run, folder / f"{self.title}.json")
+        pages.publish(run, pages.PAGES if publish else folder)
+        print("\n" + pages.losses(run))
+        if not publish and not part and options.out is None:
+            print("\nnot published: the tree has uncommitted changes")
+        print(f"\n{folder / self.title}.json")
+        return 0
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -197,69 +212,20 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def amount(value: float, unit: str = "s") -> str:
-    """Seconds in a unit that reads well; anything else as it is."""
-    if unit.partition("/")[0] != "s":
-        return f"{value:.3g} {unit}"
-    for factor, name in ((1, "s"), (1e3, "ms"), (1e6, "us")):
-        if value * factor >= 1:
-            return f"{value * factor:.3g} {name}"
-    return f"{value * 1e9:.3g} ns"
-
-
-def table(figure: Figure) -> str:
-    """A figure as text: contestants with median and spread, then the goals."""
-    lines = [
-        f"\n{figure.name}  [{figure.unit}; median (middle half) of {len(next(iter(figure.costs.values())))} rounds]"
-    ]
-    for contestant, costs in figure.costs.items():
-        low, middle, high = quartiles(costs)
-        low, middle, high = (amount(value, figure.unit) for value in (low, middle, high))
-        lines.append(f"  {contestant:<28} {middle:>9}   ({low} - {high})")
-    for verdict in figure.verdicts:
-        mark = "ok    " if verdict.met else "MISSED"
-        lines.append(f"    {mark} {verdict.asked}: {verdict.reached} ({verdict.spread})")
-    if figure.note:
-        lines.append(f"    note: {figure.note}")
-    return "\n".join(lines)
-
-
-def markdown(report: Report) -> str:
-    """The figures as one Markdown table: a row a figure, what every contestant took, and the goals."""
-    lines = ["| figure | cost, median | goal | reached (middle half) | |", "| --- | --- | --- | --- | --- |"]
-    for figure in report.figures:
-        costs = "<br>".join(
-            f"{name} {amount(quartiles(values)[1], figure.unit)}" for name, values in figure.costs.items()
-        )
-        asked = "<br>".join(verdict.asked for verdict in figure.verdicts)
-        reached = "<br>".join(f"{verdict.reached} ({verdict.spread})" for verdict in figure.verdicts)
-        met = "<br>".join("met" if verdict.met else "**missed**" for verdict in figure.verdicts)
-        lines.append(f"| {figure.name} | {costs} | {asked} | {reached} | {met} |")
-    return "\n".join(lines)
-
-
-TABLE, END = "<!-- table -->", "<!-- end of the table -->"
-
-
-def renew_table(page: Path, report: Report) -> None:
-    """Put the figures into a page in the place of the table that it has, or at its end."""
-    text = page.read_text(encoding="utf-8") if page.exists() else f"{TABLE}\n{END}\n"
-    before, _, rest = text.partition(TABLE)
-    after = rest.partition(END)[2] or "\n"
-    ran = "{processor}, {cores} cores, Python {python}, commit {commit}, {at}, load before {load_before}"
-    ran = ran.format_map(report.machine)
-    page.write_text(f"{before}{TABLE}\n{ran}\n\n{markdown(report)}\n{END}{after}", encoding="utf-8")
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def machine(**more: object) -> dict[str, Any]:
     """What ran the figures: processor, cores, versions, commit, load; ``more`` is added."""
-    commit = _git("rev-parse", "--short", "HEAD")
+    others = [f":!{path}" for path in MADE]
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "commit": commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else ""),
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "clean": not _git("status", "--porcelain", "--untracked-files=no", "--", ".", *others),
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         **more,
@@ -271,6 +237,13 @@ def seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """How long ``work`` keeps this thread's processor busy: what other programs take does not count."""
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
 
 
 def rounds(options: argparse.Namespace, usual: int, quick: int = 3) -> int:
@@ -296,8 +269,7 @@ def arguments(parser: argparse.ArgumentParser | str) -> argparse.Namespace:
     )
     parser.add_argument("--only", default="", metavar="WORD", help="only the figures whose name contains this")
     parser.add_argument("--rounds", type=int, default=None, help="rounds that count")
-    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes")
-    parser.add_argument("--markdown", type=Path, default=None, help="write the table as Markdown too")
+    parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="where JSON and page go")
     return parser.parse_args()
 
 
@@ -312,7 +284,7 @@ def _processor() -> str:
 
 def _git(*command: str) -> str:
     try:
-        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+        done = subprocess.run(["git", *command], capture_output=True, text=True, check=False, cwd=ROOT)
     except OSError:
         return ""
     return done.stdout.strip()

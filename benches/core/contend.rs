@@ -44,5 +44,5 @@ pub fn run(report: &mut Report) {
         "16 producers, 4 drain threads, 100 types 24/8/4/1, 10,000 places a partition, 1,000 multiply-adds a call";
     report.add(Figure::new("contend: throughput", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
     let note = "processor time of the process per item, producers and handlers included";
-    report.add(Figure::new("contend: cpu", "ns/item", part(&costs, |cost| cost.cpu), &[], note));
+    report.add(Figure::new("contend: cpu", "cpu-ns/item", part(&costs, |cost| cost.cpu), &[], note));
 }

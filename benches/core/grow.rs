@@ -10,6 +10,8 @@ use std::time::Instant;
 
 const FEW: Shape = Shape { threads: 8, types: 100, capacity: 10_000 };
 const MANY: Shape = Shape { types: 2_000, ..FEW };
+const FEW_TYPES: &str = "drainq, 100 types on 100 partitions";
+const MANY_TYPES: &str = "drainq, 2,000 types on 1,100 partitions";
 const PARTITIONS: usize = 450;
 const PLACES: usize = 20_000;
 const QUEUED: usize = 100;
@@ -36,16 +38,13 @@ fn many_types(report: &mut Report) {
         assert_eq!(engine.0.queue().partition_count(), expected);
         put_load(&engine, &end, items, 16, |producer| uniform(shape.types, producer))
     };
-    let mut contestants: Vec<Contestant<'_, _>> = vec![
-        ("100 types, 100 partitions", Box::new(move || load(FEW))),
-        ("2,000 types, 1,100 partitions", Box::new(move || load(MANY))),
-    ];
+    let mut contestants: Vec<Contestant<'_, _>> =
+        vec![(FEW_TYPES, Box::new(move || load(FEW))), (MANY_TYPES, Box::new(move || load(MANY)))];
     let costs = rounds(report.options().rounds, &mut contestants);
-    let goals = [Goal::times("2,000 types, 1,100 partitions", "100 types, 100 partitions", 1.5, 1.2)];
+    let goals = [Goal::times(MANY_TYPES, FEW_TYPES, 1.5, 1.2)];
     let note = "16 producers, 8 drain threads, types in turn";
     report.add(Figure::new("grow: many types, time", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
-    let goals = [Goal::times("2,000 types, 1,100 partitions", "100 types, 100 partitions", 1.5, 1.2)];
-    report.add(Figure::new("grow: many types, cpu", "ns/item", part(&costs, |cost| cost.cpu), &goals, note));
+    report.add(Figure::new("grow: many types, cpu", "cpu-ns/item", part(&costs, |cost| cost.cpu), &goals, note));
 }
 
 fn registration(report: &mut Report) {

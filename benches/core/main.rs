@@ -1,4 +1,4 @@
-//! The figures of the core, beside its rivals, in one process: `cargo bench -p drainq-core`.
+//! The figures of the core, beside its rivals, in one process. `python -m benches.core` runs it and makes the page.
 //!
 //! | group | asks |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | `grow` | what do two thousand types cost, in time and in memory? |
 //! | `shutdown` | how long does an end take? |
 //!
-//! Options: `--quick`, `--only WORD`, `--rounds N`, `--out FILE`, `--markdown FILE`.
+//! Options: `--quick`, `--only WORD`, `--rounds N`. Each figure is printed as a line of JSON.
 
 mod contend;
 mod engine;
@@ -29,30 +29,16 @@ mod shutdown;
 use protocol::{Options, Report};
 use std::process::ExitCode;
 
-const USAGE: &str = "options: --quick, --only WORD, --rounds N, --out FILE, --markdown FILE";
-
-/// A path as seen from the project's root, where `make` runs; cargo starts benchmarks elsewhere.
-fn in_root(path: &str) -> String {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    std::path::Path::new(root).join(path).display().to_string()
-}
+const USAGE: &str = "options: --quick, --only WORD, --rounds N";
 
 fn options() -> Result<Options, String> {
-    let mut options = Options {
-        quick: false,
-        only: String::new(),
-        rounds: 0,
-        out: in_root("benches/results/core.json"),
-        markdown: None,
-    };
+    let mut options = Options { quick: false, only: String::new(), rounds: 0 };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{name} needs a value; {USAGE}"));
         match name.as_str() {
             "--quick" => options.quick = true,
             "--only" => options.only = value()?,
-            "--out" => options.out = in_root(&value()?),
-            "--markdown" => options.markdown = Some(in_root(&value()?)),
             "--rounds" => {
                 let text = value()?;
                 options.rounds = text
@@ -89,9 +75,5 @@ fn main() -> ExitCode {
     moves::run(&mut report);
     grow::run(&mut report);
     shutdown::run(&mut report);
-    if let Err(error) = report.finish() {
-        eprintln!("the results could not be written: {error}");
-        return ExitCode::FAILURE;
-    }
     ExitCode::SUCCESS
 }

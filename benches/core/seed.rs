@@ -90,13 +90,13 @@ fn throughput(report: &mut Report) {
     let unbalanced = move || one_run(|sink| Drainq::start(SHAPE, sink), items, 0, STEPS);
     let source = move || one_run(|sink| Partitioned::<ArrayQueue<Item>>::start(SHAPE, sink), items, 0, STEPS);
     let mut contestants: Vec<Contestant<'_, Cost>> = vec![
-        ("physical limit", Box::new(move || work_alone(items))),
+        ("(physical limit)", Box::new(move || work_alone(items))),
         ("drainq", Box::new(drainq)),
         ("drainq, no balancer", Box::new(unbalanced)),
         ("ArrayQueue partitions", Box::new(source)),
     ];
     let costs = rounds(report.options().rounds, &mut contestants);
-    let goals = [Goal::faster("drainq", "physical limit", 0.90, 0.97)];
+    let goals = [Goal::faster("drainq", "(physical limit)", 0.90, 0.97)];
     let note = "16 producers, 4 drain threads, 100 types 24/8/4/1, 500 dependent multiply-adds an item; \
                 the limit is a thread a core that only multiplies";
     report.add(Figure::new("seed: throughput", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
@@ -107,7 +107,7 @@ fn throughput(report: &mut Report) {
         values.iter_mut().zip(&work).for_each(|(value, work)| *value -= work);
     }
     let note = "processor time of the process per item, producers included, minus that of the work in the same round";
-    report.add(Figure::new("seed: cpu of the queue", "ns/item", cpu, &[Goal::at_most("drainq", 25.0, 12.0)], note));
+    report.add(Figure::new("seed: cpu of the queue", "cpu-ns/item", cpu, &[Goal::at_most("drainq", 25.0, 12.0)], note));
 }
 
 /// How evenly four drain threads are loaded after one rebalance of a skewed load.
@@ -138,8 +138,8 @@ fn load_ratio(report: &mut Report) {
         ratios[1].push(load());
     }
     let [before, after] = ratios;
-    let costs = vec![("before", before), ("after one rebalance", after)];
-    let goals = [Goal::at_most("after one rebalance", 1.05, 1.02)];
-    let note = "items handled by the busiest drain thread over those by the laziest";
-    report.add(Figure::new("seed: load ratio", "max/min", costs, &goals, note));
+    let costs = vec![("drainq, before", before), ("drainq, after one rebalance", after)];
+    let goals = [Goal::at_most("drainq, after one rebalance", 1.05, 1.02)];
+    let note = "items handled by the busiest drain thread, over those handled by the least busy one";
+    report.add(Figure::new("seed: load ratio", "times the least busy thread", costs, &goals, note));
 }

@@ -18,11 +18,13 @@ pub fn run(report: &mut Report) {
         return;
     }
     let count = report.options().items(100);
-    let mut contestants: Vec<Contestant<'_>> =
-        vec![("create, 1,000 items, shutdown", Box::new(cycle)), ("only the shutdown", Box::new(shutdown))];
+    let mut contestants: Vec<Contestant<'_>> = vec![
+        ("drainq, create, 1,000 items, shutdown", Box::new(cycle)),
+        ("drainq, only the shutdown", Box::new(shutdown)),
+    ];
     let note = "4 drain threads, 100 types; every item is handled before the shutdown returns";
     report.add(Figure::new("shutdown: cycle", "us", rounds(count, &mut contestants), &[], note));
-    let mut contestants: Vec<Contestant<'_>> = vec![("the last of 16 producers", Box::new(release))];
+    let mut contestants: Vec<Contestant<'_>> = vec![("drainq, the last of 16 producers", Box::new(release))];
     let note = "from the close to the return of the last produce call that waited for room";
     report.add(Figure::new("shutdown: waiting producers", "us", rounds(count, &mut contestants), &[], note));
 }

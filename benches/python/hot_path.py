@@ -1,6 +1,6 @@
 """What single calls of the batch queue cost in Python, beside the standard library's queues.
 
-Run it:  python -m benches.python.hot_path [--quick] [--only WORD] [--rounds N] [--out FILE] [--markdown FILE]
+Run it:  python -m benches.python.hot_path [--quick] [--only WORD] [--rounds N] [--out DIR]
 
 Figures of one thread are processor time of that thread, so what other programs take is not counted; calls are made by
 ``map``, so that the loop around them costs little. End to end, beside more rivals: ``benches.versus.batch_queue``.
@@ -31,11 +31,11 @@ OURS = "drainq"
 def main() -> int:
     """Run the figures that were asked for."""
     options = protocol.arguments("hot path")
-    report = Report("hot_path", protocol.machine(quick=options.quick), options.out)
+    report = Report("hot_path", options)
     for figure in (produce, produce_many, partitions, record_batch, gil_wait, memory, idle, interrupt):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    return report.finish(options.markdown)
+    return report.finish()
 
 
 class Item:
@@ -87,7 +87,7 @@ def ours(one: BatchQueue, arguments: Sequence[Any], many: bool = False) -> Calls
 
 
 def simple_queue(arguments: Sequence[Any]) -> Calls:
-    """A ``SimpleQueue`` that nobody reads during a burst."""
+    """A ``SimpleQueue`` that is not read during a burst."""
     one: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def empty() -> None:
@@ -98,7 +98,7 @@ def simple_queue(arguments: Sequence[Any]) -> Calls:
 
 
 def standard_queue(arguments: Sequence[Any]) -> Calls:
-    """A ``queue.Queue`` that nobody reads during a burst."""
+    """A ``queue.Queue`` that is not read during a burst."""
     one: queue.Queue[Any] = queue.Queue()
     return Calls(one.put, one.queue.clear, arguments)
 
@@ -128,12 +128,13 @@ def compare(
     items: int,
     goals: Sequence[Goal],
     note: str = "",
+    per: str = "call",
 ) -> None:
     """Add a figure of calls, a burst of ``items`` each."""
     bursts = 5 if options.quick else 40
     contestants = {who: functools.partial(each.cost, bursts, items) for who, each in calls.items()}
-    note = f"bursts of {items:,} items; " + note
-    report.add(measure(name, "s/item", contestants, rounds=rounds(options, 11), goals=goals, note=note))
+    note = f"bursts of {items:,} items" + (f"; {note}" if note else "")
+    report.add(measure(name, f"cpu-s/{per}", contestants, rounds=rounds(options, 11), goals=goals, note=note))
 
 
 def produce(report: Report, options: argparse.Namespace) -> None:
@@ -145,10 +146,10 @@ def produce(report: Report, options: argparse.Namespace) -> None:
             "SimpleQueue.put": simple_queue(items),
             "queue.Queue.put": standard_queue(items),
             "deque.append": deque(items),
-            "drainq, nobody drains": ours(undrained, items),
+            "drainq, not drained": ours(undrained, items),
         }
         goals = [AtMostTimes(OURS, "SimpleQueue.put", 1.0), Faster(OURS, "queue.Queue.put", 25)]
-        note = "drainq's drain thread runs meanwhile, but for the row that says so; nobody reads the others"
+        note = "drainq's drain thread runs meanwhile, but for the row that says so; the other queues are not read"
         compare(report, options, "produce", calls, len(items), goals, note)
 
 
@@ -159,9 +160,11 @@ def produce_many(report: Report, options: argparse.Namespace) -> None:
         calls = {
             OURS: ours(one, lists, many=True),
             "deque.extend": deque(lists, many=True),
-            "drainq, nobody drains": ours(undrained, lists, many=True),
+            "drainq, not drained": ours(undrained, lists, many=True),
         }
-        compare(report, options, "produce_many(100)", calls, 10_000, [AtMostTimes(OURS, "deque.extend", 1.5)])
+        compare(
+            report, options, "produce_many(100)", calls, 10_000, [AtMostTimes(OURS, "deque.extend", 1.5)], per="item"
+        )
 
 
 def partitions(report: Report, options: argparse.Namespace) -> None:
@@ -170,9 +173,9 @@ def partitions(report: Report, options: argparse.Namespace) -> None:
     items = list(itertools.islice(itertools.cycle([kind() for kind in types]), 10_000))
     one_partition = open_queue(types, partitions=PartitionPolicy.fixed(1))
     with one_partition, open_queue(types, partitions=PartitionPolicy.fixed(128)) as many:
-        calls = {"1 partition": ours(one_partition, items), "128 partitions": ours(many, items)}
-        goals = [AtMostTimes("128 partitions", "1 partition", 1.25)]
-        compare(report, options, "partitions", calls, len(items), goals, "of 128 types in turn")
+        calls = {"drainq, 1 partition": ours(one_partition, items), "drainq, 128 partitions": ours(many, items)}
+        goals = [AtMostTimes("drainq, 128 partitions", "drainq, 1 partition", 1.25)]
+        compare(report, options, "partitions", calls, len(items), goals, "128 types in turn")
 
 
 def record_batch(report: Report, options: argparse.Namespace) -> None:
@@ -266,7 +269,8 @@ def memory(report: Report, options: argparse.Namespace) -> None:
     )
 
 
-SLEEPING = "a thread in time.sleep(0.05)"
+SLEEPING = "(a thread in time.sleep(0.05))"
+PLAIN, WATCHING = "drainq, plain handler", "drainq, handler with on_idle"
 """What it costs this machine to wake a Python thread 20 times a second, as on_idle does by default."""
 
 IDLE = """
@@ -279,14 +283,14 @@ class Watching(Quiet):
 def sleep_for_ever():
     while True:
         time.sleep(0.05)
-if sys.argv[1].startswith("a thread"):
+if sys.argv[1].startswith("(a thread"):
     threading.Thread(target=sleep_for_ever, daemon=True).start()
 config = BatchQueueConfig(threads=ThreadPolicy.fixed(4), partitions=PartitionPolicy.fixed(8))
 def wakes():
     lines = [line for task in os.listdir("/proc/self/task") for line in open(f"/proc/self/task/{task}/status")]
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
 with BatchQueue("idle", config) as queue:
-    queue.add_handler(int, (Watching if sys.argv[1] == "on_idle" else Quiet)())
+    queue.add_handler(int, (Watching if sys.argv[1].endswith("on_idle") else Quiet)())
     queue.produce(1)
     queue.flush()
     time.sleep(0.3)
@@ -307,13 +311,13 @@ def idle(report: Report, options: argparse.Namespace) -> None:
         woken.setdefault(kind, []).append(int(wakes) / duration)
         return 100 * float(cpu) / duration
 
-    contestants = {kind: functools.partial(once, kind) for kind in ("plain", "on_idle", SLEEPING)}
-    goals = [Below("plain", 0.02, "%"), Below("on_idle", 0.2, "%")]
+    contestants = {kind: functools.partial(once, kind) for kind in (PLAIN, WATCHING, SLEEPING)}
+    goals = [Below(PLAIN, 0.02, "%"), Below(WATCHING, 0.2, "%")]
     number = rounds(options, 5)
     report.add(measure("idle, 4 drain threads", "% of a core", contestants, rounds=number, warm=0, goals=goals))
     note = "the process's voluntary switches; those of the thread that measures are among them"
-    verdict = Below("plain", 4, "1/s").judge(woken)
-    report.add(protocol.Figure("idle, wake-ups", "1/s", woken, [verdict], note))
+    goals = [Below(PLAIN, 4, "a second")]
+    report.add(protocol.figure("idle, wake-ups", "wake-ups a second", woken, goals, note))
 
 
 INTERRUPTED = """

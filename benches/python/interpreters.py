@@ -1,6 +1,6 @@
 """Single calls and the whole way on every CPython at hand, from the one abi3 wheel and from a wheel for that version.
 
-Run it:  python -m benches.python.interpreters [--rounds N] [--markdown FILE] python3.10 python3.12 ...
+Run it:  python -m benches.python.interpreters [--rounds N] [--out DIR] python3.10 python3.12 ...
 
 Each interpreter gets two temporary environments with a wheel each. A round is a process of each environment, one
 after the other, so that a slow moment of the machine meets all of them; a process compares drainq with the
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Faster, Figure, Goal, Report
+from benches.protocol import AtMostTimes, Faster, Goal, Report
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ABI3, OWN = "drainq, abi3", "drainq, version-specific"
@@ -63,7 +63,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Single calls on several interpreters.")
     parser.add_argument("pythons", nargs="+", metavar="PYTHON", help="the command of an interpreter")
     options = protocol.arguments(parser)
-    report = Report("interpreters", protocol.machine(quick=options.quick), options.out)
+    report = Report("interpreters", options)
     rounds = protocol.rounds(options, 9, quick=2)
     with tempfile.TemporaryDirectory() as folder:
         rooms = {
@@ -81,9 +81,8 @@ def main() -> int:
         for call, rival, goal_of in COMPARED:
             costs = {wheel: [run[call] for run in runs[version, wheel]] for wheel in WHEELS}
             costs[rival] = [run[rival] for run in runs[version, ABI3]]
-            verdict = goal_of(ABI3, rival).judge(costs)
-            report.add(Figure(f"{call}, CPython {version}", "s/item", costs, [verdict]))
-    return report.finish(options.markdown)
+            report.add(protocol.figure(f"{call}, CPython {version}", "s/item", costs, [goal_of(ABI3, rival)]))
+    return report.finish()
 
 
 def version_of(python: str) -> str:

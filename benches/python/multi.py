@@ -1,6 +1,6 @@
 """The multi-queue beside queue.Queue, PriorityQueue, a naive multi-queue under one Condition, and culsans.
 
-Run it:  python -m benches.python.multi [--quick] [--only WORD] [--rounds N] [--out FILE] [--markdown FILE]
+Run it:  python -m benches.python.multi [--quick] [--only WORD] [--rounds N] [--out DIR]
 
 Figures of one thread are processor time; those of several threads or tasks are real time.
 
@@ -21,7 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 from benches import protocol
-from benches.protocol import AtMostTimes, Below, Either, Faster, Report, measure, rounds
+from benches.pages import count as counted
+from benches.protocol import AtMostTimes, Below, Either, Faster, Report, measure, processor_seconds, rounds
 from benches.python.multi_rivals import RIVALS, Rival, drainq, naive
 
 from drainq import MultiQueue
@@ -31,19 +32,12 @@ OURS, STANDARD, NAIVE = "drainq", "queue.Queue", "naive multi-queue"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments(argparse.ArgumentParser(description="The multi-queue figures."))
-    report = Report("multi_queue", protocol.machine(quick=options.quick), options.out)
+    options = protocol.arguments("multi-queue")
+    report = Report("multi_queue", options)
     for figure in (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    return report.finish(options.markdown)
-
-
-def processor_seconds(work: Callable[[], object]) -> float:
-    """Processor time of ``work`` on this thread: what other programs take does not count."""
-    started = time.thread_time()
-    work()
-    return time.thread_time() - started
+    return report.finish()
 
 
 def pairs(report: Report, options: argparse.Namespace) -> None:
@@ -60,7 +54,9 @@ def pairs(report: Report, options: argparse.Namespace) -> None:
 
     contestants = {name: functools.partial(cost, make()) for name, make in RIVALS.items()}
     goals = [Faster(OURS, STANDARD, 8), Faster(OURS, NAIVE, 8)]
-    report.add(measure("put + get, one thread", "s/pair", contestants, rounds=rounds(options, 15), goals=goals))
+    report.add(
+        measure("put + get, one thread", "cpu-s/put + get", contestants, rounds=rounds(options, 15), goals=goals)
+    )
 
 
 def throughput(report: Report, options: argparse.Namespace) -> None:
@@ -73,7 +69,7 @@ def throughput(report: Report, options: argparse.Namespace) -> None:
         }
         report.add(
             measure(
-                f"{producers}p{consumers}c, capacity 1,024 a producer",
+                f"{counted(producers, 'producer')}, {counted(consumers, 'consumer')}, capacity 1,024 a producer",
                 "s/item",
                 contestants,
                 rounds=rounds(options, 7),
@@ -149,10 +145,11 @@ def bulk(report: Report, options: argparse.Namespace) -> None:
         get_many = mq.get_many
         return processor_seconds(lambda: [get_many(1000) for _ in repeat(None, count // 1000)]) / count
 
-    contestants = {"get": one_by_one, "get_many(1000)": many}
-    goals = [Either(AtMostTimes("get_many(1000)", "get", 1 / 3), Below("get_many(1000)", 20e-9))]
+    one, bulk = "drainq get", "drainq get_many(1000)"
+    contestants = {one: one_by_one, bulk: many}
+    goals = [Either(AtMostTimes(bulk, one, 1 / 3), Below(bulk, 20e-9))]
     name = "get_many(1000), 4 sub-queues"
-    report.add(measure(name, "s/item", contestants, rounds=rounds(options, 15), goals=goals))
+    report.add(measure(name, "cpu-s/item", contestants, rounds=rounds(options, 15), goals=goals))
 
 
 def idle(report: Report, options: argparse.Namespace) -> None:
@@ -178,15 +175,15 @@ def idle(report: Report, options: argparse.Namespace) -> None:
 
         return run
 
-    contestants = {f"drainq, {keys:,}": cost(drainq, keys, count) for keys in (1, 100, 10_000)}
-    contestants |= {f"naive, {keys:,}": cost(naive, keys, 200) for keys in (1, 10_000)}
+    contestants = {f"drainq, {counted(keys, 'sub-queue')}": cost(drainq, keys, count) for keys in (1, 100, 10_000)}
+    contestants |= {f"naive, {counted(keys, 'sub-queue')}": cost(naive, keys, 200) for keys in (1, 10_000)}
     report.add(
         measure(
             "a take among idle sub-queues",
-            "s/get",
+            "cpu-s/get",
             contestants,
             rounds=rounds(options, 11),
-            goals=[AtMostTimes("drainq, 10,000", "drainq, 1", 2)],
+            goals=[AtMostTimes("drainq, 10,000 sub-queues", "drainq, 1 sub-queue", 2)],
             note="the Java original: 900 times as much among 10,000",
         )
     )

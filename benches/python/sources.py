@@ -14,16 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from benches.protocol import Faster, Report, arguments, machine, measure, wanted
+from benches.protocol import Faster, Report, arguments, measure, processor_seconds, wanted
 
 from drainq import Fair, PrefetchSource, SetQueue, SourceScheduler
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """How long ``work`` keeps this thread's processor busy: on a shared machine, what others take is not its cost."""
-    started = time.thread_time()
-    work()
-    return time.thread_time() - started
 
 
 class ByHand:
@@ -96,7 +89,7 @@ def fill_then_drain(make: Callable[[], Any], items: list[Hashable]) -> Callable[
             for _ in items:
                 get()
 
-        return cpu_seconds(work) / len(items)
+        return processor_seconds(work) / len(items)
 
     return run
 
@@ -113,7 +106,7 @@ def pairs(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]
                 put(item)
                 get()
 
-        return cpu_seconds(work) / len(items)
+        return processor_seconds(work) / len(items)
 
     return run
 
@@ -131,7 +124,7 @@ def bulk(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
             while waiting.get_many(1000):
                 pass
 
-        return cpu_seconds(work) / len(items)
+        return processor_seconds(work) / len(items)
 
     return run
 
@@ -217,12 +210,13 @@ def main() -> int:
     rounds = options.rounds or rounds
     ints: list[Hashable] = list(range(n))
     texts: list[Hashable] = [f"order-{number}" for number in range(n)]
-    mine, hand, std = "SetQueue", "deque + set + Lock", "queue.Queue (keeps duplicates)"
-    report = Report("sources", machine(items=n), options.out)
+    mine, hand, std = "drainq SetQueue", "deque + set + Lock", "queue.Queue (keeps duplicates)"
+    report = Report("sources", options, {"items": n})
 
     def add(name: str, contestants: dict[str, Callable[[], float]], goals: list[Any], note: str = "") -> None:
+        unit = "cpu-s/put + get" if "put + get" in name else "cpu-s/item" if "get_many" in name else "s/item"
         if wanted(name, options):
-            report.add(measure(name, "s/item", contestants, rounds=rounds, goals=goals, note=note))
+            report.add(measure(name, unit, contestants, rounds=rounds, goals=goals, note=note))
 
     for kind, items in (("int", ints), ("str", texts)):
         makes: dict[str, Callable[[], Any]] = {mine: SetQueue, hand: ByHand, "OrderedDict + Lock": ByOrderedDict}
@@ -247,15 +241,15 @@ def main() -> int:
         {mine: two_threads(SetQueue, ints), std: two_threads(queue.Queue, ints)},
         [Faster(mine, std, 1.0)],
     )
-    capacities = {"prefetch 2,000": 2000, "prefetch 20,000": 20_000}
+    capacities = {"drainq, prefetch 2,000": 2000, "drainq, prefetch 20,000": 20_000}
     add(
-        "the slow source's story: all rows",
+        "a loop over a slow and two fast sources: all rows",
         {"direct": story(None, run_for), **{name: story(size, run_for) for name, size in capacities.items()}},
         [Faster(name, "direct", 30.0) for name in capacities],
         note=f"two sources of {FAST_CALL * 1e3:g} ms a call, one of {SLOW_CALL * 1e3:g} ms and {SLOW_ROW * 1e6:g} us "
         "a row; 200 rows of each asked for in a loop",
     )
-    return report.finish(options.markdown)
+    return report.finish()
 
 
 if __name__ == "__main__":

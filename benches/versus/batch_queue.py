@@ -1,6 +1,6 @@
 """The batch queue end to end, beside what one would build or take instead.
 
-Run it:  python -m benches.versus.batch_queue [--quick] [--only WORD] [--rounds N] [--out FILE] [--markdown FILE]
+Run it:  python -m benches.versus.batch_queue [--quick] [--only WORD] [--rounds N] [--out DIR]
 
 Needs the rivals: the dependency group ``bench``.
 """
@@ -19,12 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benches import protocol
+from benches.pages import count
 from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure, rounds
 from benches.python.batch_rivals import OURS, RIVALS, UNBOUNDED, Drainq, Make, Rival
 
 SIMPLE, DEQUE, OTEL, STANDARD = "SimpleQueue + grouping", "deque + Condition", "OpenTelemetry", "queue.Queue"
 TYPES = 100
-# Existing objects: so many, again and again, so that it is not the memory that is measured.
+# Ready-made items: these, again and again, so that it is not the memory that is measured.
 POOL = 10_000
 
 
@@ -34,11 +35,11 @@ def main() -> int:
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     logging.getLogger("drainq").setLevel(logging.ERROR)
     options = protocol.arguments("batch queue")
-    report = Report("batch_queue", protocol.machine(quick=options.quick), options.out)
+    report = Report("batch_queue", options)
     for figure in (end_to_end, dropped, latency):
         if protocol.wanted(figure.__name__, options):
             figure(report, options)
-    return report.finish(options.markdown)
+    return report.finish()
 
 
 def make_types(count: int) -> list[type]:
@@ -66,30 +67,30 @@ class Summing:
 
 def end_to_end(report: Report, options: argparse.Namespace) -> None:
     """What does an item cost, from the first put to the end of the last handler call?"""
-    count = 20_000 if options.quick else 200_000
+    many = 20_000 if options.quick else 200_000
     types = make_types(TYPES)
     pool = [types[number % TYPES](number) for number in range(POOL)]
-    items = list(itertools.islice(itertools.cycle(pool), count))
+    items = list(itertools.islice(itertools.cycle(pool), many))
     goals: list[Goal] = [
         Faster(OURS, SIMPLE, 2),
         Faster(OURS, DEQUE, 7),
         Faster(OURS, OTEL, 7),
         Faster(OURS, STANDARD, 30),
     ]
-    for fresh in (False, True):
+    for fresh in (True, False):
         for producers in (1, 4, 16):
             contestants = {
                 name: functools.partial(through, make, types, items, producers, fresh) for name, make in RIVALS.items()
             }
-            kind = "fresh objects" if fresh else "existing objects"
+            kind = "items made on the way" if fresh else "ready-made items"
             report.add(
                 measure(
-                    f"end to end, {producers} producers, {kind}",
+                    f"burst, {count(producers, 'producer')}, {kind}",
                     "s/item",
                     contestants,
                     rounds=rounds(options, 5),
                     goals=() if fresh else goals,
-                    note="100 types, sum(item.v for item in batch), room for 1,000,000 items; producers loop in Python"
+                    note=f"{many:,} items of 100 types into room for 1,000,000, handler sum(item.v for item in batch); producers loop in Python"
                     + (", and make each item" if fresh else ""),
                 )
             )
@@ -198,8 +199,7 @@ def latency(report: Report, options: argparse.Namespace) -> None:
     goals: list[Goal] = [AtMostTimes(prompt, SIMPLE, 1.5)]
     report.add(measure("latency, p50", "s", contestants, rounds=number, goals=goals, note=note))
     late = {name: [waits[len(waits) * 99 // 100] for waits in runs[-number:]] for name, runs in times.items()}
-    verdict = AtMostTimes(prompt, STANDARD, 1.0).judge(late)
-    report.add(protocol.Figure("latency, p99", "s", late, [verdict], note))
+    report.add(protocol.figure("latency, p99", "s", late, [AtMostTimes(prompt, STANDARD, 1.0)], note))
 
 
 def waits_of(make: Make, count: int) -> list[float]:

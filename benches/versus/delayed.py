@@ -1,7 +1,6 @@
 """The delayed queue beside the source document's SQL, procrastinate and pgqueuer, and beside itself on crowded tables.
 
-Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--disk DIR] [--out FILE] [--markdown
-FILE]
+Run it:  python -m benches.versus.delayed [--quick] [--only WORD] [--rounds N] [--disk DIR] [--out DIR]
 
 A PostgreSQL server of its own is started with the defaults of the distribution (``fsync`` and ``synchronous_commit``
 on), on a unix socket. By default its files are in memory: every commit then takes its whole way but for the disk, and
@@ -36,12 +35,12 @@ def main() -> int:
     with PostgresServer(options={}, parent=options.disk) as server:
         with psycopg.connect(server.url) as connection:
             version = connection.execute("SHOW server_version").fetchone()
-        about = {"postgres": version[0] if version else "?", "database on": options.disk, "quick": options.quick}
-        report = Report("delayed", protocol.machine(**about), options.out)
+        about = {"postgres": version[0] if version else "?", "database on": options.disk}
+        report = Report("delayed", options, about)
         versus(report, server.url, options)
         delayed_crowded.run(report, server.url, options)
     delayed_sqlite.run(report, options)
-    return report.finish(options.markdown)
+    return report.finish()
 
 
 def versus(report: Report, url: str, options: argparse.Namespace) -> None:
@@ -74,15 +73,15 @@ def _offers(report: Report, rivals: dict[str, Rival], options: argparse.Namespac
     goals: list[Goal] = _faster({SourceSql: 1.5, Procrastinate: 2.5, PgQueuer: 1.3})
     if protocol.wanted("offer one by one", options):
         contestants = {name: lambda rival=rival: one_by_one(rival) for name, rival in rivals.items()}
-        report.add(measure("offer one by one", "message", contestants, rounds=_rounds(options), goals=goals))
+        report.add(measure("offer one by one", "s/message", contestants, rounds=_rounds(options), goals=goals))
     goals = _faster({SourceSql: 1.7, Procrastinate: 4.5, PgQueuer: 1.2})
     if protocol.wanted("offer_batch of 1,000", options):
         contestants = {name: lambda rival=rival: batch(rival) for name, rival in rivals.items()}
-        report.add(measure("offer_batch of 1,000", "message", contestants, rounds=_rounds(options), goals=goals))
+        report.add(measure("offer_batch of 1,000", "s/message", contestants, rounds=_rounds(options), goals=goals))
 
 
 def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argparse.Namespace, processes: int) -> None:
-    by = f"{processes} process" + ("es" if processes > 1 else "")
+    by = "1 process" if processes == 1 else f"{processes} processes"
     # Enough that a process does not measure its own start.
     few, many = (100, 2000) if options.quick else (400 * processes, 4000 * processes)
     batch_rivals = [name for name in rivals if name != Procrastinate.name]  # it fetches one job at a time
@@ -111,7 +110,7 @@ def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argp
 
             contestants = {name: lambda name=name: consume(name) for name in names}
             goals = _faster({rival: pair[processes > 1] for rival, pair in factors.items()})
-            report.add(measure(figure, "message", contestants, rounds=_rounds(options), goals=goals))
+            report.add(measure(figure, "s/message", contestants, rounds=_rounds(options), goals=goals))
     finally:
         for group in consumers.values():
             group.close()

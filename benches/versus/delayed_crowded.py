@@ -20,6 +20,7 @@ from benches.versus.delayed_rivals import DUE
 
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
 
+EMPTY, CLEAN = "drainq, empty table", "drainq, clean table"
 FUTURE_MS = 4_000_000_000_000  # far beyond the end of the run
 
 
@@ -48,9 +49,9 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
 
                 return protocol.seconds(polls) / 200
 
-            contestants = {"empty table": lambda: poll(empty), f"{rows:,} future rows": lambda: poll(full)}
-            goals = [AtMostTimes(f"{rows:,} future rows", "empty table", 1.2)]
-            report.add(measure("empty poll", "poll", contestants, rounds=rounds, goals=goals))
+            contestants = {EMPTY: lambda: poll(empty), f"drainq, {rows:,} future rows": lambda: poll(full)}
+            goals = [AtMostTimes(f"drainq, {rows:,} future rows", EMPTY, 1.2)]
+            report.add(measure("empty poll", "s/poll", contestants, rounds=rounds, goals=goals))
         if protocol.wanted("cron tick", options):
             ticks = (datetime(2200, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=minute) for minute in count())
 
@@ -70,7 +71,7 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
                 report.add(
                     measure(
                         f"cron tick at {rows:,} rows",
-                        "tick",
+                        "s/tick",
                         contestants,
                         rounds=rounds,
                         goals=[Below("drainq", 0.005)],
@@ -100,7 +101,7 @@ def _source_tick(connection: psycopg.Connection[Any], at: datetime) -> float:
 
 
 def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
-    """Dead rows that no vacuum may remove, for somebody holds an older snapshot. The clean queue is in another database: a
+    """Dead rows that no vacuum may remove, for another transaction holds an older snapshot. The clean queue is in another database: a
     snapshot holds up the dead rows of its own database only."""
     each = 100
     with psycopg.connect(url, autocommit=True) as connection:
@@ -128,9 +129,9 @@ def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
 
             return protocol.seconds(polls) / each
 
-        contestants = {"clean table": lambda: poll(clean), f"{rows:,} dead rows": lambda: poll(dead)}
-        goals = [AtMostTimes(f"{rows:,} dead rows", "clean table", 2.0)]
-        report.add(measure("poll + ack over dead rows", "message", contestants, rounds=rounds, goals=goals))
+        contestants = {CLEAN: lambda: poll(clean), f"drainq, {rows:,} dead rows": lambda: poll(dead)}
+        goals = [AtMostTimes(f"drainq, {rows:,} dead rows", CLEAN, 2.0)]
+        report.add(measure("poll + ack over dead rows", "s/message", contestants, rounds=rounds, goals=goals))
 
 
 def _wake_up(report: Report, url: str, rounds: int, each: int) -> None:
@@ -155,9 +156,10 @@ def _wake_up(report: Report, url: str, rounds: int, each: int) -> None:
                 took.append(arrived - here.recv())
             return statistics.median(took)
 
-        goals = [Below("NOTIFY", 0.002)]
+        goals = [Below("drainq, NOTIFY", 0.002)]
         figure = "wake-up of a waiting consumer"
-        report.add(measure(figure, "message, p50", {"NOTIFY": wake_ups}, rounds=rounds, goals=goals))
+        note = f"a round is the median of {each} messages"
+        report.add(measure(figure, "s", {"drainq, NOTIFY": wake_ups}, rounds=rounds, goals=goals, note=note))
     here.send(None)
     producer.join(30)
 

@@ -29,7 +29,7 @@ def run(report: Report, options: argparse.Namespace) -> None:
     rounds = options.rounds or (3 if options.quick else 9)
     goals = [Faster("drainq", "executemany", 0.8)]
     note = "executemany is given finished rows and returns no outcomes; drainq encodes payloads and returns an outcome each"
-    report.add(measure(name, "message", contestants, rounds=rounds, goals=goals, note=note))
+    report.add(measure(name, "s/message", contestants, rounds=rounds, goals=goals, note=note))
 
 
 def _offered(batches: int) -> float:

@@ -1,0 +1,268 @@
+"""The pages of figures: one maker for all of them, from the JSON that a run wrote.
+
+Run it:  python -m benches.pages [TITLE ...]      renders docs/benchmarks from benches/results again
+
+A page has text of its own around one region, which is made here: the machine, what drainq loses, and a table a figure
+with a row a contestant.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
+OURS = "drainq"
+TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+CPU = "cpu-"
+COUNTED = ("item", "message", "line")
+"""What is also shown as so many a second."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The middle half of a contestant's rounds: lower quartile, median, upper quartile."""
+
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a goal asked for and what was reached; ``spread`` is the middle half of the rounds.
+
+    ``aim`` says whether the goal's further aim was reached too; None: it has none.
+    """
+
+    asked: str
+    reached: str
+    spread: str
+    met: bool
+    aim: bool | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One question: what it cost each contestant, and how that stands to the goals."""
+
+    name: str
+    unit: str
+    rounds: int
+    costs: Mapping[str, Spread]
+    verdicts: Sequence[Verdict]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The figures of one run, and the machine that made them."""
+
+    title: str
+    machine: Mapping[str, Any]
+    figures: Sequence[Figure]
+
+
+def write(run: Run, path: Path) -> None:
+    """Write a run as JSON, a line a figure."""
+    figures = ",\n".join("  " + json.dumps(asdict(figure)) for figure in run.figures)
+    head = f' "title": {json.dumps(run.title)},\n "machine": {json.dumps(dict(run.machine))},\n'
+    path.write_text(f'{{\n{head} "figures": [\n{figures}\n ]\n}}\n', encoding="utf-8")
+
+
+def read(path: Path) -> Run:
+    """Read what :func:`write` wrote."""
+    run = json.loads(path.read_text(encoding="utf-8"))
+    figures = [
+        Figure(
+            figure["name"],
+            figure["unit"],
+            figure["rounds"],
+            {name: Spread(**spread) for name, spread in figure["costs"].items()},
+            [Verdict(**verdict) for verdict in figure["verdicts"]],
+            figure["note"],
+        )
+        for figure in run["figures"]
+    ]
+    return Run(run["title"], run["machine"], figures)
+
+
+def publish(run: Run, folder: Path) -> Path:
+    """Put a run's figures into its page in ``folder``, in the place of those that it has."""
+    page, known = folder / f"{run.title}.md", PAGES / f"{run.title}.md"
+    page.write_text(rendered(known.read_text(encoding="utf-8"), run), encoding="utf-8")
+    return page
+
+
+def rendered(page: str, run: Run) -> str:
+    """The text of a page with the figures of ``run``."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page of {run.title} has no region {BEGIN} ... {END} for its figures")
+    parts = [about(run.machine), losses(run), *map(section, run.figures)]
+    return before + BEGIN + "\n" + "\n\n".join(parts) + "\n" + END + after
+
+
+def about(machine: Mapping[str, Any]) -> str:
+    """The machine, its software and the commit, in one line."""
+    versions = [
+        f"{name.title()} {machine[name].split()[0]}" for name in ("python", "rust", "postgres") if name in machine
+    ]
+    commit = f"commit {machine['commit']}" + (", clean" if machine["clean"] else " with uncommitted changes")
+    at = machine["at"].replace("T", " ").rpartition(":")[0]
+    load = f"load before {machine['load_before']}"
+    return ", ".join([machine["processor"], f"{machine['cores']} cores", *versions, commit, f"{at} UTC", load]) + "."
+
+
+def losses(run: Run) -> str:
+    """What drainq loses in these figures: goals that were missed, and rivals that cost less."""
+    verdicts = [(figure, verdict) for figure in run.figures for verdict in figure.verdicts]
+    missed = [
+        f"- Missed, *{figure.name}*: {verdict.asked}; reached {verdict.reached} ({verdict.spread})."
+        for figure, verdict in verdicts
+        if not verdict.met
+    ]
+    cheaper = [line for figure in run.figures for line in _cheaper(figure)]
+    met = f"{len(verdicts) - len(missed)} of {count(len(verdicts), 'goal')} met"
+    if not missed and not cheaper:
+        return f"**What drainq loses**: nothing here; {met}."
+    return "\n".join([f"**What drainq loses** ({met}):", "", *missed, *cheaper])
+
+
+def _cheaper(figure: Figure) -> Iterator[str]:
+    rivals = {name: cost.median for name, cost in figure.costs.items() if not name.startswith((OURS, "("))}
+    for name, cost in figure.costs.items():
+        ours = amount(cost.median, figure.unit)
+        better = sorted((median, rival) for rival, median in rivals.items() if median < cost.median)
+        shown = [f"{rival} {text}" for median, rival in better if (text := amount(median, figure.unit)) != ours]
+        if name.startswith(OURS) and shown:
+            yield f"- Cheaper, *{figure.name}*: {', '.join(shown)}; {name} {ours}."
+
+
+def section(figure: Figure) -> str:
+    """A figure: its table with a row a contestant, what a reader must know, the goals."""
+    unit = _Unit(figure.unit)
+    header = ["contestant", unit.heading]
+    if figure.rounds > 1:
+        header.append(f"middle half of {figure.rounds} rounds")
+    if unit.counted:
+        header.append(f"{unit.per}s a second")
+    rows = []
+    for name, cost in figure.costs.items():
+        row = [name, unit.cell(cost.median)]
+        if figure.rounds > 1:
+            row.append(f"{unit.cell(cost.low)} to {unit.cell(cost.high)}")
+        if unit.counted:
+            row.append(rate(cost.median * unit.scale))
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        "| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |"
+        for row in (header, rule, *rows)
+    ]
+    parts = [f"### {figure.name}", "\n".join(lines)]
+    if figure.note:
+        parts.append(f"Note: {figure.note}.")
+    if figure.verdicts:
+        parts.append("\n".join(map(_goal, figure.verdicts)))
+    return "\n\n".join(parts)
+
+
+def _goal(verdict: Verdict) -> str:
+    aim = {None: "", True: ", its aim too", False: ""}[verdict.aim]
+    mark = f"met{aim}" if verdict.met else "**missed**"
+    return f"- {verdict.asked}: {verdict.reached} ({verdict.spread}), {mark}"
+
+
+class _Unit:
+    """A unit and how a table shows it: ``s/item``, ``us``, ``cpu-ns/item`` for processor time, or any other, such as ``%``.
+
+    A time is shown with its unit in the cell, everything else with its unit in the heading.
+    """
+
+    def __init__(self, unit: str) -> None:
+        time, _, self.per = unit.partition("/")
+        self.cpu = time.startswith(CPU)
+        self.name = time.removeprefix(CPU)
+        self.is_time = self.name in TIMES
+        self.scale = TIMES.get(self.name, 1.0)
+        self.heading = unit
+        if self.is_time:
+            self.heading = "processor time" if self.cpu else "time"
+            if self.per:
+                self.heading += f" {'an' if self.per[0] in 'aeiou' else 'a'} {self.per}"
+
+    @property
+    def counted(self) -> bool:
+        """Whether the table shows how many a second that is."""
+        return self.is_time and not self.cpu and self.per in COUNTED
+
+    def cell(self, value: float) -> str:
+        return amount(value, self.name) if self.is_time else number(value)
+
+
+def amount(value: float, unit: str = "s") -> str:
+    """A value with its unit; a time (``s``, ``ms``, ``us``, ``ns``, with or without ``/item``) in the one that reads well.
+
+    Example:
+        >>> amount(0.000133, "s/message"), amount(22601, "us"), amount(0.214, "%")
+        ('133 us', '22.6 ms', '0.214 %')
+    """
+    scale = TIMES.get(unit.partition("/")[0].removeprefix(CPU))
+    if scale is None:
+        return f"{number(value)} {unit.removesuffix('s') if value == 1 else unit}"
+    name = next((name for name, size in TIMES.items() if value * scale >= 0.9995 * size), "ns" if value else "s")
+    return f"{number(value * scale / TIMES[name])} {name}"
+
+
+def number(value: float) -> str:
+    """Three digits that count, never an exponent, whole from 100 on."""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    text = f"{value:.3g}"
+    return text if "e" not in text else f"{value:.6f}".rstrip("0")
+
+
+def rate(seconds: float) -> str:
+    """How many a second, if one takes ``seconds``.
+
+    Example:
+        >>> rate(42.4e-9), rate(133e-6), rate(0.5)
+        ('23.6 M', '7.52 k', '2')
+    """
+    if seconds <= 0:
+        return ""
+    per_second = 1 / seconds
+    name, size = next(
+        ((name, size) for name, size in ((" M", 1e6), (" k", 1e3)) if per_second >= 0.9995 * size), ("", 1)
+    )
+    return number(per_second / size) + name
+
+
+def count(many: int, thing: str) -> str:
+    """So many things, in the singular for one.
+
+    Example:
+        >>> count(1, "producer"), count(1000, "item")
+        ('1 producer', '1,000 items')
+    """
+    return f"{many:,} {thing}" + ("" if many == 1 else "s")
+
+
+def main(titles: Sequence[str]) -> int:
+    """Render the pages of these titles, or of all results."""
+    for path in [RESULTS / f"{title}.json" for title in titles] or sorted(RESULTS.glob("*.json")):
+        print(publish(read(path), PAGES))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""The benchmark pages show what the last published runs measured, in units that a person reads."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from benches import pages
+from benches.pages import Figure, Run, Spread, amount, count, rate
+from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure
+
+RESULTS = sorted(pages.RESULTS.glob("*.json"))
+
+
+def same(cost: float) -> Spread:
+    return Spread(cost, cost, cost)
+
+
+def test_the_search_finds_the_results():
+    assert {"batch_queue", "core", "delayed", "hot_path"} <= {path.stem for path in RESULTS}
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_each_page_shows_the_figures_of_its_json(path):
+    page = (pages.PAGES / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert pages.rendered(page, pages.read(path)) == page
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_run_is_read_as_it_was_written(path, tmp_path):
+    pages.write(pages.read(path), tmp_path / path.name)
+    assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.000133, "s/message", "133 us"),
+        (4.24e-8, "s/item", "42.4 ns"),
+        (22601, "us", "22.6 ms"),
+        (39.7, "cpu-ns/item", "39.7 ns"),
+        (0.0009999, "s", "1 ms"),
+        (0, "s", "0 s"),
+        (0.00237, "% of a core", "0.00237 % of a core"),
+        (1, "calls", "1 call"),
+        (2, "calls", "2 calls"),
+    ],
+)
+def test_an_amount_is_in_the_unit_that_reads_well(value, unit, text):
+    assert amount(value, unit) == text
+
+
+def test_counts_have_their_singular_and_rates_their_prefix():
+    assert [count(1, "producer"), count(16, "producer")] == ["1 producer", "16 producers"]
+    assert [rate(42.4e-9), rate(133e-6), rate(0.5)] == ["23.6 M", "7.52 k", "2"]
+
+
+def test_a_table_has_a_row_for_each_contestant():
+    one = Figure("put", "s/item", 5, {"drainq": same(1e-7), "rival": same(2e-7)}, [])
+    rows = [line for line in pages.section(one).splitlines() if line.startswith("| ")]
+    assert len(rows) == 4
+    assert "<br>" not in "".join(rows)
+
+
+def test_the_losses_name_missed_goals_and_cheaper_rivals_and_nothing_else():
+    costs = {"drainq": [2e-6], "drainq, other way": [5e-7], "rival": [1e-6], "slow": [3e-6], "(limit)": [1e-9]}
+    lost = figure("put", "s", costs, [Faster("drainq", "rival", 2), AtMostTimes("drainq", "slow", 1)])
+    won = figure("get", "s", {"drainq": [1e-6], "rival": [2e-6]}, [Below("drainq", 1e-5)])
+    text = pages.losses(Run("queue", {}, [lost, won]))
+    assert text.splitlines() == [
+        "**What drainq loses** (2 of 3 goals met):",
+        "",
+        "- Missed, *put*: drainq at least 2x as fast as rival; reached 0.50x (0.50x to 0.50x).",
+        "- Cheaper, *put*: rival 1 us; drainq 2 us.",
+    ]
+    assert "nothing" in pages.losses(Run("queue", {}, [won]))
+
+
+def options(tmp_path, *words: str) -> argparse.Namespace:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["bench", *words, "--out", str(tmp_path)])
+        return arguments("test")
+
+
+def test_a_quick_run_leaves_the_published_figures_alone(tmp_path):
+    report = Report("core", options(tmp_path, "--quick"))
+    report.add(figure("op: push", "ns/item", {"drainq": [1.0, 2.0, 3.0]}))
+    before = (pages.RESULTS / "core.json").read_bytes(), (pages.PAGES / "core.md").read_bytes()
+    assert report.finish() == 0
+    assert before == ((pages.RESULTS / "core.json").read_bytes(), (pages.PAGES / "core.md").read_bytes())
+    assert pages.read(tmp_path / "core.json").figures == report.figures
+    assert "| drainq" in (tmp_path / "core.md").read_text(encoding="utf-8")
