@@ -46,6 +46,13 @@ def test_only_one_file_of_the_binding_gives_up_and_takes_back_the_gil():
     assert places(others, pattern) == []
 
 
+def test_no_guard_of_a_lock_of_the_batch_queue_lives_as_long_as_a_block():
+    """A guard made in the head of a `for`, `match`, `if let` or `while` is held to the end of its block."""
+    batch = sorted((BINDING / "batch").rglob("*.rs"))
+    assert len(places(batch, r"\.lock\(\)")) > 20
+    assert places(batch, r"\b(for .* in|match|if let|while)\b.*\.lock\(\)") == []
+
+
 def test_only_one_file_of_the_binding_makes_exceptions():
     pattern = r"\bnew_err\(|\bfrom_type\("
     assert places([BINDING / "errors.rs"], pattern)

@@ -1,8 +1,8 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
 use pyo3::exceptions::{
-    PyDeprecationWarning, PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PySystemError,
-    PyTypeError, PyValueError,
+    PyDeprecationWarning, PyException, PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration,
+    PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -73,6 +73,22 @@ pub fn internal(message: impl Into<String>) -> PyErr {
 /// A TypeError with `message`.
 pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
+}
+
+/// What a refusal shows of `value`: its repr, or, where that raises, its class and what was raised.
+///
+/// Raises only what no handler of exceptions should hide: Ctrl-C, say.
+pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = value.py();
+    match value.repr() {
+        Ok(text) => Ok(text.to_string()),
+        Err(error) if error.is_instance_of::<PyException>(py) => {
+            let name = |class: &Bound<'_, PyType>| class.name().map_or_else(|_| "?".into(), |name| name.to_string());
+            let raised = name(&error.get_type(py));
+            Ok(format!("<an object of class {} whose repr raised {raised}>", name(&value.get_type())))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A KeyError with `message`.

@@ -1,4 +1,24 @@
 //! `drainq._native`: registers the names, no more.
+//!
+//! # The rule of locks
+//!
+//! **No Python code runs under a lock of ours.** Python code is: a call of anything of the user's;
+//! `__hash__`, `__eq__`, `__repr__`, an attribute; a warning, a line of a log, an import; a new object
+//! that the garbage collector knows of; and *the end of an object*, of which any dropped `Py` may be
+//! the last reference. All of it may give the GIL up, and then the next thread waits for our lock with
+//! the GIL held, and the process hangs. It may call the very queue again, and then one thread hangs.
+//!
+//! So: ask Python first; then lock, copy or move out, and unlock; then call and drop. A lock is taken
+//! with the GIL held, which is not given up before the lock is. (The core's locks are also taken without
+//! the GIL, and nothing in the core waits for the GIL under one.) Hence nobody else holds a lock of
+//! this crate when a process forks or a signal handler runs.
+//!
+//! Beware of the guard that lives for longer than it seems: in `for x in a.lock().iter() { .. }`,
+//! `match a.lock().get() { .. }` and `if let Some(x) = a.lock().pop() { .. }` it lives to the end of the block.
+//!
+//! One lock is held over Python code because that is its purpose: `Process::serial`, which keeps the
+//! calls of a type's handler apart where several threads drain the type. Only drain threads take it,
+//! around a handler's call alone, and they wait for it without the GIL.
 
 mod batch;
 mod deadline;

@@ -21,8 +21,11 @@ impl<T: Word + Keyed> Flush<T> {
         Self { queue: queue.clone(), goals }
     }
 
-    /// Everything accepted by now in the partition of one type.
+    /// Everything accepted by now in the partitions that may hold items of one type.
     pub fn of_type(queue: &Arc<BatchQueue<T>>, key: Key) -> Self {
+        if !queue.settings.sticky {
+            return Self::of_queue(queue);
+        }
         let id = queue.partition_of(key);
         Self { queue: queue.clone(), goals: vec![(id, queue.partition(id).ring.accepted())] }
     }

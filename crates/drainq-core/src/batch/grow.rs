@@ -29,7 +29,10 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn add_type(&self, weight: f64) -> Key {
         let control = &mut *self.control.lock();
         control.weights.push(weight);
-        self.grow_to(control, self.wanted_partitions(control));
+        if weight > 0.0 {
+            // Not for a type without a handler: thousands of those would each add up all weights.
+            self.grow_to(control, self.wanted_partitions(control));
+        }
         let partition = control.promised.choose(weight);
         let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
         self.targets.push_with(|_| pinned);

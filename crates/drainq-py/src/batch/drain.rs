@@ -81,15 +81,18 @@ impl Shared {
         if let Some(consumer) = self.consumer() {
             return self.call(py, consumer, batch);
         }
-        let Some((handler, serial)) = self.handler(py, batch.key) else {
+        let Some(handler) = self.handler(py, batch.key) else {
             self.tell_unrouted(py, batch);
             return vec![(Outcome::Unrouted, batch.size)];
         };
         if !self.spreads_types() {
             return self.call(py, &handler, batch);
         }
+        // The one lock of ours under which Python code runs: see the crate's header.
+        let serial = self.process().serial(batch.key);
         loop {
-            if let Some(_one_call_at_a_time) = serial.try_lock() {
+            let one_call_at_a_time = serial.try_lock();
+            if one_call_at_a_time.is_some() {
                 return self.call(py, &handler, batch);
             }
             gil::released(py, || drop(serial.lock()));

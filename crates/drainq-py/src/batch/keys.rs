@@ -1,7 +1,18 @@
-//! From an object to the key of its type, without a lock and without a dictionary.
+//! From an object to the key of its type: a number, found without a lock.
+//!
+//! The *name* of an item's type is its class, or what the queue's dispatch key says of it. Names that
+//! are equal are one type, so each is replaced by the first of its equals; that object's address then
+//! stands for the type. A class is its own first: classes are told apart by identity, whatever their
+//! metaclass says of equality, and are never hashed.
 //!
 //! # Invariants
-//! 1. A type in the map is kept alive by `known`, so its address means this type for ever.
+//! 1. An object in `numbers` is kept alive by `names`, so its address means this type for ever.
+//! 2. Equal names have one first: `dict.setdefault` looks up and inserts in one step, between whose
+//!    last comparison and whose insertion no Python code runs. A hash or a comparison that gives up the
+//!    GIL only delays that step.
+//! 3. Between the first look for a first's number and its entry in `numbers` no Python code runs, so
+//!    the GIL is kept: each first gets one number.
+//! 4. No Python code runs while `names` is locked.
 
 use super::addresses::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
@@ -15,8 +26,8 @@ use pyo3::types::{PyDict, PyType};
 use std::ptr;
 
 /// What decides an item's type.
-pub enum KeyRule {
-    /// Its exact type.
+enum KeyRule {
+    /// Its exact class.
     Type,
     /// What this callable says of it.
     Callable(Py<PyAny>),
@@ -25,11 +36,12 @@ pub enum KeyRule {
 /// The keys of one queue: types, or the values of its dispatch key.
 pub struct Keys {
     rule: KeyRule,
-    types: AddressMap,
-    /// For other dispatch keys than types.
-    others: Py<PyDict>,
-    /// The dispatch keys by number.
-    known: Mutex<Vec<Py<PyAny>>>,
+    /// From the address of a first to its number.
+    numbers: AddressMap,
+    /// For each name the first of its equals. Empty where names are classes.
+    firsts: Py<PyDict>,
+    /// The firsts by number.
+    names: Mutex<Vec<Py<PyAny>>>,
 }
 
 impl Keys {
@@ -37,97 +49,113 @@ impl Keys {
     pub fn new(py: Python<'_>, dispatch_key: Option<Py<PyAny>>) -> Self {
         Self {
             rule: dispatch_key.map_or(KeyRule::Type, KeyRule::Callable),
-            types: AddressMap::new(),
-            others: PyDict::new(py).unbind(),
-            known: Mutex::new(Vec::new()),
+            numbers: AddressMap::new(),
+            firsts: PyDict::new(py).unbind(),
+            names: Mutex::new(Vec::new()),
         }
     }
 
-    /// The key of the type at this address, if items are told apart by their types and this
+    /// The key of the class at this address, if items are told apart by their class and this
     /// one was met before.
     #[inline]
     pub fn of_type(&self, address: usize) -> Option<Key> {
         match self.rule {
-            KeyRule::Type => self.types.find(address).map(Found::key),
+            KeyRule::Type => self.number(address),
             KeyRule::Callable(_) => None,
         }
     }
 
-    /// Whether an item's type is all that its key depends on.
+    /// Whether an item's class is all that its key depends on.
     pub fn are_types(&self) -> bool {
         matches!(self.rule, KeyRule::Type)
     }
 
-    /// The key of an item's type, if it was met before.
+    /// The name of an item's type. The item may have another class afterwards, so who asks for the
+    /// name goes by this answer from then on.
     #[inline]
-    pub fn of_item(&self, item: &Bound<'_, PyAny>) -> PyResult<Result<Key, Py<PyAny>>> {
+    pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.rule {
-            KeyRule::Type => {
-                let class = item.get_type_ptr();
-                Ok(self.types.find(class.addr()).map(Found::key).ok_or_else(|| item.get_type().into_any().unbind()))
-            }
-            KeyRule::Callable(rule) => {
-                let name = rule.bind(item.py()).call1((item,))?;
-                Ok(self.find(&name)?.ok_or_else(|| name.unbind()))
-            }
+            KeyRule::Type => Ok(item.get_type().into_any()),
+            KeyRule::Callable(rule) => rule.bind(item.py()).call1((item,)),
         }
     }
 
-    /// Checks that `name` can be a dispatch key of this queue.
+    /// Checks that `name` can be the name of a type in this queue.
     pub fn check(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
-        if matches!(self.rule, KeyRule::Type) && !name.is_instance_of::<PyType>() {
-            return Err(errors::bad_type(format!(
+        match self.rule {
+            KeyRule::Type if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
                 "items are told apart by their type here, so a handler is added for a class; got {}. \
                  To tell them apart by something else give the queue a dispatch_key",
-                name.repr()?
-            )));
+                errors::shown(name)?
+            ))),
+            KeyRule::Type => Ok(()),
+            KeyRule::Callable(_) => name.hash().map(drop),
         }
-        name.hash().map(drop)
     }
 
-    /// The number of a dispatch key, if it has one.
+    #[inline]
+    fn number(&self, address: usize) -> Option<Key> {
+        self.numbers.find(address).map(Found::key)
+    }
+
+    /// The number of a name, if it has one.
     pub fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
-        if matches!(self.rule, KeyRule::Type) {
-            return Ok(self.types.find(name.as_ptr().addr()).map(Found::key));
+        if self.are_types() {
+            return Ok(self.number(name.as_ptr().addr()));
         }
-        self.others.bind(name.py()).get_item(name)?.map(|key| key.extract()).transpose()
+        let first = self.firsts.bind(name.py()).get_item(name)?;
+        Ok(first.and_then(|first| self.number(first.as_ptr().addr())))
     }
 
-    /// Gives a dispatch key that has no number the next one; `number` says which it must be.
+    /// The first of the names that are equal to this one: from now on this one, if there is none.
+    fn first<'py>(&self, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if self.are_types() {
+            return Ok(name.clone());
+        }
+        self.firsts.bind(name.py()).call_method1("setdefault", (name, name))
+    }
+
+    /// The number of a name, given to it now if it has none; `number` says which is next.
     pub fn add(&self, name: &Bound<'_, PyAny>, number: impl FnOnce() -> Key) -> PyResult<Key> {
-        let mut known = self.known.lock();
-        if known.len() >= MAX_KEYS {
-            return Err(errors::bad_value(format!(
-                "a queue tells at most {MAX_KEYS} types apart, and {} would be one more; \
-                 use a coarser dispatch_key",
-                name.repr()?
+        if self.names.lock().len() >= MAX_KEYS {
+            return Err(too_many(name));
+        }
+        let first = self.first(name)?;
+        let address = first.as_ptr().addr();
+        // From here to the end no Python code runs (invariant 3).
+        if let Some(key) = self.number(address) {
+            return Ok(key);
+        }
+        if !leaves_room_for_a_key(address) {
+            return Err(errors::internal(format!(
+                "a type's name lies at {address:#x}, above the 48 address bits that drainq supports"
             )));
         }
-        if self.are_types() && !leaves_room_for_a_key(name.as_ptr().addr()) {
-            return Err(errors::internal(format!(
-                "the type {} lies above the 48 address bits that drainq supports",
-                name.repr()?
-            )));
+        let mut names = self.names.lock();
+        if names.len() >= MAX_KEYS {
+            drop(names);
+            return Err(too_many(name));
         }
         let key = number();
-        assert_eq!(key as usize, known.len(), "keys and routes are made together");
-        known.push(name.clone().unbind());
-        if matches!(self.rule, KeyRule::Type) {
-            self.types.add(name.as_ptr().addr(), key, ptr::null_mut());
-        } else {
-            self.others.bind(name.py()).set_item(name, key)?;
-        }
+        assert_eq!(key as usize, names.len(), "keys and routes are made together");
+        names.push(first.unbind());
+        self.numbers.add(address, key, ptr::null_mut());
         Ok(key)
     }
 
-    /// The dispatch key with this number.
+    /// The name with this number.
     pub fn name(&self, py: Python<'_>, key: Key) -> Py<PyAny> {
-        self.known.lock()[key as usize].clone_ref(py)
+        self.names.lock()[key as usize].clone_ref(py)
     }
 
-    /// All dispatch keys by number.
+    /// All names by number.
     pub fn names(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
-        self.known.lock().iter().map(|name| name.clone_ref(py)).collect()
+        self.names.lock().iter().map(|name| name.clone_ref(py)).collect()
+    }
+
+    /// How many names have a number.
+    pub fn count(&self) -> usize {
+        self.names.lock().len()
     }
 
     /// Shows the garbage collector what is held.
@@ -135,10 +163,20 @@ impl Keys {
         if let KeyRule::Callable(rule) = &self.rule {
             visit.call(rule)?;
         }
-        visit.call(&self.others)?;
-        match self.known.try_lock() {
-            Some(known) => known.iter().try_for_each(|name| visit.call(name)),
+        visit.call(&self.firsts)?;
+        match self.names.try_lock() {
+            Some(names) => names.iter().try_for_each(|name| visit.call(name)),
             None => Ok(()),
         }
+    }
+}
+
+fn too_many(name: &Bound<'_, PyAny>) -> PyErr {
+    match errors::shown(name) {
+        Ok(name) => errors::bad_value(format!(
+            "a queue tells at most {MAX_KEYS} types apart, and {name} would be one more; \
+             use a coarser dispatch_key"
+        )),
+        Err(error) => error,
     }
 }

@@ -37,10 +37,12 @@ impl Shared {
         matches!(self.select, Select::Sticky) && self.len_of.is_none() && self.keys.are_types()
     }
 
-    /// Remembers where the items of a type go, if that is all there is to it.
-    pub fn remember(&self, object: &Bound<'_, PyAny>, key: Key) {
+    /// Remembers where the items of a class go, if that is all there is to it; the key is that of
+    /// this very class, which `keys.rs` keeps alive (invariant 2). An item of it may have changed its
+    /// class by now, so the item is not asked again.
+    pub fn remember(&self, class: &Bound<'_, PyAny>, key: Key) {
         let process = self.process();
-        let class = object.get_type_ptr().addr();
+        let class = class.as_ptr().addr();
         if self.goes_by_type() && process.is_started() && self.lane.find(class).is_none() {
             let partition: *const _ = process.queue.partition(process.queue.partition_of(key));
             self.lane.add(class, key, partition.cast_mut().cast());

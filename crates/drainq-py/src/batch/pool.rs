@@ -91,9 +91,9 @@ impl Pool {
 
 /// Lets all pools end with their last queue; the next queue makes new ones.
 pub fn stop_all() {
-    for pool in std::mem::take(&mut *POOLS.lock()) {
-        pool.scheduler().stop();
-    }
+    // Moved out first: the end of a pool's last reference may run Python code.
+    let pools = std::mem::take(&mut *POOLS.lock());
+    pools.iter().for_each(|pool| pool.scheduler().stop());
 }
 
 impl Renew for Pool {

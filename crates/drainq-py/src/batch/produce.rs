@@ -34,14 +34,6 @@ impl Patience {
 }
 
 impl Shared {
-    /// The key of an item, made if its type is new.
-    fn key_of(&self, item: &Bound<'_, PyAny>) -> PyResult<Key> {
-        match self.keys.of_item(item)? {
-            Ok(key) => Ok(key),
-            Err(name) => self.key(name.bind(item.py())),
-        }
-    }
-
     /// A word for the ring, with the item's weight where that counts.
     fn item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
         let Some(len_of) = &self.len_of else { return Item::new(object, key) };
@@ -79,7 +71,8 @@ impl Shared {
 
     /// Queues one item.
     pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, patience: Patience) -> PyResult<bool> {
-        let key = self.key_of(object)?;
+        let name = self.keys.name_of(object)?;
+        let key = self.key(&name)?;
         let partition = self.partition_of(object, key)?;
         if !self.process().is_started() {
             self.start_threads(object.py())?;
@@ -89,7 +82,7 @@ impl Shared {
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
-                self.remember(object, key);
+                self.remember(&name, key);
                 self.hand_over_if_due(object.py(), self.queue().partition(partition));
                 Ok(true)
             }
@@ -209,11 +202,12 @@ impl Shared {
                 continue;
             }
             let object = list.get_item(index)?;
-            let key = self.key_of(&object)?;
+            let class = self.keys.name_of(&object)?;
+            let key = self.key(&class)?;
             let mut run = vec![Item::new(&object, key)?];
             index += 1 + self.extend_run(list, index + 1, key, &mut run);
             accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), patience)?;
-            self.remember(&object, key);
+            self.remember(&class, key);
         }
         Ok(accepted)
     }

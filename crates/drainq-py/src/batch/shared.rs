@@ -37,14 +37,16 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub turn: Turn,
+    /// For each key the lock that keeps the calls of its handler apart, where items of a type may come
+    /// from several threads. It belongs to the type: another handler, or the same one registered
+    /// again, comes under the same lock. A fork leaves it behind, in the hands of the thread that had it.
+    serials: Mutex<Vec<Arc<Mutex<()>>>>,
 }
 
 /// A registered handler.
 struct Registered {
     handler: Handler,
     weight: f64,
-    /// Held during a call where items of a type may come from several threads.
-    serial: Arc<Mutex<()>>,
 }
 
 /// How an item's partition is found.
@@ -202,7 +204,7 @@ impl Shared {
     /// Registers a handler, or puts it in the place of the one that is there.
     pub fn set_handler(&self, key: Key, handler: Handler, weight: f64) {
         let watches = handler.watches();
-        let registered = Registered { handler, weight, serial: Arc::default() };
+        let registered = Registered { handler, weight };
         let old = {
             let mut handlers = self.handlers.lock();
             if handlers.len() <= key as usize {
@@ -220,9 +222,7 @@ impl Shared {
         let removed = old.is_some();
         if removed {
             self.queue().set_weight(key, 0.0);
-            if let Some(logged) = self.unrouted_logged.lock().get_mut(key as usize) {
-                *logged = false;
-            }
+            self.unrouted_logged.lock().iter_mut().skip(key as usize).take(1).for_each(|logged| *logged = false);
         }
         self.count_watching(key, false, old);
         removed
@@ -233,10 +233,11 @@ impl Shared {
             self.watching.fetch_add(1, Ordering::Relaxed);
             self.queue().watch(key, true);
         }
-        if less.is_some_and(|old| old.handler.watches()) {
+        if less.as_ref().is_some_and(|old| old.handler.watches()) {
             self.watching.fetch_sub(1, Ordering::Relaxed);
             self.queue().watch(key, false);
         }
+        drop(less); // last, for its end may run Python code
     }
 
     /// Whether there is a handler for this key.
@@ -244,11 +245,10 @@ impl Shared {
         self.handlers.lock().get(key as usize).is_some_and(Option::is_some)
     }
 
-    /// The handler for this key, and the lock that keeps its calls apart.
-    pub fn handler(&self, py: Python<'_>, key: Key) -> Option<(Handler, Arc<Mutex<()>>)> {
+    /// The handler for this key.
+    pub fn handler(&self, py: Python<'_>, key: Key) -> Option<Handler> {
         let handlers = self.handlers.lock();
-        let registered = handlers.get(key as usize)?.as_ref()?;
-        Some((registered.handler.clone_ref(py), registered.serial.clone()))
+        handlers.get(key as usize)?.as_ref().map(|registered| registered.handler.clone_ref(py))
     }
 
     /// The handlers with `on_idle`, by key.
@@ -298,19 +298,15 @@ impl Shared {
 
 impl Renew for Shared {
     /// An empty queue with the same types, whose threads start with its first item.
-    fn renew_in_child(&self, py: Python<'_>) {
+    fn renew_in_child(&self, _py: Python<'_>) {
         let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
         {
-            let mut handlers = self.handlers.lock();
-            for key in 0..self.keys.names(py).len() {
-                let registered = handlers.get_mut(key).and_then(Option::as_mut);
-                let key = fresh.queue.add_type(registered.as_ref().map_or(0.0, |at| at.weight));
-                if let Some(registered) = registered {
-                    // A call of the parent's may hold the old one.
-                    registered.serial = Arc::default();
-                    if registered.handler.watches() {
-                        fresh.queue.watch(key, true);
-                    }
+            let handlers = self.handlers.lock();
+            for key in 0..self.keys.count() {
+                let registered = handlers.get(key).and_then(Option::as_ref);
+                let key = fresh.queue.add_type(registered.map_or(0.0, |at| at.weight));
+                if registered.is_some_and(|at| at.handler.watches()) {
+                    fresh.queue.watch(key, true);
                 }
             }
         }
@@ -335,7 +331,17 @@ impl Process {
             started: AtomicBool::new(false),
             threads: Mutex::default(),
             turn: Turn::new(),
+            serials: Mutex::default(),
         }
+    }
+
+    /// The lock that keeps the calls of this key's handler apart.
+    pub fn serial(&self, key: Key) -> Arc<Mutex<()>> {
+        let mut serials = self.serials.lock();
+        if serials.len() <= key as usize {
+            serials.resize_with(key as usize + 1, Arc::default);
+        }
+        serials[key as usize].clone()
     }
 
     /// Whether the drain threads were started.

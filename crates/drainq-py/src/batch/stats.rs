@@ -1,9 +1,11 @@
 //! `BatchQueueStats`: what a queue's counters said at one moment.
 
 use super::shared::Shared;
-use crate::errors;
+use crate::errors::{self, shown};
 use drainq_core::batch::Rejection;
+use drainq_core::batch::route::TypeCounts;
 use drainq_core::batch::stats::Snapshot;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,7 +30,8 @@ impl PartitionUsage {
 }
 
 /// What happened to the items of one type.
-#[pyclass(module = "drainq", frozen, get_all)]
+// Not frozen, for `per_type` adds up what came under names that are equal now.
+#[pyclass(module = "drainq", get_all)]
 pub struct TypeStats {
     /// Items accepted.
     accepted: u64,
@@ -38,6 +41,30 @@ pub struct TypeStats {
     failed: u64,
     /// Items for which there was no handler.
     unrouted: u64,
+}
+
+impl TypeStats {
+    fn new(counts: &TypeCounts) -> Self {
+        let TypeCounts { accepted, handled, failed, unrouted } = *counts;
+        Self { accepted, handled, failed, unrouted }
+    }
+
+    fn add(&mut self, more: &TypeCounts) {
+        self.accepted += more.accepted;
+        self.handled += more.handled;
+        self.failed += more.failed;
+        self.unrouted += more.unrouted;
+    }
+}
+
+/// The entry of `name`: this one, if there is none. One call, so that a name whose hash or comparison
+/// changes its mind replaces no entry.
+fn entry<'py>(
+    per_type: &Bound<'py, PyDict>,
+    name: &Bound<'py, PyAny>,
+    stats: &Bound<'py, TypeStats>,
+) -> PyResult<Bound<'py, TypeStats>> {
+    Ok(per_type.call_method1("setdefault", (name, stats))?.cast_into()?)
 }
 
 #[pymethods]
@@ -223,14 +250,27 @@ impl BatchQueueStats {
         self.snapshot.queued
     }
 
-    /// A :class:`TypeStats` by type, or by dispatch key.
+    /// A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them.
+    ///
+    /// Classes that their metaclass calls equal share an entry, though each has a handler of its
+    /// own. A class or key whose hash or comparison raises is named by a text instead.
     #[getter]
     fn per_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let per_type = PyDict::new(py);
-        for (name, counts) in self.names.iter().zip(&self.snapshot.types) {
-            let (accepted, handled) = (counts.accepted, counts.handled);
-            let (failed, unrouted) = (counts.failed, counts.unrouted);
-            per_type.set_item(name, Bound::new(py, TypeStats { accepted, handled, failed, unrouted })?)?;
+        for (number, (name, counts)) in self.names.iter().zip(&self.snapshot.types).enumerate() {
+            let stats = Bound::new(py, TypeStats::new(counts))?;
+            let name = name.bind(py);
+            let entry = match entry(&per_type, name, &stats) {
+                Err(error) if error.is_instance_of::<PyException>(py) => {
+                    let raised = error.get_type(py).name()?;
+                    let text = format!("{} (type {number}, whose hash or comparison raised {raised})", shown(name)?);
+                    entry(&per_type, text.into_pyobject(py)?.as_any(), &stats)?
+                }
+                entry => entry?,
+            };
+            if !entry.is(&stats) {
+                entry.borrow_mut().add(counts);
+            }
         }
         Ok(per_type)
     }

@@ -1,0 +1,308 @@
+"""One name, one number: however strange the hash, the comparison or the class of what is produced."""
+
+import functools
+import operator
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, PartitionSelector, ThreadPolicy
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+LIMIT = 60
+"""Seconds after which a process that must end hangs."""
+
+
+def runs(code):
+    """What a new interpreter prints that runs `code`; a hang fails here."""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.split()
+
+
+def held(make_queue, **settings):
+    """A queue whose drain thread is in a handler call, so that what is produced stays queued; and what opens it."""
+    queue = make_queue(**settings)
+    queue.add_handler("hold", gate := Gate(is_open=False))
+    assert queue.produce("hold")
+    gate.wait_entered()
+    return queue, gate
+
+
+class Name:
+    """A name whose hash does something first."""
+
+    def __init__(self, value, before=lambda: None):
+        self.value, self.before = value, before
+
+    def __hash__(self):
+        self.before()
+        return hash(self.value)
+
+    def __eq__(self, other):
+        return isinstance(other, Name) and self.value == other.value
+
+
+def test_threads_that_meet_a_new_key_at_the_same_time_give_it_one_number(make_queue):
+    """Both have looked and found nothing when the first of them adds it."""
+    names = {}
+    queue, hold = held(make_queue, dispatch_key=lambda item: names.get(item, item), partitions=PartitionPolicy.fixed(8))
+    for number in range(20):
+        both = threading.Barrier(2)
+        firsts = threading.local()
+
+        def meet(both=both, firsts=firsts):
+            if not hasattr(firsts, "over"):
+                firsts.over = True
+                both.wait(PATIENCE)
+
+        for which in "ab":
+            names[number, which] = Name(number, meet)
+        threads = [threading.Thread(target=queue.produce, args=((number, which),)) for which in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    gates = {number: Gate() for number in range(20)}
+    for number, gate in gates.items():
+        queue.add_handler(Name(number), gate)
+    hold.open()
+    assert queue.flush(PATIENCE)
+    for number, gate in gates.items():
+        assert [sorted(batch) for batch in gate.batches] == [[(number, "a"), (number, "b")]]
+    assert queue.stats().unrouted == 0
+
+
+def test_a_key_is_found_again_by_an_equal_one_of_another_type(make_queue):
+    queue = make_queue(dispatch_key=lambda item: item[0])
+    queue.add_handler(1, gate := Gate())
+    items = [(1, "int"), (1.0, "float"), (True, "bool")]
+    assert queue.produce_many(items) == 3
+    assert queue.flush(PATIENCE)
+    assert gate.items == items
+    assert {name: counts.handled for name, counts in queue.stats().per_type.items()} == {1: 3}
+
+
+HASHES = """
+import threading
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+class Name:
+    def __init__(self, value): self.value = value
+    def __hash__(self):
+        {hash}
+        return hash(self.value)
+    def __eq__(self, other):
+        {hash}
+        return self.value == other.value
+with BatchQueue("names", BatchQueueConfig(threads=ThreadPolicy.fixed(1), dispatch_key=lambda item: Name(item % 40))) as queue:
+    def produce():
+        for number in range(200):
+            queue.produce(number)
+    threads = [threading.Thread(target=produce) for _ in range({threads})]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+now = queue.stats()
+print(now.accepted, now.unrouted, len(now.per_type), sum(counts.accepted for counts in now.per_type.values()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("threads", "hash"),
+    [
+        pytest.param(1, "queue.stats().per_type if threading.current_thread().name != 'MainThread' else 0", id="asks"),
+        pytest.param(3, "__import__('time').sleep(0)", id="gives-the-gil-up"),
+        pytest.param(2, "queue.add_handler(int(self.value) + 1000, print)", id="adds-another-key"),
+    ],
+)
+def test_a_hash_may_call_the_queue_and_give_up_the_gil(threads, hash):
+    if "stats" in hash:
+        # Not from within the hash that stats itself asks for.
+        hash = f"if not getattr(Name, 'asked', False):\n            Name.asked = True; {hash}; Name.asked = False"
+    total = str(200 * threads)
+    accepted, unrouted, names, per_type = runs(HASHES.format(hash=hash, threads=threads))
+    assert (accepted, unrouted, per_type) == (total, total, total)
+    assert int(names) >= 40
+
+
+@pytest.mark.parametrize("broken", ["__hash__", "__eq__"])
+def test_a_key_that_raises_is_offered_by_nobody_and_breaks_nothing(make_queue, broken):
+    class Broken(Name):
+        __hash__ = Name.__hash__
+
+    setattr(Broken, broken, lambda *_: operator.truediv(1, 0))
+    queue = make_queue(dispatch_key=lambda item: item)
+    queue.add_handler(good := Name(1), gate := Gate())
+    with pytest.raises(ZeroDivisionError):
+        queue.produce(Broken(1))
+    assert queue.produce(good)
+    assert queue.flush(PATIENCE)
+    assert (gate.items, queue.stats().offered) == ([good], 1)
+
+
+def test_a_key_whose_hash_raises_later_is_still_counted(make_queue):
+    broken = []
+    names = [Name(number, lambda: broken and operator.truediv(1, 0)) for number in range(3)]
+    queue = make_queue(dispatch_key=lambda item: names[item])
+    assert queue.produce_many([0, 1, 1, 2, 2, 2]) == 6
+    assert queue.flush(PATIENCE)
+    broken.append(True)
+    for _ in range(2):
+        per_type = queue.stats().per_type
+        assert sorted(counts.unrouted for counts in per_type.values()) == [1, 2, 3]
+        assert all("ZeroDivisionError" in name for name in per_type)
+    broken.clear()
+    assert [queue.stats().per_type[name].accepted for name in names] == [1, 2, 3]
+
+
+def test_ctrl_c_within_a_hash_is_no_broken_hash(make_queue):
+    interrupted = []
+
+    def interrupt():
+        if interrupted:
+            raise KeyboardInterrupt
+
+    queue = make_queue(dispatch_key=lambda item: name)
+    name = Name(1, interrupt)
+    assert queue.produce(1)
+    interrupted.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        _ = queue.stats().per_type
+
+
+def hostile_classes():
+    def refuse(*_):
+        raise RuntimeError("no")
+
+    refusing = type("Refusing", (type,), {"__hash__": refuse, "__eq__": refuse, "__repr__": refuse})
+    equal = type("Equal", (type,), {"__hash__": lambda _: 1, "__eq__": lambda *_: True})
+    return [refusing("R1", (), {}), refusing("R2", (), {}), equal("E1", (), {}), equal("E2", (), {})]
+
+
+def test_classes_are_told_apart_by_identity_whatever_their_metaclass_says(make_queue):
+    classes = hostile_classes()
+    queue, gates = make_queue(), [Gate() for _ in classes]
+    for kind, gate in zip(classes, gates, strict=True):
+        queue.add_handler(kind, gate)
+    items = [[kind() for _ in range(count)] for count, kind in enumerate(classes, start=1)]
+    for some in items:
+        assert queue.produce(some[0])
+        assert queue.produce_many(some[1:]) == len(some) - 1
+    assert queue.flush(PATIENCE)
+    assert [gate.items for gate in gates] == items
+    per_type = queue.stats().per_type
+    # Two are named by a text, and two are equal, so they share an entry: 3 + 4.
+    assert sorted(counts.handled for counts in per_type.values()) == [1, 2, 7]
+    assert [name for name in per_type if isinstance(name, str)] == [
+        f"<an object of class Refusing whose repr raised RuntimeError> "
+        f"(type {number}, whose hash or comparison raised RuntimeError)"
+        for number in range(2)
+    ]
+    assert all(map(queue.remove_handler, classes))
+    assert queue.produce_many([kind() for kind in classes]) == 4
+    assert queue.flush(PATIENCE)
+    assert queue.stats().unrouted == 4
+
+
+def test_an_item_goes_by_the_class_that_it_had_when_it_was_produced():
+    """The handler changes the class of what it gets, while the producer waits for room with more of it."""
+
+    class Raw:
+        pass
+
+    class Cooked:
+        pass
+
+    raw, cooked = [], []
+
+    def cook(batch):
+        raw.extend(batch)
+        for item in batch:
+            item.__class__ = Cooked
+
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=4)
+    items = [Raw() for _ in range(50)]
+    with BatchQueue("kitchen", config) as queue:
+        queue.add_handler(Raw, cook)
+        queue.add_handler(Cooked, cooked.extend)
+        assert queue.produce_many(items[:40]) == 40
+        assert all(map(queue.produce, items[40:]))
+        assert queue.flush(PATIENCE)
+        assert raw == items
+        assert queue.produce_many(items) == 50
+        assert all(map(queue.produce, items))
+        assert queue.flush(PATIENCE)
+    assert (raw, cooked) == (items, items + items)
+    per_type = queue.stats().per_type
+    assert {kind: counts.handled for kind, counts in per_type.items()} == {Raw: 50, Cooked: 100}
+    accounts(queue.stats())
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [PartitionSelector.round_robin(), PartitionSelector.by(hash), lambda item, count: item % count],
+    ids=["round_robin", "by", "callable"],
+)
+def test_removing_a_handler_waits_for_all_partitions_that_hold_its_type(make_queue, selector):
+    queue = make_queue(partitions=PartitionPolicy.fixed(4), partition_selector=selector, max_batch=1)
+    queue.add_handler(int, gate := Gate())
+    assert queue.produce_many(range(80)) == 80
+    assert queue.remove_handler(int)
+    assert sorted(gate.items) == list(range(80))
+    assert (queue.stats().handled, queue.stats().unrouted) == (80, 0)
+
+
+def test_a_handler_registered_again_is_still_called_by_one_thread_at_a_time(make_queue):
+    """Each call re-registers its own handler, then waits for a second call that must not come."""
+    queue = make_queue(
+        threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2),
+        partition_selector=lambda item, count: item % count, max_batch=1,
+    )  # fmt: skip
+    met, calls = [], []
+
+    def handle(batch):
+        queue.add_handler(int, handle)
+        calls.extend(batch)
+        second = threading.Barrier(2)
+        meetings.append(second)
+        try:
+            meetings[0].wait(0.02)
+            met.append(batch)
+        except threading.BrokenBarrierError:
+            pass
+        meetings.remove(second)
+
+    meetings: list[threading.Barrier] = []
+    queue.add_handler(int, handle)
+    assert queue.produce_many(range(16)) == 16
+    assert queue.flush(PATIENCE)
+    assert sorted(calls) == list(range(16))
+    assert met == []
+
+
+def test_the_end_of_a_replaced_handler_may_call_the_queue(make_queue):
+    queue, ends = make_queue(), []
+
+    class Leaving(Gate):
+        def __del__(self):
+            queue.add_handler(str, Gate())
+            ends.append(queue.stats().offered)
+
+    for _ in range(5):
+        queue.add_handler(int, Leaving())
+    assert queue.remove_handler(int)
+    assert ends == [0] * 5
+
+
+def test_so_many_types_and_no_more(make_queue):
+    queue = make_queue(dispatch_key=functools.partial(operator.mul, 1), buffer_size=70_000)
+    queue.add_handler(0, Gate())
+    assert queue.produce_many(range(65_536)) == 65_536
+    for _ in range(2):
+        with pytest.raises(ValueError, match="at most 65536 types.* and 65536 would be one more"):
+            queue.produce(65_536)
+    assert queue.produce(65_535)
+    assert queue.flush(PATIENCE)
+    now = queue.stats()
+    assert (now.offered, now.handled, now.unrouted, len(now.per_type)) == (65_537, 1, 65_536, 65_536)
