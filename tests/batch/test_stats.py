@@ -96,7 +96,16 @@ def test_the_counters_as_a_dictionary_are_the_counters(make_queue):
     rejected = counts.pop("rejected")
     assert rejected == stats.rejected and rejected["full"] == 6 - accepted == 3
     assert counts == {name: getattr(stats, name) for name in counts}
-    assert list(counts) == ["offered", "accepted", "handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued"]
+    assert list(counts) == [
+        "offered",
+        "accepted",
+        "handled",
+        "failed",
+        "unrouted",
+        "dead_lettered",
+        "abandoned",
+        "queued",
+    ]
     assert stats.balanced and counts["queued"] == accepted
     gate.open()
 

@@ -59,7 +59,10 @@ class Crate:
         found = set()
         for module, path in self.modules.items():
             text = code(path)
-            for whole in [*_inline_paths(text), *(path for tree in _uses(text, handed_on=False) for path in _expand(tree))]:
+            for whole in [
+                *_inline_paths(text),
+                *(path for tree in _uses(text, handed_on=False) for path in _expand(tree)),
+            ]:
                 if whole[0] not in ("crate", "super", "self"):
                     continue
                 giver, name = self._resolve(self._absolute(module, whole))

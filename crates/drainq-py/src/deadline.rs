@@ -49,8 +49,10 @@ impl Deadline {
 
 /// Calls `attempt` with the GIL given up until it says something or the deadline passes.
 ///
-/// `attempt` gets the longest time that it may block: one signal slice. Between two
-/// attempts pending signals are handled, so a Python signal handler may raise here.
+/// `attempt` gets the longest time that it may block: one signal slice. After each attempt,
+/// successful or not, pending signals are handled, so a Python signal handler may raise here.
+/// So a caller that takes or puts an item only after its wait has done neither when a signal that
+/// came during the wait ends the call.
 ///
 /// Returns `None` when the deadline has passed without an answer. In the child of a fork that a signal
 /// handler made it raises DrainqError, for what is waited for belongs to the parent.
@@ -62,9 +64,7 @@ pub fn wait<R: Send>(
     let begun_in = Generation::now();
     loop {
         let slice = deadline.slice();
-        if let Some(answer) = gil::released(py, || attempt(slice)) {
-            return Ok(Some(answer));
-        }
+        let answer = gil::released(py, || attempt(slice));
         let interrupted = py.check_signals();
         if begun_in.is_past() {
             return Err(errors::DRAINQ_ERROR.error(
@@ -73,8 +73,8 @@ pub fn wait<R: Send>(
             ));
         }
         interrupted?;
-        if deadline.passed() {
-            return Ok(None);
+        if answer.is_some() || deadline.passed() {
+            return Ok(answer);
         }
     }
 }

@@ -111,6 +111,18 @@ pub fn stop_async_iteration() -> PyErr {
     PyStopAsyncIteration::new_err(())
 }
 
+/// `error`, which ended a call that puts many items; its attribute `accepted` says how many went in before.
+pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
+    match error.value(py).setattr("accepted", accepted) {
+        Ok(()) => error,
+        Err(no_attribute) => {
+            // An exception whose class has no room for it is still the one that ended the call.
+            no_attribute.write_unraisable(py, None);
+            error
+        }
+    }
+}
+
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     py.import("warnings")?.call_method1("warn", (message, DRAINQ_WARNING.class(py)?, 2))?;

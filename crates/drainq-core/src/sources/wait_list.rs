@@ -6,10 +6,13 @@
 //! # Invariants
 //! 1. A ticket is in the list from `join` until it is woken or leaves; the list is in the order
 //!    of the tickets' numbers.
-//! 2. A wake is spent by the waiter it was for, or handed on: [`WaitList::leave`] says which
-//!    it was, and a waiter that leaves without using its wake wakes the next.
+//! 2. A wake-up is spent by the waiter it was for, or handed on: [`WaitList::leave`] says which
+//!    it was, and a waiter that leaves without using its wake-up wakes the next.
+//! 3. A ticket's flag is set, before its thread is unparked, by the step that takes the waiter
+//!    out of the list to wake it. So a parked thread reads the flag alone and needs no lock.
 
-use crate::sync::{Parker, Unparker};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Parker, Unparker};
 use std::collections::VecDeque;
 
 /// Waiters in the order in which they came.
@@ -23,11 +26,29 @@ struct Waiter {
     number: u64,
     tag: u64,
     thread: Unparker,
+    is_woken: Arc<AtomicBool>,
+}
+
+impl Waiter {
+    fn wake(&self) {
+        self.is_woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
 }
 
 /// A waiter's place in a [`WaitList`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket(u64);
+#[derive(Debug)]
+pub struct Ticket {
+    number: u64,
+    is_woken: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    /// Whether the waiter has been woken; takes no lock (invariant 3).
+    pub fn is_woken(&self) -> bool {
+        self.is_woken.load(Ordering::Acquire)
+    }
+}
 
 /// How a waiter left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +63,10 @@ impl WaitList {
     /// Adds a waiter that parks on `parker`; `tag` is what [`wake_tagged`](Self::wake_tagged) knows it by.
     pub fn join(&mut self, parker: &Parker, tag: u64) -> Ticket {
         self.last += 1;
-        self.waiters.push_back(Waiter { number: self.last, tag, thread: parker.unparker().clone() });
-        Ticket(self.last)
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let thread = parker.unparker().clone();
+        self.waiters.push_back(Waiter { number: self.last, tag, thread, is_woken: is_woken.clone() });
+        Ticket { number: self.last, is_woken }
     }
 
     /// Wakes up to `n` waiters, the first ones.
@@ -51,7 +74,7 @@ impl WaitList {
     pub fn wake(&mut self, n: usize) {
         for _ in 0..n {
             let Some(waiter) = self.waiters.pop_front() else { return };
-            waiter.thread.unpark();
+            waiter.wake();
         }
     }
 
@@ -65,30 +88,21 @@ impl WaitList {
     pub fn wake_tagged(&mut self, tag: u64) {
         self.waiters.retain(|waiter| {
             if waiter.tag == tag {
-                waiter.thread.unpark();
+                waiter.wake();
             }
             waiter.tag != tag
         });
     }
 
     /// Takes a waiter out.
-    pub fn leave(&mut self, ticket: Ticket) -> Left {
-        match self.place(ticket) {
+    pub fn leave(&mut self, ticket: &Ticket) -> Left {
+        match self.waiters.binary_search_by_key(&ticket.number, |waiter| waiter.number) {
             Ok(place) => {
                 self.waiters.remove(place);
                 Left::Unwoken
             }
             Err(_) => Left::Woken,
         }
-    }
-
-    /// Whether a waiter that has not left has been woken (invariant 1).
-    pub fn is_woken(&self, ticket: Ticket) -> bool {
-        self.place(ticket).is_err()
-    }
-
-    fn place(&self, ticket: Ticket) -> Result<usize, usize> {
-        self.waiters.binary_search_by_key(&ticket.0, |waiter| waiter.number)
     }
 
     /// How many wait.
@@ -145,7 +159,7 @@ mod tests {
         let parkers = [Parker::new(), Parker::new()];
         let tickets = parkers.each_ref().map(|parker| list.join(parker, 0));
         list.wake(1);
-        assert_eq!(tickets.map(|ticket| list.leave(ticket)), [Left::Woken, Left::Unwoken]);
+        assert_eq!(tickets.map(|ticket| list.leave(&ticket)), [Left::Woken, Left::Unwoken]);
         assert!(list.is_empty());
     }
 
@@ -156,7 +170,7 @@ mod tests {
         let parker = Parker::new();
         let tickets = [7, 8, 7].map(|tag| list.join(&parker, tag));
         list.wake_tagged(7);
-        assert_eq!(tickets.map(|ticket| list.is_woken(ticket)), [true, false, true]);
+        assert_eq!(tickets.map(|ticket| ticket.is_woken()), [true, false, true]);
         assert_eq!(list.len(), 1);
     }
 }

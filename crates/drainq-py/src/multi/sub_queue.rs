@@ -160,8 +160,8 @@ impl SubQueue {
     /// Returns:
     ///     How many went in: all, or the first ones if time ran out. The rest is rejected.
     /// Raises:
-    ///     SubQueueRemoved, ShutDown: as :meth:`put`; the exception's ``accepted`` says how many
-    ///         items had gone in before.
+    ///     SubQueueRemoved, ShutDown: as :meth:`put`. Of these and of an exception that ends the wait
+    ///         (Ctrl-C) the attribute ``accepted`` says how many items had gone in before.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
     /// Example:
@@ -184,11 +184,10 @@ impl SubQueue {
         if rest.len() > 0 {
             core.reject(rest.len() as u64);
         }
-        if let Err(error) = put {
-            error.value(py).setattr("accepted", accepted)?;
-            return Err(error);
+        match put {
+            Ok(_) => Ok(accepted),
+            Err(error) => Err(errors::after_accepting(py, error, accepted)),
         }
-        Ok(accepted)
     }
 
     /// Put an item at the end from a coroutine: ``await sub_queue.put_async(item)``.

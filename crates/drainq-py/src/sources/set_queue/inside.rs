@@ -121,11 +121,12 @@ impl SetQueue {
         let parker = Parker::new();
         let ticket = state.line(line).join(&parker, tag);
         drop(state);
+        let sleeper = &ticket;
         let woken = deadline::wait(py, deadline, move |slice| {
             parker.park_timeout(slice);
-            self.state.lock().line(line).is_woken(ticket).then_some(())
+            sleeper.is_woken().then_some(())
         });
-        let left = self.state.lock().line(line).leave(ticket);
+        let left = self.state.lock().line(line).leave(&ticket);
         Ok(woken?.is_some() || left == Left::Woken)
     }
 

@@ -135,17 +135,26 @@ impl SetQueue {
     ///     timeout: seconds to wait in all; ``None`` waits for ever.
     /// Returns:
     ///     How many went in. When there was no room, or none in time, later items were not looked at.
+    /// Raises:
+    ///     ShutDown: the queue is shut down. Of this and any other exception (Ctrl-C, one from the
+    ///         iterable or a key) the attribute ``accepted`` says how many items had gone in before.
     #[pyo3(signature = (items, block=true, timeout=None))]
     fn put_many(&self, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
         let deadline = block.then_some(Deadline::after("timeout", timeout)?);
         let mut added = 0;
-        for item in items.try_iter()? {
-            match self.put_until(items.py(), item?, deadline)? {
-                Some(went_in) => added += usize::from(went_in),
-                None => break,
+        let mut put_all = || {
+            for item in items.try_iter()? {
+                match self.put_until(items.py(), item?, deadline)? {
+                    Some(went_in) => added += usize::from(went_in),
+                    None => break,
+                }
             }
+            Ok(())
+        };
+        match put_all() {
+            Ok(()) => Ok(added),
+            Err(error) => Err(errors::after_accepting(items.py(), error, added)),
         }
-        Ok(added)
     }
 
     /// Take the first item, waiting for one if there is none.
@@ -316,6 +325,8 @@ impl SetQueue {
             put: state.put,
             got: state.got,
             duplicates: state.duplicates,
+            blocked_getters: state.getters.len(),
+            blocked_putters: state.putters.len(),
         }
     }
 

@@ -15,14 +15,18 @@ pub struct SetQueueStats {
     pub(super) got: u64,
     /// Items refused because an equal one was known.
     pub(super) duplicates: u64,
+    /// Threads that wait for an item now.
+    pub(super) blocked_getters: usize,
+    /// Threads that wait for room now.
+    pub(super) blocked_putters: usize,
 }
 
 #[pymethods]
 impl SetQueueStats {
     fn __repr__(&self) -> String {
         format!(
-            "SetQueueStats(size={}, in_flight={}, put={}, got={}, duplicates={})",
-            self.size, self.in_flight, self.put, self.got, self.duplicates
+            "SetQueueStats(size={}, in_flight={}, put={}, got={}, duplicates={}, blocked_getters={}, blocked_putters={})",
+            self.size, self.in_flight, self.put, self.got, self.duplicates, self.blocked_getters, self.blocked_putters
         )
     }
 }
