@@ -35,7 +35,8 @@ from drainq.errors import (
 from drainq.tuning import tune
 
 if TYPE_CHECKING:
-    from drainq.sources import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
+    from drainq.backoff import Backoff
+    from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
 
 __all__ = [
     "Backoff",

@@ -29,3 +29,12 @@ class SystemClock:
     def now(self) -> float:
         """The time, in seconds since the epoch."""
         return time.time()
+
+
+class MonotonicClock:
+    """The machine's monotonic clock, for what lasts no longer than the process: a correction of the calendar's time
+    moves no back-off."""
+
+    def now(self) -> float:
+        """The time, in seconds since some moment in the past."""
+        return time.monotonic()

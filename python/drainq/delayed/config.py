@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from drainq.backoff import grown_delay
+
 MEMORY_POLL_PERIOD = 0.5
 """Seconds; in memory every offer is seen, so the period only bounds how late a clock moved by hand is noticed."""
 
@@ -77,10 +79,7 @@ class RetryConfig:
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after the ``failures``-th failed try (1, 2, ...)."""
-        try:
-            return min(self.max_delay, self.initial_delay * self.factor ** (failures - 1))
-        except OverflowError:
-            return self.max_delay
+        return grown_delay(self.initial_delay, self.max_delay, self.factor, failures - 1)
 
 
 def _check_positive(name: str, value: float) -> None:

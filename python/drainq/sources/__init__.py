@@ -6,12 +6,11 @@
 | ``scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
 | ``strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
 | ``tracker`` | :class:`ItemTracker`: where each item is |
-| ``backoff`` | :class:`Backoff`: how long to wait before the next try |
 
 The duplicate-dropping queue below them, ``SetQueue``, is native.
 """
 
-from drainq.sources.backoff import Backoff
+from drainq.backoff import Backoff
 from drainq.sources.item_store import ItemState
 from drainq.sources.prefetch import PrefetchSource
 from drainq.sources.prefetch_stats import PrefetchStats

@@ -25,9 +25,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
-from drainq.clock import Clock
-from drainq.sources.backoff import Backoff
-from drainq.sources.clock import MonotonicClock
+from drainq.backoff import Backoff
+from drainq.clock import Clock, MonotonicClock
 from drainq.sources.prefetch_stats import PrefetchStats
 from drainq.sources.refiller import Refiller
 from drainq.sources.sizing import AutoSize, check_sizes

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from drainq.sources.backoff import Backoff
+from drainq.backoff import Backoff
 from drainq.sources.feed import Feed, feed_of
 from drainq.sources.item_store import ItemState
 from drainq.sources.loop import FOREVER, Loop

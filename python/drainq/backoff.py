@@ -1,10 +1,23 @@
-"""How long to wait before the next try."""
+"""How long to wait before the next try: the one growth that everything here shares that tries again."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def grown_delay(initial: float, maximum: float, factor: float, attempt: int) -> float:
+    """Return ``initial * factor**attempt``, at most ``maximum``, for any ``attempt`` from 0 on.
+
+    Example:
+        >>> [grown_delay(0.1, 1.0, 2.0, attempt) for attempt in (0, 3, 10_000)]
+        [0.1, 0.8, 1.0]
+    """
+    try:
+        return min(maximum, initial * factor**attempt)
+    except OverflowError:
+        return maximum
 
 
 @dataclass(frozen=True)
@@ -48,10 +61,7 @@ class Backoff:
             attempt: how many tries in a row had failed before this one.
             chance: gives a number in [0, 1) for the jitter; None is ``random.random``.
         """
-        try:
-            grown = min(self.maximum, self.initial * self.factor**attempt)
-        except OverflowError:
-            grown = self.maximum
+        grown = grown_delay(self.initial, self.maximum, self.factor, attempt)
         if chance is None:
             import random  # here: ``import drainq`` is to stay cheap
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import drainq.backoff
 from drainq import Backoff
+from drainq.delayed import RetryConfig
 
 
 @given(
@@ -48,3 +52,15 @@ def test_values_out_of_range_are_refused(arguments, says):
 def test_a_jitter_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"jitter .* got 1.5"):
         Backoff(jitter=1.5)
+
+
+@given(st.floats(0.001, 10), st.floats(1, 100), st.floats(1, 10), st.integers(0, 5000))
+def test_a_database_call_and_a_source_back_off_alike(initial, times, factor, attempt):
+    source = Backoff(initial, initial * times, factor, jitter=0)
+    call = RetryConfig(initial_delay=initial, max_delay=initial * times, factor=factor)
+    assert call.delay(attempt + 1) == source.delay(attempt)
+
+
+def test_the_examples_run():
+    results = doctest.testmod(drainq.backoff)
+    assert (results.attempted, results.failed) == (3, 0)
