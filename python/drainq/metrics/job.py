@@ -31,7 +31,7 @@ from drainq.metrics.session import DEFAULT_MASTER, open_session, tasks_done
 from drainq.metrics.sources import Digests, Source, find, link
 from drainq.metrics.types import METRICS, BadLine, Metric, ServiceMinute
 from drainq.sql import Database, DatabaseError, DatabaseUrl
-from drainq.sql.database import one_line
+from drainq.sql.errors import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,13 +5,15 @@ Identifiers are quoted, values bound. Each call is its own transaction and may b
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from drainq.sources.item_store import ItemState
+from drainq.sql.connect import connect_postgres, connect_sqlite
+from drainq.sql.errors import connection_is_gone
+from drainq.sql.url import DatabaseUrl, Dialect
 
 _CREATE = """
     CREATE TABLE IF NOT EXISTS {table} (
@@ -41,82 +43,48 @@ _PURGE = """DELETE FROM {table} WHERE "state" IN ('done', 'failed') AND "changed
 
 
 @dataclass(frozen=True)
-class _Dialect:
-    """How the two databases differ."""
+class _Binding:
+    """How the keys of one mark reach the two databases."""
 
-    mark: str
-    """The placeholder of a value."""
     rows: str
     """One row per key, from (source, state, attempts, time, keys) as :attr:`bind` gives them."""
     bind: Callable[[str, str, int, float, Sequence[str]], Any]
     """Makes the parameters of a mark."""
     many: bool
     """Whether a mark runs once per row."""
-    lost: tuple[type[BaseException], ...]
-    """What is raised when the connection is gone."""
 
 
-def open_sql_store(url: str, *, table: str) -> SqlStore:
-    """Open a store by its URL.
-
-    Raises:
-        ValueError: the URL is none that a tracker knows.
-        ImportError: ``postgresql:`` without psycopg.
-    """
-    scheme = url.partition(":")[0]
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        path = url[len("sqlite:///") :]
-        return SqlStore(lambda: _connect_sqlite(path), _SQLITE, table=table)
-    if url.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-        except ImportError as missing:
-            raise ImportError("a tracker in PostgreSQL needs psycopg: pip install 'drainq[postgres]'") from missing
-        dialect = _Dialect(
-            mark="%s",
-            rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
-            bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, list(keys)),
-            many=False,
-            lost=(psycopg.OperationalError, psycopg.InterfaceError),
-        )
-        return SqlStore(lambda: psycopg.connect(url, autocommit=True), dialect, table=table)
-    raise ValueError(  # the scheme alone: a URL may hold a password
-        "a tracker's url is 'memory:', 'sqlite:///relative.db', 'sqlite:////absolute.db' or "
-        f"'postgresql://user@host/db', got one that starts with {scheme!r}"
-    )
-
-
-def _connect_sqlite(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
-
-
-_SQLITE = _Dialect(
-    mark="?",
-    rows="VALUES (?, ?, ?, ?, ?)",
-    bind=lambda source, state, attempts, now, keys: [(source, key, state, attempts, now) for key in keys],
-    many=True,
-    lost=(),
-)
+_BINDINGS = {
+    Dialect.SQLITE: _Binding(
+        rows="VALUES (?, ?, ?, ?, ?)",
+        bind=lambda source, state, attempts, now, keys: [(source, key, state, attempts, now) for key in keys],
+        many=True,
+    ),
+    Dialect.POSTGRESQL: _Binding(
+        rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
+        bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, list(keys)),
+        many=False,
+    ),
+}
 
 
 class SqlStore:
     """A store in a database; processes may share it."""
 
-    def __init__(self, connect: Callable[[], Any], dialect: _Dialect, *, table: str) -> None:
-        if not table or "\0" in table:
-            raise ValueError(f"table must be a name, got {table!r}")
-        index = _quoted(f"{table}_unfinished")
-        names = {"table": _quoted(table), "index": index, "mark": dialect.mark, "rows": dialect.rows}
+    def __init__(self, url: DatabaseUrl, *, table: str) -> None:
+        dialect, self._binding = url.dialect, _BINDINGS[url.dialect]
+        names = {
+            "table": dialect.quote(table),
+            "index": dialect.quote(f"{table}_unfinished"),
+            "mark": dialect.placeholder,
+            "rows": self._binding.rows,
+        }
         self._mark, self._read, self._count, self._in_flight, self._purge = (
             statement.format_map(names) for statement in (_MARK, _READ, _COUNT, _IN_FLIGHT, _PURGE)
         )
-        self._connect = connect
-        self._dialect = dialect
+        self._url = url
         self._lock = threading.Lock()
-        self._connection: Any = connect()
+        self._connection: Any = self._connect()
         with self._lock:
             for statement in (_CREATE, _CREATE_INDEX):
                 self._connection.execute(statement.format_map(names))
@@ -124,7 +92,7 @@ class SqlStore:
     def mark(self, source: str, keys: Sequence[str], state: ItemState, now: float) -> None:
         """Set the state of items."""
         attempts = int(state is ItemState.SCHEDULED)
-        self._run(self._write, self._dialect.bind(source, state.value, attempts, now, keys))
+        self._run(self._write, self._binding.bind(source, state.value, attempts, now, keys))
 
     def read(self, source: str, key: str) -> tuple[ItemState, int] | None:
         """Return an item's state and attempts."""
@@ -149,18 +117,25 @@ class SqlStore:
         with self._lock:
             self._connection.close()
 
+    def _connect(self) -> Any:
+        if self._url.dialect is Dialect.SQLITE:
+            return connect_sqlite(self._url.target, write_ahead=True)
+        return connect_postgres(self._url)
+
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
         with self._lock:
             try:
                 return work(*arguments)
-            except self._dialect.lost:
+            except Exception as error:
+                if self._url.dialect is Dialect.SQLITE or not connection_is_gone(error):
+                    raise
                 self._connection.close()
                 self._connection = self._connect()
                 return work(*arguments)
 
     def _write(self, parameters: Any) -> None:
-        if not self._dialect.many:
+        if not self._binding.many:
             self._connection.execute(self._mark, parameters)
             return
         self._connection.execute("BEGIN IMMEDIATE")
@@ -176,7 +151,3 @@ class SqlStore:
 
     def _delete(self, parameters: tuple[Any, ...]) -> int:
         return int(self._connection.execute(self._purge, parameters).rowcount)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -59,9 +59,10 @@ class ItemTracker:
         """
         if url == "memory:":
             return cls(MemoryStore(), clock=clock)
-        from drainq.sources.item_sql import open_sql_store  # here: it loads a driver
+        from drainq.sources.item_sql import SqlStore  # here: it loads a driver
+        from drainq.sql.url import DatabaseUrl
 
-        return cls(open_sql_store(url, table=table), clock=clock)
+        return cls(SqlStore(DatabaseUrl.parse(url), table=table), clock=clock)
 
     def mark(self, source: str, keys: Iterable[str], state: ItemState) -> None:
         """Say that items are in a state now.

@@ -1,10 +1,20 @@
-"""SQL that more than one part needs: database URLs, connections, and the one upsert statement.
+"""The database room: whoever needs SQLite or PostgreSQL goes through here.
+
+| module | what it alone does |
+| --- | --- |
+| ``url`` | reads a database URL, and hides passwords |
+| ``connect`` | opens a connection |
+| ``names`` | quotes |
+| ``errors`` | says what a driver's error means |
+| ``database`` | a connection with the few verbs that writers need |
+| ``upsert`` | the one statement that inserts or merges |
 
 SQLite comes with Python; PostgreSQL needs ``pip install 'drainq[postgres]'``. Identifiers are always quoted,
 values always bound, and no message shows a password.
 """
 
-from drainq.sql.database import Database, DatabaseError
+from drainq.sql.database import Database
+from drainq.sql.errors import DatabaseError
 from drainq.sql.upsert import Merge, Upsert
 from drainq.sql.url import DatabaseUrl, Dialect
 

@@ -14,15 +14,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from drainq.errors import DrainqError
-from drainq.sql.url import DatabaseUrl, Dialect, without_password
+from drainq.sql.connect import connect, postgres_driver
+from drainq.sql.errors import DatabaseError, one_line
+from drainq.sql.url import DatabaseUrl, Dialect
 
 Row = Sequence[Any]
-LOCK_TIMEOUT = 60.0  # seconds that a SQLite connection waits for another's transaction to end
-
-
-class DatabaseError(DrainqError):
-    """A database could not be opened or did not do what it was asked; the message never shows a password."""
 
 
 class Database:
@@ -43,9 +39,7 @@ class Database:
     def __init__(self, url: DatabaseUrl | str) -> None:
         self.url = DatabaseUrl.parse(url) if isinstance(url, str) else url
         self.dialect = self.url.dialect
-        self.connection: Any = (
-            _connect_sqlite(self.url) if self.dialect is Dialect.SQLITE else _connect_postgres(self.url)
-        )
+        self.connection: Any = _open(self.url)
 
     @property
     def errors(self) -> type[Exception]:
@@ -109,37 +103,14 @@ class Database:
 
 def driver_errors(dialect: Dialect) -> type[Exception]:
     """The root of the errors that the dialect's driver raises."""
-    if dialect is Dialect.SQLITE:
-        return sqlite3.Error
-    import psycopg
-
-    return psycopg.Error
+    errors: type[Exception] = sqlite3.Error if dialect is Dialect.SQLITE else postgres_driver().Error
+    return errors
 
 
-def one_line(error: BaseException) -> str:
-    """A driver's message as one line without a password."""
-    return without_password(" ".join(str(error).split()))
-
-
-def _connect_sqlite(url: DatabaseUrl) -> sqlite3.Connection:
-    connection = None
+def _open(url: DatabaseUrl) -> Any:
     try:
-        connection = sqlite3.connect(url.target, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA schema_version").fetchone()  # opens the file: the first sign that it is a database
-        connection.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise DatabaseError(f"cannot open {url}: {one_line(error)}") from error
-    return connection
-
-
-def _connect_postgres(url: DatabaseUrl) -> Any:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise DatabaseError("PostgreSQL needs a driver: pip install 'drainq[postgres]'") from error
-    try:
-        return psycopg.connect(url.target, autocommit=True, connect_timeout=10)
-    except (psycopg.Error, ValueError) as error:
+        return connect(url)
+    except ImportError as missing:
+        raise DatabaseError(str(missing)) from missing
+    except driver_errors(url.dialect) as error:
         raise DatabaseError(f"cannot open {url}: {one_line(error)}") from error

@@ -13,7 +13,7 @@ from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Merge, Upsert
-from drainq.sql.database import one_line
+from drainq.sql.errors import one_line
 from drainq.workers.worker import Worker
 
 ROWS_A_STATEMENT = 20_000  # rows of one upsert; a flush is one transaction however many there are

@@ -2,7 +2,8 @@
 
 1. A batch is one transaction. If the database refuses it for what is in it, it is halved until the rows that it refuses
    stand alone: those are the poison, all others are written.
-2. If the database cannot be reached, the batch is tried again on a new connection, a few times.
+2. If the database takes nothing at all (it cannot be reached, is full, the table is gone), the batch is tried again on
+   a new connection, a few times, and then given up on whole.
 3. What is given up on goes to the delayed queue, if there is one, and is sent again from there by
    :meth:`BatchWriter.flush` and when idle.
 4. Each drain thread has a connection of its own. Rows of one key go through one thread, so the last one wins.
@@ -12,7 +13,6 @@ Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import uuid
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ from drainq._native import (
 )
 from drainq.clock import Clock
 from drainq.fork import leave_to_parent
-from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
-from drainq.sql.database import one_line
+from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
+from drainq.sql.errors import Failure, failure_of, one_line
 from drainq.workers.worker import Worker, log
 
 TRIES = 3  # of a batch, when the database cannot be reached
@@ -141,7 +141,7 @@ class BatchWriter(Worker):
     # -- inside -----------------------------------------------------------------------------------
 
     def _refusal(self, rows: list[Any]) -> Exception | None:
-        """Write rows in one transaction. A DatabaseError: it cannot be reached; another error: it is about the rows."""
+        """Write rows in one transaction. A DatabaseError: it takes no rows at all; another error: it refuses these."""
         for attempt in range(1, TRIES + 1):
             try:
                 database = self._connection()
@@ -150,7 +150,7 @@ class BatchWriter(Worker):
                         self._upsert.write(database, rows)
                     return None
                 except database.errors as error:
-                    if not unreachable(database, error):
+                    if failure_of(error) is Failure.DATA:
                         return error
                     self._disconnect()
                     failure = DatabaseError(
@@ -254,12 +254,3 @@ class BatchWriter(Worker):
             connections, self._connections = self._connections, {}
         for database in connections.values():
             database.close()
-
-
-def unreachable(database: Database, error: Exception) -> bool:
-    """Whether an error is about the connection, or a lock, rather than about what was written."""
-    if database.dialect is Dialect.SQLITE:
-        return isinstance(error, sqlite3.OperationalError)
-    import psycopg
-
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or database.connection.closed

@@ -1,0 +1,104 @@
+"""Connections: the one place where drainq opens a database, with the drivers imported when they are asked for.
+
+1. A connection is in autocommit mode: one statement is its own transaction, and whoever needs several says BEGIN.
+2. No wait is without an end. A connection to PostgreSQL is given up after ``connect_timeout``; one whose other side
+   fell silent is noticed by TCP: keepalives while it waits for an answer, ``tcp_user_timeout`` while it sends. What
+   the URL says about these comes first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from drainq.sql.url import DatabaseUrl, Dialect
+
+LOCK_TIMEOUT = 60.0  # seconds that a SQLite connection waits for another's transaction to end
+CONNECT_TIMEOUT = 10.0  # seconds that an attempt to reach PostgreSQL may take
+
+_SILENCE = {
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+"""A silent peer is given up after about a minute of idleness, or 30 s with data on the way."""
+
+
+def postgres_driver() -> Any:
+    """The module ``psycopg``.
+
+    Raises:
+        ImportError: it is not installed; the message names the extra.
+    """
+    try:
+        import psycopg
+    except ImportError as missing:
+        raise ImportError(f"PostgreSQL needs a driver: pip install 'drainq[postgres]' ({missing})") from missing
+    return psycopg
+
+
+def connect(url: DatabaseUrl) -> Any:
+    """Open a connection as the driver makes it.
+
+    Raises:
+        ImportError: the driver is not installed.
+        sqlite3.Error, psycopg.Error: the database cannot be opened.
+    """
+    return connect_sqlite(url.target) if url.dialect is Dialect.SQLITE else connect_postgres(url)
+
+
+def connect_sqlite(
+    path: str, *, lock_timeout: float = LOCK_TIMEOUT, write_ahead: bool = False, cached_statements: int = 128
+) -> sqlite3.Connection:
+    """Open an SQLite file; it is created if it is not there.
+
+    Args:
+        path: the file.
+        lock_timeout: seconds to wait for another connection's transaction to end.
+        write_ahead: keep a write-ahead log, so that readers go on beside a writer; the file keeps that setting.
+        cached_statements: how many parsed statements are kept.
+    """
+    try:
+        connection = sqlite3.connect(
+            path,
+            timeout=lock_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=cached_statements,
+        )
+    except sqlite3.OperationalError as error:
+        error.args = (f"{error}: {path!r}",)
+        raise
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()  # opens the file: the first sign that it is a database
+        if write_ahead:
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_postgres(
+    url: DatabaseUrl, *, timeout: float | None = None, options: str = "", connection_class: Any = None
+) -> Any:
+    """Connect to PostgreSQL.
+
+    Args:
+        url: where; what it says about timeouts and keepalives comes before what is set here.
+        timeout: seconds that each attempt to reach a host may take; None for the usual.
+        options: settings for the session, as ``-c name=value``; those of the URL follow, and so overrule them.
+        connection_class: psycopg's, or one made from it.
+    """
+    psycopg = postgres_driver()
+    said = psycopg.conninfo.conninfo_to_dict(url.target)
+    settings: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in said}
+    if "connect_timeout" not in said:
+        settings["connect_timeout"] = max(1, round(CONNECT_TIMEOUT if timeout is None else timeout))
+    if options:
+        settings["options"] = f"{options} {said.get('options', '')}".strip()
+    opened = connection_class or psycopg.Connection
+    return opened.connect(url.target, autocommit=True, **settings, **dict(url.secrets))

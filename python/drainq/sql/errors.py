@@ -1,0 +1,165 @@
+"""What a driver's error means: one table for both databases, shared by everybody who calls one.
+
+| meaning | what to do |
+| --- | --- |
+| ``PASSES`` | wait and call again: a lost connection, a full disk, a server that starts or was demoted, a lock |
+| ``CANNOT_PASS`` | somebody must put something right: a missing table or right, a wrong password, a damaged file |
+| ``DATA`` | the database works and refuses these values; others it would take |
+
+Decided here, where the codes leave room:
+
+1. ``25006`` (read-only transaction) passes: it is what a demoted primary says, and a new connection finds the new one.
+2. ``57P04`` (database dropped) passes: the connection is gone, and the next one hears whether the database is.
+3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
+   updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
+4. A failure to connect has no code; it passes unless its text says what no waiting changes. The text is in the
+   server's language, so a translated refusal is waited for: an error on the careful side.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import sqlite3
+import sys
+from typing import Any
+
+from drainq.errors import DrainqError
+from drainq.sql.url import without_password
+
+
+class DatabaseError(DrainqError):
+    """A database could not be opened or did not do what it was asked; the message never shows a password."""
+
+
+class Failure(enum.Enum):
+    """What a driver's error means for whoever made the call."""
+
+    PASSES = "passes"
+    CANNOT_PASS = "cannot pass"
+    DATA = "data"
+
+
+_PASSES, _CANNOT, _DATA = Failure.PASSES, Failure.CANNOT_PASS, Failure.DATA
+
+SQLSTATES: dict[str, Failure] = {
+    "08": _PASSES,  # connection exceptions; poolers use 08P01 for all that they say themselves
+    "0A": _CANNOT,  # feature not supported
+    "21": _DATA,  # cardinality violation
+    "22": _DATA,  # data exceptions
+    "23": _DATA,  # integrity violations
+    "25": _CANNOT,  # invalid transaction state
+    "25006": _PASSES,  # read-only transaction
+    "25P03": _PASSES,  # idle in transaction for too long: the server closed the connection
+    "26": _PASSES,  # no such prepared statement: a pooler gave us another server connection
+    "40": _PASSES,  # transaction rollback: serialization, deadlock, outcome unknown
+    "40002": _DATA,  # integrity violation found at the commit
+    "42": _CANNOT,  # syntax, missing things, missing rights
+    "42804": _DATA,  # a value of the wrong type
+    "42846": _DATA,  # a value that cannot be cast
+    "42P05": _PASSES,  # the prepared statement is there already: see 26
+    "44": _DATA,  # WITH CHECK OPTION
+    "53": _PASSES,  # insufficient resources: disk, memory, connections
+    "54": _DATA,  # limits of one row or statement
+    "55": _PASSES,  # object in use, lock not available
+    "55000": _CANNOT,  # object not in the state that is needed
+    "57": _PASSES,  # operator intervention: shutdown, start, cancel, idle session
+    "58": _PASSES,  # system errors outside PostgreSQL: input and output
+    "P0001": _DATA,  # RAISE in a trigger
+    "XX000": _PASSES,  # internal error
+}
+"""By the whole code or, failing that, by its class; what stands in neither cannot pass."""
+
+SQLITE_CODES: dict[int, Failure] = {
+    4: _PASSES,  # ABORT
+    5: _PASSES,  # BUSY
+    6: _PASSES,  # LOCKED
+    7: _PASSES,  # NOMEM
+    9: _PASSES,  # INTERRUPT
+    10: _PASSES,  # IOERR
+    13: _PASSES,  # FULL
+    15: _PASSES,  # PROTOCOL: a race for the locks of the write-ahead log
+    17: _PASSES,  # SCHEMA
+    18: _DATA,  # TOOBIG
+    19: _DATA,  # CONSTRAINT
+    20: _DATA,  # MISMATCH
+    25: _DATA,  # RANGE
+}
+"""By the primary code; what is not here cannot pass."""
+
+_SQLITE_TEXTS = (
+    ("locked", 5), ("busy", 5), ("out of memory", 7), ("interrupted", 9), ("disk i/o error", 10), ("is full", 13),
+    ("locking protocol", 15), ("schema has changed", 17), ("too big", 18), ("constraint failed", 19),
+)  # fmt: skip
+"""For Python 3.10, whose errors have no code."""
+
+_REFUSED_TO_CONNECT = re.compile(
+    r"FATAL:.*(does not exist|authentication failed|no pg_hba\.conf entry|permission denied|not permitted|no password"
+    r"|password supplied)|fe_sendauth|root certificate|certificate verify failed|does not support SSL",
+    re.DOTALL,
+)
+
+GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
+"""SQLSTATEs after which a connection, and those opened with it, are not to be used again."""
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """The SQLSTATE of a PostgreSQL error, None if it has none."""
+    code: Any = getattr(error, "sqlstate", None)
+    return code if isinstance(code, str) else None
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """Return what an error of sqlite3 or psycopg means; None if it is of neither.
+
+    Example:
+        >>> import sqlite3
+        >>> failure_of(sqlite3.OperationalError("database is locked"))
+        <Failure.PASSES: 'passes'>
+        >>> failure_of(KeyError("x")) is None
+        True
+    """
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(error)
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is not None and isinstance(error, psycopg.Error):
+        return _of_postgres(error, psycopg)
+    return None
+
+
+def passes(error: BaseException) -> bool:
+    """Whether the same call may succeed later."""
+    return failure_of(error) is _PASSES
+
+
+def connection_is_gone(error: BaseException) -> bool:
+    """Whether a PostgreSQL connection is of no more use after this error."""
+    code = sqlstate_of(error)
+    return GONE.match(code) is not None if code is not None else failure_of(error) is _PASSES
+
+
+def one_line(error: BaseException | str) -> str:
+    """A driver's message as one line without a password."""
+    return without_password(" ".join(str(error).split()))
+
+
+def _of_sqlite(error: sqlite3.Error) -> Failure:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None and isinstance(error, sqlite3.DatabaseError):
+        text = str(error).lower()
+        code = next((code for part, code in _SQLITE_TEXTS if part in text), None)
+    if code is not None:
+        return SQLITE_CODES.get(code & 0xFF, _CANNOT)  # the upper bytes are the extended code
+    about_values = isinstance(error, (sqlite3.InterfaceError, sqlite3.DataError)) or "binding" in str(error)
+    return _DATA if about_values else _CANNOT
+
+
+def _of_postgres(error: Any, psycopg: Any) -> Failure:
+    code = sqlstate_of(error)
+    if code is not None:
+        return SQLSTATES.get(code) or SQLSTATES.get(code[:2], _CANNOT)
+    if isinstance(error, psycopg.OperationalError):  # the connection went, or none could be had
+        return _CANNOT if _REFUSED_TO_CONNECT.search(str(error)) else _PASSES
+    if isinstance(error, psycopg.InterfaceError):
+        return _PASSES  # the connection is closed
+    return _DATA if isinstance(error, (psycopg.DataError, psycopg.ProgrammingError)) else _CANNOT

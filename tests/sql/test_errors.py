@@ -1,0 +1,113 @@
+"""What a driver's error means: one table for everybody."""
+
+from __future__ import annotations
+
+import doctest
+import sqlite3
+
+import pytest
+
+import drainq.sql.connect
+import drainq.sql.errors
+import drainq.sql.names
+import drainq.sql.url
+from drainq.sql.errors import SQLITE_CODES, SQLSTATES, Failure, connection_is_gone, failure_of, passes
+
+PASSES = """08000 08001 08003 08004 08006 08P01 25006 25P03 26000 40000 40001 40003 40P01 42P05 53000 53100 53200 53300
+    53400 55006 55P03 57000 57014 57P01 57P02 57P03 57P04 57P05 58000 58030 XX000""".split()
+CANNOT_PASS = "0A000 28000 28P01 3D000 3F000 42501 42601 42703 42P01 25001 25P02 55000 XX001 XX002 F0000".split()
+DATA = "21000 22001 22003 22P02 23502 23505 23514 40002 42804 42846 44000 54000 P0001".split()
+MEANINGS = [
+    (code, meaning)
+    for codes, meaning in ((PASSES, Failure.PASSES), (CANNOT_PASS, Failure.CANNOT_PASS), (DATA, Failure.DATA))
+    for code in codes
+]
+
+
+@pytest.mark.parametrize("code, meaning", MEANINGS)
+def test_a_sqlstate_means_what_the_table_says(code, meaning):
+    psycopg = pytest.importorskip("psycopg")
+    error = psycopg.errors.lookup(code)("x") if code != "F0000" else psycopg.errors.ConfigFileError("x")
+    assert error.sqlstate == code
+    assert failure_of(error) is meaning
+    assert passes(error) is (meaning is Failure.PASSES)
+
+
+@pytest.mark.parametrize("code", ["08006", "57P01", "57P05", "25006", "26000"])
+def test_after_a_lost_connection_or_a_demotion_the_connection_is_gone(code):
+    psycopg = pytest.importorskip("psycopg")
+    assert connection_is_gone(psycopg.errors.lookup(code)("x"))
+
+
+@pytest.mark.parametrize("code", ["40001", "53100", "55P03", "57014", "23505", "42P01"])
+def test_after_a_refused_statement_the_connection_is_as_good_as_before(code):
+    psycopg = pytest.importorskip("psycopg")
+    assert not connection_is_gone(psycopg.errors.lookup(code)("x"))
+
+
+@pytest.mark.parametrize(
+    "text, meaning",
+    [
+        ("server closed the connection unexpectedly", Failure.PASSES),
+        ("connection failed: Connection refused", Failure.PASSES),
+        ("connection failed: FATAL:  the database system is starting up", Failure.PASSES),
+        ('connection failed: FATAL:  database "nope" does not exist', Failure.CANNOT_PASS),
+        ('connection failed: FATAL:  password authentication failed for user "me"', Failure.CANNOT_PASS),
+        ("connection failed: FATAL:  no pg_hba.conf entry for host", Failure.CANNOT_PASS),
+    ],
+)
+def test_a_failure_to_connect_passes_unless_its_text_says_that_it_cannot(text, meaning):
+    psycopg = pytest.importorskip("psycopg")
+    assert failure_of(psycopg.OperationalError(text)) is meaning
+
+
+@pytest.mark.parametrize("code", range(1, 27))
+@pytest.mark.parametrize("extended", [0, 2 << 8])
+def test_an_sqlite_code_means_the_same_with_and_without_its_extension(code, extended):
+    error = sqlite3.OperationalError("x")
+    error.sqlite_errorcode = code | extended
+    assert failure_of(error) is SQLITE_CODES.get(code, Failure.CANNOT_PASS)
+
+
+@pytest.mark.parametrize(
+    "text, meaning",
+    [
+        ("database is locked", Failure.PASSES),
+        ("database table is locked", Failure.PASSES),
+        ("database or disk is full", Failure.PASSES),
+        ("disk I/O error", Failure.PASSES),
+        ("UNIQUE constraint failed: t.a", Failure.DATA),
+        ("no such table: t", Failure.CANNOT_PASS),
+        ("attempt to write a readonly database", Failure.CANNOT_PASS),
+    ],
+)
+def test_where_python_gives_no_sqlite_code_the_text_tells(text, meaning):
+    kind = sqlite3.IntegrityError if meaning is Failure.DATA else sqlite3.OperationalError
+    assert failure_of(kind(text)) is meaning
+
+
+def test_what_sqlite_cannot_bind_is_about_the_value():
+    connection = sqlite3.connect(":memory:")
+    with pytest.raises(sqlite3.Error) as caught:
+        connection.execute("SELECT ?", (object(),))
+    connection.close()
+    assert failure_of(caught.value) is Failure.DATA
+
+
+def test_an_error_of_no_driver_has_no_meaning_here():
+    assert failure_of(ValueError("database is locked")) is None
+    assert not passes(OSError())
+
+
+def test_the_table_holds_each_class_that_postgresql_names():
+    psycopg = pytest.importorskip("psycopg")
+    named = {cls.sqlstate[:2] for cls in vars(psycopg.errors).values() if getattr(cls, "sqlstate", None)}
+    assert len(named) > 30
+    assert {code[:2] for code in SQLSTATES} <= named | {"00"}
+
+
+@pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.names, drainq.sql.errors])
+def test_the_examples_run(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
