@@ -48,7 +48,9 @@ def test_every_form_is_read(url, dialect, target, secrets):
     assert (parsed.dialect, parsed.target, dict(parsed.secrets)) == (dialect, target, secrets)
 
 
-@pytest.mark.parametrize("password", ["plain", "p/w", "p@w", "p:w", "p#w", "p%w", "p%zz", "p?w", "p w", "/", "#?", ":%: ", "pä"])
+@pytest.mark.parametrize(
+    "password", ["plain", "p/w", "p@w", "p:w", "p#w", "p%w", "p%zz", "p?w", "p w", "/", "#?", ":%: ", "pä"]
+)
 def test_any_character_may_stand_in_a_password(password):
     assert dict(DatabaseUrl.parse(f"postgresql://me:{password}@h:5432/d").secrets) == {"password": password}
 
@@ -125,7 +127,15 @@ def test_a_text_that_holds_a_url_is_shown_without_its_password(password, shape):
     assert "X7" not in shown
 
 
-@pytest.mark.parametrize("text", ["cannot open postgresql://me@h/d", "no such table: t", "Key (email)=(a@b) is taken", "FATAL: password authentication failed for user \"me\""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot open postgresql://me@h/d",
+        "no such table: t",
+        "Key (email)=(a@b) is taken",
+        'FATAL: password authentication failed for user "me"',
+    ],
+)
 def test_a_text_without_a_password_is_shown_as_it_is(text):
     assert without_password(text) == text
 

@@ -15,9 +15,10 @@ import msgspec
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
-from drainq.delayed.open import open_storage, without_password
+from drainq.delayed.open import open_storage
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.upkeep import DROP_CONFIRMATION
+from drainq.sql.url import without_password
 
 CODECS: dict[str, Callable[[], Codec]] = {
     "msgspec": MsgspecCodec,
@@ -184,7 +185,7 @@ def _guarded(command: Callable[[argparse.Namespace], None]) -> Callable[[argpars
         except Exception as error:
             if not _is_database_error(error):
                 raise
-            return _refuse(f"{without_password(arguments.url)}: {error}")
+            return _refuse(f"{without_password(arguments.url)}: {without_password(str(error))}")
         return 0
 
     return run

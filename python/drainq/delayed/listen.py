@@ -12,8 +12,9 @@ import select
 import threading
 from collections.abc import Callable
 
-from drainq.delayed.driver import psycopg
-from drainq.delayed.sql.names import quote
+from drainq.sql.connect import connect_postgres, postgres_driver
+from drainq.sql.names import quote
+from drainq.sql.url import DatabaseUrl
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
@@ -28,7 +29,7 @@ class Listener:
         wake: called from the listener's thread; must not block.
     """
 
-    def __init__(self, url: str, channel: str, wake: Callable[[], None]) -> None:
+    def __init__(self, url: DatabaseUrl, channel: str, wake: Callable[[], None]) -> None:
         self._url = url
         self._channel = channel
         self._wake = wake
@@ -46,9 +47,10 @@ class Listener:
             os.close(self._stop_writer)
 
     def _run(self) -> None:
+        errors = postgres_driver().Error
         while True:
             try:
-                with psycopg.connect(self._url, autocommit=True) as connection:
+                with connect_postgres(self._url) as connection:
                     connection.execute(f"LISTEN {quote(self._channel)}")
                     self.listening.set()
                     self._wake()  # what was offered while nobody listened
@@ -57,7 +59,7 @@ class Listener:
                             pass
                         self._wake()
                     return
-            except psycopg.Error as error:
+            except errors as error:
                 _log.warning("lost the LISTEN connection (%s); polling goes on", type(error).__name__)
                 self.listening.clear()
             if self._stopped(None, _RECONNECT_AFTER):

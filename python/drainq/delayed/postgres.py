@@ -19,12 +19,15 @@ from typing import Any
 from drainq.delayed.listen import Listener
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.migrate import Migration, as_script, pending
-from drainq.delayed.postgres_pool import PostgresPool, in_transaction_of, is_transient
+from drainq.delayed.postgres_pool import PostgresPool, in_transaction_of
 from drainq.delayed.sql import postgres as sql
-from drainq.delayed.sql.names import Names, quote
+from drainq.delayed.sql.names import Names
 from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.watermark import LOWEST, Watermark
+from drainq.sql.errors import passes
+from drainq.sql.names import quote
+from drainq.sql.url import DatabaseUrl
 
 _CHUNK = 1000
 
@@ -33,7 +36,7 @@ class PostgresStorage:
     """A :class:`~drainq.delayed.storage.Storage` in a PostgreSQL database.
 
     Args:
-        url: ``postgresql://user@host/db`` or anything else that libpq takes.
+        url: the database.
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.watermark`.
         try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
@@ -42,7 +45,7 @@ class PostgresStorage:
 
     def __init__(
         self,
-        url: str,
+        url: DatabaseUrl,
         *,
         table: str,
         poll_period: float = 3.0,
@@ -331,7 +334,7 @@ class PostgresStorage:
         return Listener(self._url, channel(kind), wake)
 
     def is_transient(self, error: BaseException) -> bool:
-        return is_transient(error)
+        return passes(error)
 
     def close(self) -> None:
         self._pool.close()

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: the pool, what every connection is set to, and which failures may pass.
+"""Connections to PostgreSQL: the pool, what every connection is set to.
 
 # Invariants
 
@@ -14,35 +14,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from drainq.delayed.driver import psycopg, psycopg_pool
+import psycopg
+import psycopg_pool
+
+from drainq.sql.connect import connect_postgres
+from drainq.sql.url import DatabaseUrl
 
 _RECONNECT_TIMEOUT = 2.0
 """Seconds that the pool goes on by itself with one attempt to connect, at growing intervals. Short: after a long outage
 the next call begins a new attempt at once, instead of waiting for the old one's next turn."""
-_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED = "40P01", "40001", "55P03", "57014"
-_ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY = "57P01", "57P02", "57P03", "53300"
-_TRANSIENT = {_DEADLOCK, _SERIALIZATION, _LOCK_NOT_AVAILABLE, _CANCELED}
-_TRANSIENT |= {_ADMIN_SHUTDOWN, _CRASH_SHUTDOWN, _CANNOT_CONNECT_NOW, _TOO_MANY}
 
 
 class PostgresPool:
     """The connections of one storage; opened when the first is needed.
 
     Args:
-        url: what libpq takes.
+        url: the database.
         try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
         max_connections: how many at most.
     """
 
-    def __init__(self, url: str, *, try_timeout: float | None, max_connections: int) -> None:
+    def __init__(self, url: DatabaseUrl, *, try_timeout: float | None, max_connections: int) -> None:
         self._url = url
         self._try_timeout = try_timeout
         self._max_connections = max_connections
         self._lock = threading.Lock()
         self._pool: psycopg_pool.ConnectionPool | None = None
         self._pid = os.getpid()
-        with psycopg.connect(url, autocommit=True):
-            pass  # a wrong address or password is an error now, not a pool that keeps trying
+        connect_postgres(url).close()  # a wrong address or password is an error now, not a pool that keeps trying
 
     def close(self) -> None:
         """Close every connection, and end the pool's threads."""
@@ -57,12 +56,12 @@ class PostgresPool:
                 self._pool, self._pid = None, os.getpid()
             if self._pool is None:
                 self._pool = psycopg_pool.ConnectionPool(
-                    self._url,
+                    self._url.target,
                     min_size=1,
                     max_size=self._max_connections,
                     timeout=self._try_timeout or 30.0,
                     reconnect_timeout=_RECONNECT_TIMEOUT,
-                    kwargs={"autocommit": True},
+                    kwargs={"autocommit": True, **dict(self._url.secrets)},
                     configure=self._configure,
                     open=True,
                     name="drainq-delayed",
@@ -113,15 +112,6 @@ class PostgresPool:
         with self.transaction() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on")
             yield cursor
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the same call may succeed if it is made again."""
-    if isinstance(error, psycopg.Error):
-        if error.sqlstate is not None:
-            return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
-        return isinstance(error, psycopg.OperationalError)  # the connection went, or none could be had
-    return False
 
 
 @contextmanager

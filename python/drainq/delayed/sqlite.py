@@ -26,15 +26,15 @@ from drainq.delayed.sql import sqlite as sql
 from drainq.delayed.sql.names import Names
 from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 from drainq.delayed.tick_key import escape_hash, hash_in, key_range
-
-_BUSY, _LOCKED = 5, 6
+from drainq.sql.connect import connect_sqlite
+from drainq.sql.errors import passes
 
 
 class SQLiteStorage:
     """A :class:`~drainq.delayed.storage.Storage` in an SQLite file.
 
     Args:
-        path: the file; it is created if it is not there. ``:memory:`` for none.
+        path: the file; it is created if it is not there.
         table: the table's name.
         busy_timeout: seconds to wait for another process's transaction.
     """
@@ -56,22 +56,10 @@ class SQLiteStorage:
         self._pid = os.getpid()
 
     def _connect(self) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                self._path,
-                timeout=self._busy_timeout,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=256,
-            )
-        except sqlite3.OperationalError as error:
-            raise sqlite3.OperationalError(f"{error}: {self._path!r}") from None
-        try:
-            for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -65536"):
-                connection.execute(f"PRAGMA {pragma}")
-        except BaseException:
-            connection.close()
-            raise
+        connection = connect_sqlite(
+            self._path, lock_timeout=self._busy_timeout, write_ahead=True, cached_statements=256
+        )
+        connection.execute("PRAGMA cache_size = -65536")  # KiB
         return connection
 
     # --- schema
@@ -290,12 +278,7 @@ class SQLiteStorage:
         """Offers of this process wake by themselves; of others the poll period tells."""
 
     def is_transient(self, error: BaseException) -> bool:
-        if not isinstance(error, sqlite3.OperationalError):
-            return False
-        code = getattr(error, "sqlite_errorcode", None)  # from Python 3.11 on
-        if code is None:
-            return "locked" in str(error) or "busy" in str(error)
-        return code & 0xFF in (_BUSY, _LOCKED)  # the upper bytes are the extended code
+        return passes(error)
 
     def close(self) -> None:
         with self._lock:

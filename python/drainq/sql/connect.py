@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drainq.sql.url import DatabaseUrl, Dialect
+
+if TYPE_CHECKING:
+    import sqlite3
 
 LOCK_TIMEOUT = 60.0  # seconds that a SQLite connection waits for another's transaction to end
 CONNECT_TIMEOUT = 10.0  # seconds that an attempt to reach PostgreSQL may take
@@ -60,6 +62,8 @@ def connect_sqlite(
         write_ahead: keep a write-ahead log, so that readers go on beside a writer; the file keeps that setting.
         cached_statements: how many parsed statements are kept.
     """
+    import sqlite3
+
     try:
         connection = sqlite3.connect(
             path,

@@ -10,7 +10,6 @@ have no common root. Everything else is left to the drivers.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -103,7 +102,11 @@ class Database:
 
 def driver_errors(dialect: Dialect) -> type[Exception]:
     """The root of the errors that the dialect's driver raises."""
-    errors: type[Exception] = sqlite3.Error if dialect is Dialect.SQLITE else postgres_driver().Error
+    if dialect is Dialect.SQLITE:
+        import sqlite3
+
+        return sqlite3.Error
+    errors: type[Exception] = postgres_driver().Error
     return errors
 
 

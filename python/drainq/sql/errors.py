@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import enum
 import re
-import sqlite3
 import sys
 from typing import Any
 
@@ -119,9 +118,9 @@ def failure_of(error: BaseException) -> Failure | None:
         >>> failure_of(KeyError("x")) is None
         True
     """
-    if isinstance(error, sqlite3.Error):
-        return _of_sqlite(error)
-    psycopg = sys.modules.get("psycopg")
+    sqlite3, psycopg = sys.modules.get("sqlite3"), sys.modules.get("psycopg")  # an error's module is loaded
+    if sqlite3 is not None and isinstance(error, sqlite3.Error):
+        return _of_sqlite(error, sqlite3)
     if psycopg is not None and isinstance(error, psycopg.Error):
         return _of_postgres(error, psycopg)
     return None
@@ -143,7 +142,7 @@ def one_line(error: BaseException | str) -> str:
     return without_password(" ".join(str(error).split()))
 
 
-def _of_sqlite(error: sqlite3.Error) -> Failure:
+def _of_sqlite(error: Any, sqlite3: Any) -> Failure:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.DatabaseError):
         text = str(error).lower()

@@ -24,7 +24,7 @@ from drainq.sql.names import quote
 FORMS = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db"
 
 _POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
-_HOSTS = re.compile(r"(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d*)?(?:,(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d*)?)*")
+_HOSTS = re.compile(r"(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?(?:,(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?)*")
 _SECRET_WORD = r"(?:\w*(?:password|passwd|pwd|secret|passphrase)\w*|scram_\w+_key)"
 _SECRET = re.compile(_SECRET_WORD, re.IGNORECASE)
 
@@ -137,8 +137,8 @@ def without_password(text: str) -> str:
         >>> without_password("host=db password='two words' user=ann")
         'host=db password=*** user=ann'
     """
-    text = re.sub(r"(://[^:]*:).*@", r"\1***@", text, flags=re.DOTALL)
     text = re.sub(rf"([?&]{_SECRET_WORD}=)[^&]*(?:&[^&=]*(?=&|$))*", r"\1***", text, flags=re.IGNORECASE)
+    text = re.sub(r"(://[^:]*:).*@", r"\1***@", text, flags=re.DOTALL)
     value = r"(?:'(?:[^'\\]|\\.)*'|\"[^\"]*\"|.*?(?=\s+\w+\s*=|$))"
     return re.sub(
         rf"((?<![?&\w]){_SECRET_WORD}\s*=\s*)(?!\*\*\*){value}", r"\1***", text, flags=re.IGNORECASE | re.DOTALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drainq.delayed.message import check_text
+from drainq.sql.names import literal, quote
 
 _SUFFIXES = {
     "table": "",
@@ -53,14 +54,4 @@ class Names:
             limit: the number of rows, where a statement has it as a literal.
         """
         quoted = {token: quote(self.table + suffix).replace("%", percent) for token, suffix in _SUFFIXES.items()}
-        return template.format(**quoted, limit=int(limit), literal=_literal(quote(self.table)).replace("%", percent))
-
-
-def quote(name: str) -> str:
-    """A name as a delimited identifier of standard SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    """Text as a literal of standard SQL."""
-    return "'" + text.replace("'", "''") + "'"
+        return template.format(**quoted, limit=int(limit), literal=literal(quote(self.table)).replace("%", percent))
