@@ -21,6 +21,7 @@
 //! around a handler's call alone, and they wait for it without the GIL.
 
 mod batch;
+mod callables;
 mod deadline;
 mod errors;
 mod fork;

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
+/// Items per partition, or per handler call, at most. A partition's table of segments is made with it, a byte for
+/// each 32 items.
+pub const MAX_BUFFER_SIZE: usize = 1 << 30;
+/// What one item may count for at most, so that no 64-bit counter ever wraps.
+pub const MAX_WEIGHT: u64 = (1 << 31) - 1;
 /// The most items that one handler call gets.
 pub const MAX_BATCH: usize = 8_192;
 /// The nap after the first empty pass.
@@ -76,6 +81,9 @@ impl Settings {
         for (name, value) in [("buffer_size", self.buffer_size), ("max_batch", self.max_batch)] {
             if value < 1 {
                 return Err(format!("{name} must be at least 1 item, got {value}"));
+            }
+            if value > MAX_BUFFER_SIZE {
+                return Err(format!("{name} must be at most {MAX_BUFFER_SIZE} items, got {value}"));
             }
         }
         if self.max_idle < self.min_idle {

@@ -2,6 +2,7 @@
 
 use super::handler::Handler;
 use super::policy::{BufferStrategy, PartitionPolicy, PartitionSelector, Selection, ThreadPolicy, count};
+use crate::callables::{self, check_if_given};
 use crate::errors;
 use drainq_core::batch::config::{
     BUFFER_SIZE, BufferStrategy as CoreStrategy, MAX_BATCH, MAX_IDLE, MIN_IDLE, REBALANCE_INTERVAL, Settings,
@@ -24,7 +25,7 @@ use std::time::Duration;
 ///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
 ///     dispatch_key: a callable ``item -> hashable`` that tells items apart; default the
 ///         item's exact type.
-///     buffer_size: items that fit into one partition; default 10,000.
+///     buffer_size: items that fit into one partition; default 10,000, at most 2**30.
 ///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
 ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
 ///         the handlers that ``add_handler`` registers. With several drain threads it may be
@@ -38,14 +39,15 @@ use std::time::Duration;
 ///     linger: seconds that a drain thread which was idle lets items gather before it takes
 ///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
 ///     len_of: a callable ``item -> int`` that says for how many items one counts: the rows of
-///         an Arrow record batch, say. ``buffer_size`` and all counters are then in rows.
+///         an Arrow record batch, say; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
 ///     max_batch: items that a handler gets at most in one call; default 8,192.
 ///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
 ///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
 ///         shape; None: partitions stay with their threads.
 ///     rebalance_interval: seconds between two looks of the balancer; default 10.
 /// Raises:
-///     ValueError, TypeError: with the value that is wrong.
+///     ValueError, TypeError: with the value that is wrong. A callable that would do nothing (``async def``, a
+///         generator function), or that takes other arguments, is a TypeError.
 ///
 /// Example:
 ///     >>> from drainq import BatchQueueConfig, ThreadPolicy
@@ -103,12 +105,16 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
         .map_err(|_| errors::bad_value(format!("{name} must be a number of seconds >= 0, got {value}")))
 }
 
-fn check_callable(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    match value {
-        Some(value) if !value.is_callable() => {
-            Err(errors::bad_type(format!("{name} must be a callable or None, got {}", value.repr()?)))
-        }
-        _ => Ok(()),
+/// Checks a balancer: an object with `assign`, or a callable of its shape.
+fn check_balancer(balancer: &Bound<'_, PyAny>) -> PyResult<()> {
+    const SHAPE: [&str; 3] = ["throughput", "owners", "threads"];
+    match balancer.getattr_opt("assign")? {
+        Some(assign) => callables::check("balancer.assign", &assign, &SHAPE),
+        None if balancer.is_callable() => callables::check("balancer", balancer, &SHAPE),
+        None => Err(errors::bad_type(format!(
+            "balancer must have a method assign(throughput, owners, threads), or be a callable of that shape, got {}",
+            errors::shown(balancer)?
+        ))),
     }
 }
 
@@ -155,27 +161,14 @@ impl BatchQueueConfig {
         {
             return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
         }
-        let callables = [
-            ("dispatch_key", &dispatch_key),
-            ("error_handler", &error_handler),
-            ("on_drop", &on_drop),
-            ("len_of", &len_of),
-        ];
-        for (name, value) in callables {
-            check_callable(name, value.as_ref())?;
-        }
-        check_callable("partition_selector", partition_selector.as_ref())?;
+        check_if_given("dispatch_key", dispatch_key.as_ref(), &["item"])?;
+        check_if_given("len_of", len_of.as_ref(), &["item"])?;
+        check_if_given("error_handler", error_handler.as_ref(), &["batch", "error"])?;
+        check_if_given("on_drop", on_drop.as_ref(), &["reason", "count"])?;
+        let theirs = partition_selector.as_ref().filter(|selector| !selector.is_instance_of::<PartitionSelector>());
+        check_if_given("partition_selector", theirs, &["item", "count"])?;
         consumer.as_ref().map(|consumer| Handler::new("consumer", consumer)).transpose()?;
-        if let Some(balancer) = &balancer
-            && !balancer.is_callable()
-            && !balancer.hasattr("assign")?
-        {
-            return Err(errors::bad_type(format!(
-                "balancer must have a method assign(throughput, owners, threads), or be a callable of that \
-                 shape, got {}",
-                balancer.repr()?
-            )));
-        }
+        balancer.as_ref().map(check_balancer).transpose()?;
         if linger > 0.0 && shared_scheduler.is_some() {
             return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {linger}")));
         }

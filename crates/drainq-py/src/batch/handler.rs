@@ -1,7 +1,7 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
 use super::item::Item;
-use crate::errors;
+use crate::{callables, errors};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -13,7 +13,8 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Looks at `object` once; what it may be is said in the error.
+    /// Looks at `object` once; what it may be is said in the error. What could be called but would
+    /// do nothing is refused here, for later nobody would notice.
     pub fn new(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let method = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
             Ok(object.getattr_opt(name)?.filter(|found| found.is_callable()))
@@ -24,11 +25,15 @@ impl Handler {
             None => {
                 return Err(errors::bad_type(format!(
                     "{name} must be a callable that takes a list, or have a method consume(batch); got {}",
-                    object.repr()?
+                    errors::shown(object)?
                 )));
             }
         };
-        Ok(Self { consume: consume.unbind(), on_idle: method("on_idle")?.map(Bound::unbind) })
+        let on_idle = method("on_idle")?;
+        let part = |method: &str| format!("{name}.{method}");
+        callables::check(&if consume.is(object) { name.into() } else { part("consume") }, &consume, &["batch"])?;
+        callables::check_if_given(&part("on_idle"), on_idle.as_ref(), &[])?;
+        Ok(Self { consume: consume.unbind(), on_idle: on_idle.map(Bound::unbind) })
     }
 
     /// Whether it wants to hear of idle passes.

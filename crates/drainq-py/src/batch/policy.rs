@@ -1,6 +1,6 @@
 //! The small value classes of a configuration: policies, strategy, selector, balancer.
 
-use crate::errors;
+use crate::{callables, errors};
 use drainq_core::batch::balance::{Balancer, ThroughputWeighted};
 use drainq_core::batch::policy::ADAPTIVE_MULTIPLIER;
 use drainq_core::batch::{self as core, config};
@@ -228,9 +228,7 @@ impl PartitionSelector {
     /// partitions stays the same.
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
-        if !key.is_callable() {
-            return Err(errors::bad_type(format!("key must be a callable, got {}", key.repr()?)));
-        }
+        callables::check("key", &key, &["item"])?;
         Ok(Self(Selection::By(key.unbind())))
     }
 

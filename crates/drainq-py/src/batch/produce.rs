@@ -11,10 +11,12 @@ use super::policy::{PartitionSelector, Selection};
 use super::shared::{Select, Shared};
 use crate::deadline::Deadline;
 use crate::{errors, gil};
+use drainq_core::batch::config::MAX_WEIGHT;
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBool, PyList};
 use std::sync::Arc;
 
 /// What to do if there is no room.
@@ -33,18 +35,30 @@ impl Patience {
     }
 }
 
+/// The number of rows that `len_of` says an item counts for.
+fn weight(rows: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = rows.py();
+    let whole = if rows.is_instance_of::<PyBool>() { Ok(None) } else { rows.extract::<u64>().map(Some) };
+    match whole {
+        Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),
+        // What its `__index__` raised.
+        Err(error) if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    Err(errors::bad_value(format!(
+        "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
+        errors::shown(rows)?
+    )))
+}
+
 impl Shared {
     /// A word for the ring, with the item's weight where that counts.
     fn item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
         let Some(len_of) = &self.len_of else { return Item::new(object, key) };
         let rows = len_of.bind(object.py()).call1((object,))?;
-        match rows.extract::<u64>() {
-            Ok(weight) => Item::weighed(object, key, weight),
-            Err(_) => Err(errors::bad_value(format!(
-                "len_of must say for how many an item counts, a whole number >= 0, got {}",
-                rows.repr()?
-            ))),
-        }
+        Item::weighed(object, key, weight(&rows)?)
     }
 
     fn partition_of(&self, item: &Bound<'_, PyAny>, key: Key) -> PyResult<PartitionId> {
@@ -62,7 +76,7 @@ impl Shared {
                     _ => Err(errors::bad_value(format!(
                         "the partition selector must return a number from 0 to {}, got {}",
                         count - 1,
-                        chosen.repr()?
+                        errors::shown(&chosen)?
                     ))),
                 }
             }

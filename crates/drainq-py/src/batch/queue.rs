@@ -116,7 +116,8 @@ impl BatchQueue {
     /// A second handler for a type replaces the first from the next pass on.
     ///
     /// Raises:
-    ///     TypeError: ``handler`` cannot be called, or ``type`` is no class.
+    ///     TypeError: ``handler`` cannot be called with a batch or would do nothing (``async def``, a
+    ///         generator function), or ``type`` is no class.
     ///     ValueError: ``weight`` is not above 0.
     ///     DrainqError: the queue is shut down.
     #[pyo3(signature = (r#type, handler, weight=1.0), text_signature = "($self, type, handler, weight=1.0)")]

@@ -1,0 +1,99 @@
+"""Whether what is handed over to be called would really run: checked at the door, in one place.
+
+A handler that is ``async def``, or a generator function, can be called with a batch, and nothing of it runs:
+the call makes an object that nobody waits for. A callable that takes other arguments fails at its first call, on
+another thread, with data in its hands. Both are known when it is handed over, so they are refused there.
+
+``inspect`` is imported by the first check, not by ``import drainq``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["check_callable"]
+
+
+def check_callable(name: str, value: Any, *arguments: str) -> None:
+    """Refuse what cannot be called with these arguments, or would do nothing if it were.
+
+    Bound methods, ``functools.partial`` and objects with ``__call__`` are looked through. What does not say what
+    it takes, as some builtins, is accepted.
+
+    Args:
+        name: what the caller knows the parameter as.
+        value: what was handed over.
+        arguments: for each positional argument of the calls to come, what it is.
+    Raises:
+        TypeError: with the name, the value and what to do.
+
+    Example:
+        >>> from drainq.callables import check_callable
+        >>> check_callable("len_of", len, "item")
+        >>> async def size(item): ...
+        >>> check_callable("len_of", size, "item")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        TypeError: len_of must be a plain function that takes (item), got <function size at ...>, which is an async ...
+    """
+    wanted = f"({', '.join(arguments)})"
+    if not callable(value):
+        raise TypeError(f"{name} must be a callable that takes {wanted}, got {_shown(value)}")
+    if lazy := _lazy(value):
+        what, remedy = lazy
+        raise TypeError(
+            f"{name} must be a plain function that takes {wanted}, got {_shown(value)}, which is {what}: "
+            f"a call of it runs nothing; {remedy}"
+        )
+    takes, why = _refusal(value, arguments)
+    if why:
+        raise TypeError(
+            f"{name} is called with {len(arguments)} positional argument{'' if len(arguments) == 1 else 's'} "
+            f"{wanted}, got {_shown(value)}, which takes {takes}: {why}"
+        )
+
+
+def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
+    """What a callable takes, and why not these arguments; nothing of both if it does or does not say."""
+    import functools
+    import inspect
+
+    try:
+        signature = inspect.signature(value, follow_wrapped=False)
+    except (TypeError, ValueError) as error:
+        # No signature is no reason, unless it is what a partial has bound already that does not fit.
+        if isinstance(value, functools.partial) and (takes := _refusal(value.func, ())[0]):
+            return takes, str(error)
+        return "", ""
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        return str(signature), str(error)
+    return str(signature), ""
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<an object of class {type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+_ASYNC = "make it a plain function that waits for it, with asyncio.run(...) or asyncio.run_coroutine_threadsafe(...)"
+_GENERATOR = "make it a plain function without yield"
+
+
+def _lazy(value: Any) -> tuple[str, str] | None:
+    """What a callable is that only makes an object when it is called, and what to do about it."""
+    import functools
+    import inspect
+
+    while isinstance(value, functools.partial):
+        value = value.func
+    for found in (value, None if isinstance(value, type) else type(value).__call__):
+        if inspect.iscoroutinefunction(found):
+            return "an async function", _ASYNC
+        if inspect.isasyncgenfunction(found):
+            return "an async generator function", _ASYNC
+        if inspect.isgeneratorfunction(found):
+            return "a generator function", _GENERATOR
+    return None

@@ -1,0 +1,191 @@
+"""What would never run is refused where it is handed over, with its name, its value and what to do."""
+
+import asyncio
+import functools
+import subprocess
+import sys
+import unittest.mock
+from collections import deque
+
+import pytest
+
+from drainq import BatchQueueConfig, PartitionSelector, ThreadPolicy
+from drainq.callables import check_callable
+from tests.batch.conftest import PATIENCE
+
+PARAMETERS = {
+    "consumer": ("batch",),
+    "error_handler": ("batch", "error"),
+    "on_drop": ("reason", "count"),
+    "dispatch_key": ("item",),
+    "partition_selector": ("item", "count"),
+    "len_of": ("item",),
+    "balancer": ("throughput", "owners", "threads"),
+}
+
+
+def config(**settings):
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
+
+
+async def waits(*args):
+    await asyncio.sleep(0)
+
+
+def yields(*args):
+    yield args
+
+
+async def does_both(*args):
+    yield args
+
+
+class Waiting:
+    async def __call__(self, *args):
+        await asyncio.sleep(0)
+
+    async def method(self, *args):
+        await asyncio.sleep(0)
+
+    @classmethod
+    def yields(cls, *args):
+        yield args
+
+
+LAZY = {
+    "async": (waits, "an async function", "asyncio.run"),
+    "generator": (yields, "a generator function", "without yield"),
+    "async-generator": (does_both, "an async generator function", "asyncio.run"),
+    "partial": (functools.partial(functools.partial(waits), 1), "an async function", "asyncio.run"),
+    "bound": (Waiting().method, "an async function", "asyncio.run"),
+    "class-method": (Waiting.yields, "a generator function", "without yield"),
+    "object": (Waiting(), "an async function", "asyncio.run"),
+    "partial-of-object": (functools.partial(Waiting()), "an async function", "asyncio.run"),
+}
+
+
+def offers(parameter, value, make_queue):
+    """Hands `value` over as this parameter: of the configuration, or of `add_handler`."""
+    if parameter in PARAMETERS:
+        return config(**{parameter: value})
+    if parameter == "key":
+        return PartitionSelector.by(value)
+    return make_queue().add_handler(int, value)
+
+
+@pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])
+@pytest.mark.parametrize("lazy", LAZY)
+def test_what_a_call_would_not_run_is_refused(make_queue, parameter, lazy):
+    value, what, remedy = LAZY[lazy]
+    with pytest.raises(TypeError) as refusal:
+        offers(parameter, value, make_queue)
+    text = str(refusal.value)
+    assert text.startswith(f"{parameter} must be a plain function that takes (")
+    assert all(part in text for part in (repr(value), what, remedy, "runs nothing"))
+
+
+@pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])
+def test_what_takes_other_arguments_is_refused(make_queue, parameter):
+    names = PARAMETERS.get(parameter, ("item",) if parameter == "key" else ("batch",))
+    commas = ", ".join(f"a{number}" for number in range(len(names)))
+    one_more = eval(f"lambda {commas}, one_more: None")
+    one_less = eval(f"lambda {commas.rpartition(', ')[0]}: None")
+    by_keyword = eval(f"lambda {commas}, *, keyword: None")
+    for value in (one_more, one_less, by_keyword, functools.partial(one_less, *names)):
+        with pytest.raises(TypeError) as refusal:
+            offers(parameter, value, make_queue)
+        text = str(refusal.value)
+        assert text.startswith(f"{parameter} is called with {len(names)} positional argument")
+        assert f"({', '.join(names)}), got {value!r}, which takes (" in text
+    for value in (functools.partial(one_more, 1), lambda *args: None, eval(f"lambda {commas}, more=1: None")):
+        offers(parameter, value, make_queue)
+
+
+@pytest.mark.parametrize("parameter", [*PARAMETERS, "handler", "key"])
+def test_what_cannot_be_called_is_refused(make_queue, parameter):
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    for value, shown in ((3, "got 3"), (Broken(), "<an object of class Broken whose repr raised RuntimeError>")):
+        with pytest.raises(TypeError, match=f"^{parameter} must .*{shown}$"):
+            offers(parameter, value, make_queue)
+
+
+def test_the_methods_of_a_handler_are_looked_at_too(make_queue):
+    class Consumes:
+        def consume(self, batch):
+            pass
+
+        async def on_idle(self):
+            pass
+
+    class Never(Consumes):
+        consume = waits
+
+    for offer, name in ((make_queue().add_handler, "handler"), (lambda _, value: config(consumer=value), "consumer")):
+        with pytest.raises(TypeError, match=rf"^{name}\.on_idle must be a plain function that takes \(\), got .*async"):
+            offer(int, Consumes())
+        with pytest.raises(TypeError, match=rf"^{name}\.consume must be a plain function that takes \(batch\), got"):
+            offer(int, Never())
+
+
+def test_a_balancers_method_is_looked_at():
+    class Balancer:
+        def assign(self, throughput):
+            pass
+
+    with pytest.raises(TypeError, match=r"^balancer\.assign is called with 3 positional arguments \(throughput, own"):
+        config(balancer=Balancer())
+
+
+@pytest.mark.parametrize(
+    "value", [print, [].append, deque().extend, list, len, unittest.mock.Mock(), functools.lru_cache(len), max]
+)
+def test_builtins_and_what_does_not_say_what_it_takes_are_accepted(make_queue, value):
+    make_queue().add_handler(int, value)
+    config(consumer=value)
+
+
+def test_a_decorator_is_judged_by_what_it_takes_itself(make_queue):
+    def pairs(function):
+        @functools.wraps(function)
+        def call(batch):
+            function(batch, len(batch))
+
+        return call
+
+    @functools.wraps(waits)
+    def runs(batch):
+        asyncio.run(waits(batch))
+        done.extend(batch)
+
+    done = []
+    queue = make_queue()
+    queue.add_handler(int, pairs(lambda batch, count: done.append(count)))
+    queue.add_handler(str, runs)
+    assert queue.produce_many([1, 2, "three"]) == 3
+    assert queue.flush(PATIENCE)
+    assert (sorted(map(str, done)), queue.stats().handled) == (["2", "three"], 3)
+
+
+def test_a_refused_handler_changes_nothing(make_queue):
+    queue, got = make_queue(), []
+    queue.add_handler(int, got.extend)
+    with pytest.raises(TypeError):
+        queue.add_handler(int, waits)
+    assert queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert (got, queue.stats().handled) == ([1], 1)
+
+
+def test_importing_drainq_imports_no_inspect():
+    code = "import sys; before = set(sys.modules); import drainq; print('inspect' in set(sys.modules) - before)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.split() == ["False"]
+
+
+def test_the_check_stands_by_itself():
+    check_callable("sink", print, "items")
+    with pytest.raises(TypeError, match=r"^sink is called with 0 positional arguments \(\), got "):
+        check_callable("sink", lambda item: None)
