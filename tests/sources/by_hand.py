@@ -11,6 +11,7 @@ class HandExecutor(Executor):
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
+        self.running = False
 
     def submit(self, fn, /, *args, **kwargs):
         self.waiting.append(lambda: fn(*args, **kwargs))
@@ -19,6 +20,10 @@ class HandExecutor(Executor):
     def run(self) -> int:
         """Run what is waiting; return how many jobs that was."""
         jobs, self.waiting = self.waiting, []
-        for job in jobs:
-            job()
+        self.running = True
+        try:
+            for job in jobs:
+                job()
+        finally:
+            self.running = False
         return len(jobs)

@@ -13,9 +13,8 @@ The duplicate-dropping queue below them, ``SetQueue``, is native.
 from drainq.backoff import Backoff
 from drainq.sources.item_store import ItemState
 from drainq.sources.prefetch import PrefetchSource
-from drainq.sources.prefetch_stats import PrefetchStats
 from drainq.sources.scheduler import SourceScheduler
-from drainq.sources.scheduler_stats import SchedulerStats, SourceCounts
+from drainq.sources.stats import PrefetchStats, SchedulerStats, SourceCounts
 from drainq.sources.strategy import Fair, Prefer, Strategy, Weighted
 from drainq.sources.tracker import ItemTracker
 

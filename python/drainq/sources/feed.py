@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from drainq.sources.prefetch import PrefetchSource
-from drainq.sources.wrapped import Ask, ask_of
+from drainq.sources.source import Ask, ask_of
 
 
 class Feed:

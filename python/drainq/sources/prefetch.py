@@ -1,36 +1,44 @@
 """A buffer in front of a slow source, refilled in the background, so that a fast loop stays fast.
 
 Invariants:
-    1. One refill at a time: whoever starts one has changed ``_refilling`` from False to True under the lock, and
-       the refill alone changes it back. Only a refill adds to the buffer.
-    2. So the buffer never holds more than its capacity, whatever the source returns: the rest is held, in order,
-       and enters before the source is asked again.
-    3. What a source returned is in the buffer, held, or counted as a duplicate or an error.
-    4. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
-    5. No foreign code (source, key, callbacks, ``__eq__``) runs under the lock; only the clock is read there.
+    1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or
+       by ``close`` if it has not begun. ``_finish`` raises nothing and happens whatever the refill ran into.
+    2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
+    3. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
+    4. What a pull took is returned; or, if a clock or an executor raises at it, given back and first next time.
+    5. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
+    6. A consumer that found nothing sets ``_hungry`` and looks again; a refill reads ``_hungry`` after it has put
+       something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
 
 Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: a schedule for the retries of
-failing and empty sources, the held rest, the end of a stream, ``done``, the adapting capacity.
+failing and empty sources, the held rest, items that come as they are read, the end of a stream, ``done``, the
+adapting capacity.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
+import sys
 import threading
-import weakref
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
 from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
-from drainq.sources.prefetch_stats import PrefetchStats
-from drainq.sources.refiller import Refiller
-from drainq.sources.sizing import AutoSize, check_sizes
-from drainq.sources.wrapped import Ask, PullSource, ask_of
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.intake import Intake
+from drainq.sources.options import DEFAULT_RETRY, OnError, check_options
+from drainq.sources.refill import Refill, Refiller
+from drainq.sources.reports import Reports
+from drainq.sources.schedule import Schedule
+from drainq.sources.sizing import AutoSize, check_sizes, number_of_items
+from drainq.sources.source import Ask, AskIterator, PullSource, ask_of
+from drainq.sources.stats import PrefetchStats
+from drainq.sources.steady import SteadyClock
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -38,21 +46,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 InFlight = Literal["forget", "ack", "ttl"]
-OnError = Literal["log", "raise"] | Callable[[BaseException], object]
 
 _log = logging.getLogger("drainq")
-_DEFAULT_RETRY = Backoff()
-
-_PUT_AT_ONCE = 1000
-"""Items that go into the buffer in one native call; between two calls a puller that waits for the GIL gets it."""
 
 
 class PrefetchSource(Generic[T]):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
 
+    In a forked child it starts empty and asks the source anew. An iterator is not asked anew: what is left of it is
+    the parent's, and in the child the stream has ended.
+
     Args:
         source: an object with ``get_next_batch(batch_size)``, a callable of that shape, or an iterator. An empty
-            result means "nothing now"; None or StopIteration ends the stream.
+            result means "nothing now"; None or StopIteration ends the stream. A result that is no collection is read
+            as it comes: each item can be pulled as soon as it is there.
         capacity: items to buffer at most. Enough is the rate at which they are taken times the source's latency.
         replenish_threshold: a pull that leaves this many items or fewer starts a refill; below ``capacity``.
         key: maps an item to what it is known by; None is the item itself.
@@ -70,7 +77,7 @@ class PrefetchSource(Generic[T]):
 
     Raises:
         ValueError: not ``capacity > replenish_threshold >= 0``, or another value is out of range.
-        TypeError: the source cannot be asked, or a number is none.
+        TypeError: the source cannot be asked, or another argument cannot be what it is to be.
 
     Example:
         >>> numbers = iter(range(5))
@@ -79,8 +86,8 @@ class PrefetchSource(Generic[T]):
         []
         >>> source.wait(timeout=10)
         True
-        >>> source.get_next_batch(2)
-        [0, 1]
+        >>> source.get_next_batch(1)
+        [0]
         >>> source.close()
         True
     """
@@ -105,44 +112,58 @@ class PrefetchSource(Generic[T]):
     ) -> None:
         self._ask: Ask[T] = ask_of(source)
         check_sizes(capacity, replenish_threshold, max_capacity)
-        if not (on_error in ("log", "raise") or callable(on_error)):
-            raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
-        if not min_interval >= 0:
-            raise ValueError(f"min_interval must be a number of seconds >= 0, got {min_interval!r}")
+        check_options(
+            on_error=on_error, retry=retry, name=name, executor=executor, min_interval=min_interval, clock=clock
+        )
         self.name = name if name is not None else getattr(source, "__name__", type(source).__name__)
         self._on_error = on_error
-        self._retry = _DEFAULT_RETRY if retry is None else retry
-        self._min_interval = min_interval
         self._executor = executor
-        self._clock: Clock = MonotonicClock() if clock is None else clock
+        self._given_clock: Clock = MonotonicClock() if clock is None else clock
         self._taking_forgets = in_flight == "forget"
+        self._new_size: Callable[[], AutoSize] = lambda: AutoSize(
+            capacity, max_capacity or capacity, threshold=replenish_threshold
+        )
+        self._new_schedule: Callable[[], Schedule] = lambda: Schedule(
+            DEFAULT_RETRY if retry is None else retry, min_interval, self._reports.report
+        )
         self._new_buffer: Callable[[], SetQueue[T]] = lambda: SetQueue(
             None, key, in_flight=in_flight, ttl=ttl, clock=None if ttl is None else self._clock
         )
-        self._new_holder: Callable[[], SetQueue[T]] = lambda: SetQueue(None, key)
-        self._size = AutoSize(capacity, max_capacity or capacity, threshold=replenish_threshold)
-        self._listeners: tuple[Callable[[], object], ...] = ()
-        self._ended = self._closed = False
-        self._refills = self._fetched = self._errors = self._empty_refills = self._starved = self._dropped = 0
-        self._start_afresh()
-        _sources.add(self)
+        self._new_intake: Callable[[bool], Intake[T]] = lambda ended: Intake(
+            self._ask, self._buffer, key=key, size=self._size, ended=ended,
+            report=self._reports.report, arrived=self._feed_the_hungry,
+        )  # fmt: skip
+        self._closed = False
+        self._begin()
+        renew_in_child(self)
         if eager:
             self._replenish()
 
-    def _start_afresh(self) -> None:
-        """Make what a forked child must not share with its parent: buffer, lock, thread, and what they say."""
-        self._buffer = self._new_buffer()
-        self._held = self._new_holder()
+    def _begin(self, *, ended: bool = False, listeners: tuple[Callable[[], object], ...] = ()) -> None:
+        """Make what a forked child must not share with its parent: buffer, lock, thread, and the counters."""
         self._state = threading.Condition()
-        self._refilling = False
-        self._refill_thread: int | None = None
-        self._failed_in_a_row = 0
-        self._only_duplicates = False
-        self._not_before = self._earliest = -float("inf")
-        self._error: BaseException | None = None
+        self._reports = Reports(self.name, self._on_error, self._state, listeners)
+        self._clock = SteadyClock(self._given_clock, self._reports.report)
+        self._size = self._new_size()
+        self._schedule = self._new_schedule()
+        self._buffer = self._new_buffer()
+        self._intake = self._new_intake(ended)
+        self._intake.closed = self._closed
+        self._given_back: deque[T] = deque()
+        self._refill: Refill | None = None
+        self._hungry = False
+        self._refills = self._fetched = self._empty_refills = self._starved = 0
         self._refiller = Refiller(
-            self._refill, self._replenish, name=f"drainq-{self.name}", executor=self._executor, clock=self._clock
-        )
+            self._run, self._drop, self._wake,
+            name=f"drainq-{self.name}", executor=self._executor, clock=self._clock,
+        )  # fmt: skip
+
+    def _renew_in_child(self) -> None:
+        """Start empty; what was fetched, and what is left of an iterator, is the parent's."""
+        leave_to_parent(self._buffer, self._intake, self._given_back, self._refiller)
+        self._executor = None  # its threads are the parent's too
+        ended = self._intake.ended or isinstance(self._ask, AskIterator)
+        self._begin(ended=ended, listeners=self._reports.listeners)
 
     # -- the consumer's side ----------------------------------------------------------------
 
@@ -157,24 +178,49 @@ class PrefetchSource(Generic[T]):
 
         Raises:
             ValueError: ``batch_size`` is negative.
+            TypeError: ``batch_size`` is no number of items.
             BaseException: with ``on_error="raise"``, what the source raised since the last pull; nothing is taken.
         """
-        if self._error is not None:
-            with self._state:
-                error, self._error = self._error, None
+        if self._reports.error is not None:
+            error = self._reports.take_error()
             if error is not None:
                 raise error
-        if batch_size < 0:
-            raise ValueError(f"batch_size must be >= 0, got {batch_size!r}")
+        if type(batch_size) is not int or not 0 <= batch_size <= sys.maxsize:
+            batch_size = number_of_items("batch_size", batch_size)
         items = self._buffer.get_many(batch_size)
-        if self._refilling:
+        try:
+            if self._given_back or self._closed:
+                items = self._with_the_rest(items, batch_size)
             if batch_size and not items:
-                with self._state:
-                    self._starved += 1
-                    self._size.starved()
-        elif len(self._buffer) <= self._size.threshold:
-            self._replenish(forgotten=bool(items) and self._taking_forgets)
+                self._hungry = True
+                items = self._buffer.get_many(batch_size)
+            if self._refill is not None:
+                self._pulled_during_a_refill(items, batch_size)
+            elif len(self._buffer) <= self._size.threshold:
+                self._replenish(forgotten=bool(items) and self._taking_forgets)
+        except BaseException:  # an interrupt, or an executor's or clock's wish to exit
+            self._given_back.extend(items)
+            raise
         return items
+
+    def _with_the_rest(self, items: list[T], n: int) -> list[T]:
+        """Take first what was given back; once closed, also what is held, since no refill lets it in any more."""
+        with self._state:
+            items = [*self._given_back, *items]
+            self._given_back.clear()
+            missing = n - len(items) if self._closed and self._refill is None else 0
+        if missing > 0 and self._intake.let_in(missing):
+            items += self._buffer.get_many(missing)
+        self._given_back.extend(items[n:])
+        return items[:n]
+
+    def _pulled_during_a_refill(self, items: list[T], batch_size: int) -> None:
+        with self._state:
+            if items and self._taking_forgets and self._refill is not None:
+                self._refill.outdated = True
+            elif batch_size and not items:
+                self._starved += 1
+                self._size.starved()
 
     def done(self, items: Iterable[T]) -> int:
         """Say that items taken have been dealt with, so that the source may bring them again (``in_flight="ack"``).
@@ -185,8 +231,13 @@ class PrefetchSource(Generic[T]):
             How many of them were in flight.
         """
         were = self._buffer.done(items)
-        if were and self._only_duplicates:
-            self._replenish(forgotten=True)
+        if were:
+            with self._state:
+                refill = self._refill
+                if refill is not None:
+                    refill.outdated = True
+            if refill is None and self._schedule.only_duplicates:
+                self._replenish(forgotten=True)
         return were
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -200,24 +251,29 @@ class PrefetchSource(Generic[T]):
         """
         self._replenish()
         with self._state:
-            return self._state.wait_for(
-                lambda: len(self._buffer) > 0 or self._error is not None or self._closed or self.finished, timeout
-            )
+            return self._state.wait_for(self._has_news, timeout)
+
+    def _has_news(self) -> bool:
+        if not len(self._buffer):
+            self._hungry = True
+        return len(self) > 0 or self._reports.error is not None or self._closed or self.finished
 
     def subscribe(self, listener: Callable[[], object]) -> None:
-        """Have ``listener`` called after each refill, on the refill's thread; it must be short and must not raise."""
-        with self._state:
-            self._listeners += (listener,)
+        """Have ``listener`` called when a refill has something for a consumer that found nothing, and after each one.
+
+        It runs on the refill's thread and must be short. What it raises is logged and counted as an error.
+        A listener that is subscribed already is not called twice.
+        """
+        self._reports.subscribe(listener)
 
     def unsubscribe(self, listener: Callable[[], object]) -> None:
         """Call ``listener`` no more."""
-        with self._state:
-            self._listeners = tuple(other for other in self._listeners if other != listener)
+        self._reports.unsubscribe(listener)
 
     @property
     def finished(self) -> bool:
         """Whether the stream has ended and everything of it has been taken."""
-        return self._ended and not self._refilling and not len(self._buffer) and not len(self._held)
+        return self._refill is None and self._intake.empty and not len(self)
 
     @property
     def capacity(self) -> int:
@@ -225,7 +281,7 @@ class PrefetchSource(Generic[T]):
         return self._size.capacity
 
     def __len__(self) -> int:
-        return len(self._buffer)
+        return len(self._buffer) + len(self._given_back)
 
     def __bool__(self) -> bool:
         return True
@@ -237,22 +293,26 @@ class PrefetchSource(Generic[T]):
         """Return a snapshot of the counters."""
         with self._state:
             buffer = self._buffer.stats()
+            running = self._refill
             return PrefetchStats(
-                size=buffer.size,
+                size=buffer.size + len(self._given_back),
                 capacity=self._size.capacity,
                 refills=self._refills,
-                refilling=self._refilling,
-                fetched=self._fetched,
-                duplicates=buffer.duplicates + self._dropped,
-                errors=self._errors,
+                refilling=running is not None,
+                fetched=self._fetched + (0 if running is None else running.found),
+                duplicates=buffer.duplicates + self._intake.duplicates,
+                unusable=self._intake.unusable,
+                errors=self._reports.errors,
                 empty_refills=self._empty_refills,
                 in_flight=buffer.in_flight,
-                held=len(self._held),
+                held=self._intake.held,
                 starved_pulls=self._starved,
             )
 
     def close(self, timeout: float | None = None) -> bool:
-        """Start no more refills and wait for the one that is running; what is buffered can still be taken.
+        """Start no more refills and wait for the one that is running; what was fetched can still be taken.
+
+        A refill that has not begun never begins; one that reads items as they come ends with the next.
 
         Args:
             timeout: seconds to wait; None waits for ever. A refill that takes longer ends by itself.
@@ -261,12 +321,18 @@ class PrefetchSource(Generic[T]):
             True if no refill is running any more; False too from within the source itself.
         """
         with self._state:
-            self._closed = True
+            self._closed = self._intake.closed = True
             self._refiller.close()
+            refill = self._refill
+            if refill is not None and refill.thread is None:
+                self._refill = None
             self._state.notify_all()
-            if self._refill_thread == threading.get_ident():
+            if refill is not None and refill.thread == threading.get_ident():
                 return False
-            return self._state.wait_for(lambda: not self._refilling, timeout)
+            if not self._state.wait_for(lambda: self._refill is None, timeout):
+                return False
+        self._intake.let_go()
+        return True
 
     def __enter__(self) -> PrefetchSource[T]:
         return self
@@ -276,139 +342,98 @@ class PrefetchSource(Generic[T]):
     ) -> None:
         self.close()
 
-    # -- the refill's side ------------------------------------------------------------------
+    # -- the refill's side: its start -------------------------------------------------------
 
-    def _replenish(self, *, forgotten: bool = False) -> None:
+    def _replenish(self, *, forgotten: bool = False, now: float | None = None) -> None:
         """Start a refill if few items are left, none is running, and it is time.
 
         Args:
             forgotten: whether items may be fetched now that would have been duplicates before.
+            now: the time; None asks the clock.
         """
-        with self._state:
-            if self._refilling or self._closed or len(self._buffer) > self._size.threshold:
-                return
-            if self._ended and not len(self._held):
-                return
-            if forgotten and self._only_duplicates:
-                self._not_before = self._earliest
-            if self._clock.now() < self._not_before:
-                self._refiller.look_at(self._not_before)
-                return
-            self._refilling = True
-        try:
-            self._refiller.refill_now()
-        except RuntimeError as error:  # the executor has been shut down
-            self._end_refill(error, asked=False, found=0, added=0)
-
-    def _refill(self) -> None:
-        """Let in what is held, then ask the source for what still fits, now that the refill runs."""
-        self._refill_thread = threading.get_ident()
-        put_before = self._buffer.stats().put
-        poll = self._buffer.begin_poll()
-        found: list[T] = []
-        error: BaseException | None = None
-        asked = False
-        try:
-            self._earliest = self._clock.now() + self._min_interval
-            self._let_in(self._held.get_many(len(self._held)))
-            room = self._size.capacity - len(self._buffer)
-            if room > 0 and not self._ended and not self._closed:
-                asked = True
-                _log.debug("source %r: refill started: size %d, asking for %d", self.name, len(self._buffer), room)
-                error = self._fetch(room, found)
-            self._let_in(found)
-        finally:
-            self._buffer.end_poll(poll)
-            self._refill_thread = None
-            added = self._buffer.stats().put - put_before
-            self._end_refill(error, asked=asked, found=len(found), added=added)
-
-    def _fetch(self, room: int, found: list[T]) -> BaseException | None:
-        """Ask the source and append what it gives to ``found``; return what it raised."""
-        try:
-            batch = self._ask(room)
-            if batch is None:
-                self._ended = True
-                return None
-            found.extend(batch)  # of a generator that raises in the middle, what came before is kept
-        except StopIteration:
-            self._ended = True
-        except BaseException as error:  # a background thread has nobody to raise it to
-            return error
-        return None
-
-    def _let_in(self, items: list[T]) -> None:
-        """Put what fits into the buffer; hold the rest, without what is known by now."""
-        rest = iter(items)
-        while (room := self._size.capacity - len(self._buffer)) > 0:
-            chunk = list(islice(rest, min(room, _PUT_AT_ONCE)))
-            if not chunk:
-                return
-            self._put(self._buffer, iter(chunk))
-        duplicates_before = self._held.stats().duplicates
-        self._put(self._held, filter(self._is_new, rest))
-        self._dropped += self._held.stats().duplicates - duplicates_before
-
-    def _is_new(self, item: T) -> bool:
-        known = self._buffer.knows(item)
-        self._dropped += known
-        return not known
-
-    def _put(self, queue: SetQueue[T], items: Iterator[T]) -> None:
-        """Put items; one without a usable key is reported, and those after it still go in."""
-        while True:
-            try:
-                queue.put_many(items)
-                return
-            except Exception as error:
-                self._report(error)
-
-    def _end_refill(self, error: BaseException | None, *, asked: bool, found: int, added: int) -> None:
-        if error is not None:
-            self._report(error)
-        with self._state:
+        if now is None:
             now = self._clock.now()
-            self._refills += asked
-            self._fetched += found
-            self._empty_refills += asked and not found and error is None and not self._ended
-            self._only_duplicates = error is None and found > 0 and not added
-            if added and error is None:
-                self._failed_in_a_row = 0
-                self._not_before = self._earliest
-            elif error is not None or not self._ended:
-                self._not_before = max(self._earliest, now + self._retry.delay(self._failed_in_a_row))
-                self._failed_in_a_row += 1
-                self._refiller.look_at(self._not_before)
+        with self._state:
+            if self._refill is not None or self._closed or len(self._buffer) > self._size.threshold:
+                return
+            if self._intake.empty:
+                return
+            if forgotten:
+                self._schedule.forgotten()
+            due = self._schedule.not_before
+            if now >= due:
+                refill = self._refill = Refill()
+        if now < due:
+            self._wake_at(due)
+            return
+        try:
+            self._refiller.submit(refill)
+        except BaseException as error:
+            self._drop(refill, error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _wake(self) -> None:
+        self._replenish(now=self._clock.certain())
+
+    def _drop(self, refill: Refill, error: BaseException) -> None:
+        """End a refill that nothing will run."""
+        if self._claim(refill):
+            refill.error = error
+            self._finish(refill)
+
+    def _claim(self, refill: Refill) -> bool:
+        """Make the calling thread the only one that runs a refill, or ends it unrun."""
+        with self._state:
+            free = self._refill is refill and refill.thread is None
+            if free:
+                refill.thread = threading.get_ident()
+            return free
+
+    # -- the refill's side: its run, on the background ----------------------------------------
+
+    def _run(self, refill: Refill) -> None:
+        if not self._claim(refill):
+            return
+        put_before = self._buffer.stats().put
+        try:
+            self._schedule.begun(self._clock.now())
+            self._intake.fill(refill)
+        except BaseException as error:
+            refill.error = error
+        refill.added = self._buffer.stats().put - put_before
+        self._finish(refill)
+
+    def _finish(self, refill: Refill) -> None:
+        """End a refill; raises nothing."""
+        if refill.error is not None:
+            self._reports.report(refill.error)
+        now, delay = self._clock.certain(), self._schedule.delay()
+        with self._state:
+            if self._refill is not refill:
+                return  # another life began: this is a forked child
+            self._refill = None
+            ended = self._intake.ended
+            brought = self._schedule.ended(refill, now, delay, stream_ended=ended)
+            self._refills += refill.asked
+            self._fetched += refill.found
+            self._empty_refills += refill.asked and not refill.found and refill.error is None and not ended
             self._size.refilled()
-            self._refilling = False
-            self._state.notify_all()
-            listeners = self._listeners
-        _log.debug("source %r: refill ended: %d found, %d new, size %d", self.name, found, added, len(self._buffer))
-        for listener in listeners:
-            listener()
+        self._reports.tell()
+        if self._closed:
+            self._intake.let_go()
+        elif self._hungry or not brought:
+            with contextlib.suppress(BaseException):  # it has been reported
+                self._replenish(now=now)
 
-    def _report(self, error: BaseException) -> None:
-        self._errors += 1
-        if self._on_error == "raise":
-            with self._state:
-                self._error = error
-        elif self._on_error == "log":
-            _log.error("source %r: refill failed: %r", self.name, error, exc_info=error)
-        elif callable(self._on_error):
-            try:
-                self._on_error(error)
-            except Exception:
-                _log.exception("source %r: on_error itself failed on %r", self.name, error)
+    def _wake_at(self, time: float) -> None:
+        try:
+            self._refiller.wake_at(time)
+        except RuntimeError as error:  # no thread can be started; the next pull tries again
+            self._reports.report(error)
 
-
-_sources: weakref.WeakSet[PrefetchSource[Any]] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    """A child starts with empty buffers and threads of its own: what its parent fetched is its parent's to handle."""
-    for source in list(_sources):
-        source._start_afresh()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    def _feed_the_hungry(self) -> None:
+        """Tell consumers that found nothing that there is something now."""
+        if self._hungry and len(self._buffer):
+            self._hungry = False
+            self._reports.tell()

@@ -23,7 +23,7 @@ from drainq.backoff import Backoff
 from drainq.sources.feed import Feed, feed_of
 from drainq.sources.item_store import ItemState
 from drainq.sources.loop import FOREVER, Loop
-from drainq.sources.scheduler_stats import SchedulerStats, SourceCounts
+from drainq.sources.stats import SchedulerStats, SourceCounts
 from drainq.sources.strategy import Child, Strategy
 from drainq.sources.tracker import ItemTracker
 

@@ -10,6 +10,8 @@ Source: ``AUTOTUNE`` of tf.data grows its prefetch buffer by the same sign.
 
 from __future__ import annotations
 
+import sys
+from operator import index
 from typing import Any
 
 _CALM_REFILLS = 16
@@ -28,6 +30,24 @@ def check_sizes(capacity: Any, threshold: Any, max_capacity: Any) -> None:
         raise ValueError(f"capacity must be > replenish_threshold ({threshold}), got {capacity}")
     if max_capacity is not None and max_capacity < capacity:
         raise ValueError(f"max_capacity must be >= capacity ({capacity}), got {max_capacity}")
+
+
+def number_of_items(name: str, value: Any) -> int:
+    """Return a number of items as an int that a native queue can take.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is negative.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of items, got {value!r}")
+    if number < 0:
+        raise ValueError(f"{name} must be >= 0, got {value!r}")
+    return min(number, sys.maxsize)
 
 
 class AutoSize:

@@ -1,0 +1,127 @@
+"""What a source may be, and what it may answer with.
+
+| shape | asked by |
+| --- | --- |
+| an object with ``get_next_batch(batch_size)`` | calling that |
+| an iterator | taking up to ``batch_size`` items from it; its end is the stream's end |
+| a callable | calling it with ``batch_size`` |
+
+| answer | means |
+| --- | --- |
+| None, or StopIteration is raised | the end of the stream |
+| a collection: list, tuple, range, set, deque | these items; an empty one: nothing now |
+| any other iterable | the items that it gives, as they come |
+| str, bytes, a mapping | a mistake: letters, numbers and keys are no items |
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Ask = Callable[[int], "Iterable[T] | None"]
+"""Takes a batch size; returns items, none if there is nothing now, or None at the end of the stream."""
+
+_COLLECTIONS = (list, tuple, range, set, frozenset, deque)  # exactly these: a subclass may read as it goes
+_NO_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
+
+
+class PullSource(Protocol[T_co]):
+    """An object that hands out batches."""
+
+    def get_next_batch(self, batch_size: int, /) -> Iterable[T_co] | None:
+        """Return up to ``batch_size`` items; None ends the stream."""
+        ...
+
+
+def ask_of(source: PullSource[T] | Ask[T] | Iterator[T]) -> Ask[T]:
+    """Return the callable by which a source is asked.
+
+    Raises:
+        TypeError: it has none of the shapes.
+    """
+    method = getattr(source, "get_next_batch", None)
+    if callable(method):
+        return method  # type: ignore[no-any-return]
+    if isinstance(source, Iterator):
+        return AskIterator(source)
+    if callable(source):
+        return source
+    raise TypeError(
+        "a source is an object with get_next_batch(batch_size), a callable of that shape, or an iterator; "
+        f"got {source!r}"
+    )
+
+
+class AskIterator(Generic[T]):
+    """Asks an iterator for its next items; what is left of it belongs to this process alone."""
+
+    def __init__(self, iterator: Iterator[T]) -> None:
+        self._iterator = iterator
+
+    def __call__(self, batch_size: int) -> Iterable[T] | None:
+        """Return the next items as they come; None once the iterator has ended."""
+        first = list(islice(self._iterator, 1))
+        if not first:
+            return None
+        return self._rest(first, batch_size - 1)
+
+    def _rest(self, first: list[T], n: int) -> Iterator[T]:
+        yield from first
+        yield from islice(self._iterator, n)
+
+
+class Batch(Generic[T]):
+    """What a source answered with, read once, from front to end.
+
+    Args:
+        answer: an iterable of items.
+        poll: what the buffer gave for the look at the source; see ``SetQueue.begin_poll``.
+
+    Raises:
+        TypeError: the answer is no batch.
+    """
+
+    def __init__(self, answer: Any, poll: int = 0) -> None:
+        if isinstance(answer, _NO_BATCHES) or not isinstance(answer, Iterable):
+            kind = type(answer).__name__
+            raise TypeError(f"a source answers with a list of items, such as [item]; got a {kind}: {_shown(answer)}")
+        self.poll = poll
+        self.comes_as_read = type(answer) not in _COLLECTIONS
+        """Whether the next item may have to be waited for, and may raise."""
+        self._items: Iterator[T] = iter(answer) if self.comes_as_read else iter(list(answer))
+        self.ended = False
+        self.error: BaseException | None = None
+        """What the batch raised; it has ended then."""
+
+    def take(self, n: int) -> list[T]:
+        """Return the next ``n`` items, fewer at the end of the batch."""
+        items = list(islice(self._items, n) if not self.comes_as_read else self.one_by_one(n))
+        self.ended = self.ended or len(items) < n
+        return items
+
+    def one_by_one(self, n: int) -> Iterator[T]:
+        """Yield up to ``n`` items, each as soon as it is there."""
+        for _ in range(n):
+            try:
+                item = next(self._items)
+            except StopIteration:
+                self.ended = True
+                return
+            except BaseException as error:
+                self.ended, self.error = True, error
+                return
+            yield item
+
+
+def _shown(answer: Any) -> str:
+    try:
+        return reprlib.repr(answer)
+    except Exception as error:  # the refusal matters more than the value
+        return f"(its repr raises {type(error).__name__})"

@@ -1,0 +1,73 @@
+"""What a prefetching source and a scheduler have done: counters, taken at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PrefetchStats:
+    """Counters of a ``PrefetchSource``, taken at one moment.
+
+    ``fetched == taken + size + held + duplicates + unusable``, exactly, while no refill is running.
+    """
+
+    size: int
+    """Items in the buffer."""
+    capacity: int
+    """Items that the buffer may hold, now."""
+    refills: int
+    """Times the source was asked, failures included."""
+    refilling: bool
+    """Whether a refill is running."""
+    fetched: int
+    """Items that the source returned."""
+    duplicates: int
+    """Items refused because an equal one was known."""
+    unusable: int
+    """Items whose key raised, so that they could not enter."""
+    errors: int
+    """What was raised by the source, an item's key, ``on_error``, a listener, the clock, ``retry`` or the executor."""
+    empty_refills: int
+    """Refills for which the source had nothing."""
+    in_flight: int
+    """Items taken and not yet done (``in_flight="ack"``)."""
+    held: int
+    """Items returned beyond the capacity, which enter next."""
+    starved_pulls: int
+    """Pulls that came away empty while a refill was running."""
+
+
+@dataclass(frozen=True)
+class SourceCounts:
+    """What became of one source's items."""
+
+    moved: int
+    """Items that the target took."""
+    failed: int
+    """Items on which the target raised."""
+    errors: int
+    """Times the source raised."""
+    held: int
+    """Items returned beyond what was asked for, which come next."""
+    ended: bool
+    """Whether no item will come any more."""
+
+
+@dataclass(frozen=True)
+class SchedulerStats:
+    """Counters of a ``SourceScheduler``, exact while no step is under way."""
+
+    steps: int
+    """Steps taken."""
+    moved: int
+    """Items that the target took."""
+    failed: int
+    """Items on which the target raised."""
+    errors: int
+    """Times a source, the backlog, the tracker or the strategy raised."""
+    paused: bool
+    """Whether the backlog was too large at the last step."""
+    sources: Mapping[str, SourceCounts]
+    """The same by source."""

@@ -1,0 +1,92 @@
+"""Somebody's clock, made fit to decide when a slow source is asked again.
+
+A back-off is a length of time. But the clock that is handed in tells moments, and it may jump, fail, or answer with
+something that is no number. A refill that waits for a moment would then wait for an hour that was set back, or die.
+
+Invariants:
+    1. The answers never go back. A jump back by more than ``_JITTER`` is taken out of all later answers, so that what
+       was left of a wait is what is left of it; a smaller one (two threads that read at once) stands still instead.
+    2. :meth:`SteadyClock.now` raises no Exception: a failure is reported, and the time goes on from the last good
+       answer by the machine's own clock. :meth:`SteadyClock.certain` raises nothing at all.
+    3. The clock that was handed in runs with no lock of ours held.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+from drainq.clock import Clock
+
+_JITTER = 1.0
+"""Seconds that two threads' answers may be apart in the wrong order."""
+
+
+class SteadyClock:
+    """A clock that neither goes back nor fails.
+
+    Args:
+        clock: an object with ``now() -> float`` in seconds.
+        report: a bound method, held weakly; called with what the clock raised, or a ValueError on what it answered.
+
+    Example:
+        >>> from drainq.testing import ManualClock
+        >>> manual = ManualClock(1_000.0)
+        >>> from drainq.sources.reports import Reports
+        >>> reports = Reports("example", "log", threading.Condition())
+        >>> steady = SteadyClock(manual, reports.report)
+        >>> steady.now()
+        1000.0
+        >>> manual.advance(-600)
+        >>> steady.now()
+        1000.0
+        >>> manual.advance(5)
+        >>> steady.now()
+        1005.0
+    """
+
+    def __init__(self, clock: Clock, report: Callable[[BaseException], object]) -> None:
+        self._clock = clock
+        self._reporter = weakref.WeakMethod(report)
+        self._lock = threading.Lock()
+        self._last = 0.0
+        self._last_read = time.monotonic()
+        self._added = 0.0
+
+    def now(self) -> float:
+        """The time in seconds: never less than before."""
+        try:
+            read = float(self._clock.now())
+            if not 0 <= read < math.inf:
+                raise ValueError(f"clock.now() must be a number of seconds >= 0, got {read!r}")
+        except Exception as error:
+            self._report(error)
+            return self._go_on()
+        with self._lock:
+            now = read + self._added
+            if now < self._last - _JITTER:
+                self._added += self._last - now
+            self._last, self._last_read = max(self._last, now), time.monotonic()
+            return self._last
+
+    def certain(self) -> float:
+        """The time in seconds, whatever the clock does: for a background thread, which must go on."""
+        try:
+            return self.now()
+        except BaseException as error:
+            self._report(error)
+            return self._go_on()
+
+    def _report(self, error: BaseException) -> None:
+        report = self._reporter()
+        if report is not None:
+            report(error)
+
+    def _go_on(self) -> float:
+        with self._lock:
+            now = time.monotonic()
+            self._last, self._last_read = self._last + now - self._last_read, now
+            return self._last

@@ -1,0 +1,416 @@
+"""PrefetchSource when foreign code raises: nothing is lost, nothing dies, everything is counted, close() returns."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from drainq import Backoff, PrefetchSource
+from drainq.testing import ManualClock
+
+EXACT = Backoff(1.0, 8.0, 2.0, jitter=0)
+EXITS = [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture
+def make(background, clock, heard):
+    """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
+
+    def make(source, capacity=4, threshold=1, **options):
+        options = {"executor": background, "clock": clock, "retry": EXACT, "on_error": heard.append, **options}
+        return PrefetchSource(source, capacity, threshold, **options)
+
+    return make
+
+
+def balanced(source: PrefetchSource, taken: int) -> bool:
+    """Whether every item that the source gave is accounted for."""
+    stats = source.stats()
+    return stats.fetched == taken + stats.size + stats.held + stats.duplicates + stats.unusable
+
+
+class Raises:
+    """Raises an error at some calls, counted from 1, and else does what it is asked."""
+
+    def __init__(self, error, *calls, then=lambda *arguments: None):
+        self.error, self.calls, self.then, self.called = error, calls, then, 0
+
+    def __call__(self, *arguments):
+        self.called += 1
+        if self.called in self.calls:
+            raise self.error
+        return self.then(*arguments)
+
+
+# -- what is refused at the door ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"retry": 3}, TypeError, r"retry must be a drainq.Backoff, such as Backoff\(.*\), got 3"),
+        ({"clock": 3}, TypeError, r"clock must be an object with now\(\).*, got 3"),
+        ({"executor": 3}, TypeError, r"executor must be .* such as ThreadPoolExecutor\(1\).*, got 3"),
+        ({"key": 3}, TypeError, "key must be a callable that takes an item, got 3"),
+        ({"name": 3}, TypeError, "name must be a str, got 3"),
+        ({"on_error": 3}, ValueError, "on_error must be .*, got 3"),
+        ({"min_interval": "1"}, TypeError, "min_interval must be a number of seconds >= 0, got '1'"),
+        ({"min_interval": float("nan")}, ValueError, "got nan"),
+        ({"min_interval": float("inf")}, ValueError, "got inf"),
+    ],
+)
+def test_an_argument_that_would_fail_later_is_refused_now(options, error, says):
+    with pytest.raises(error, match=says):
+        PrefetchSource(lambda n: [], 4, 1, **options)
+
+
+@pytest.mark.parametrize("batch_size", [None, "3", 1.5, True])
+def test_a_batch_size_that_is_no_number_of_items_is_refused_by_name(make, batch_size):
+    with pytest.raises(TypeError, match=f"batch_size must be a number of items, got {batch_size!r}"):
+        make(lambda n: []).get_next_batch(batch_size)
+
+
+@pytest.mark.parametrize("answer", ["abc", b"abc", bytearray(b"abc"), {"id": 1}, 42, object()])
+def test_letters_numbers_and_keys_are_not_taken_for_items(make, background, heard, answer):
+    source = make(lambda n: answer)
+    source.get_next_batch(1)
+    background.run()
+    assert source.get_next_batch(9) == []
+    (error,) = heard
+    assert isinstance(error, TypeError)
+    assert "a source answers with a list of items" in str(error)
+    assert type(answer).__name__ in str(error)
+
+
+# -- key ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["list", "as it comes"])
+@pytest.mark.parametrize("error", EXITS)
+def test_an_item_whose_key_raises_is_counted_and_costs_no_other(make, background, heard, error, whole):
+    def key(item):
+        if item == 2:
+            raise error("no key")
+        return item
+
+    items = [1, 2, 3, 4, 5, 2, 6]  # with 2 among those that fit, and among those that are held
+    answers = [items if whole else iter(items)]
+    source = make(lambda n: answers.pop() if answers else [], capacity=4, key=key)
+    source.get_next_batch(0)
+    background.run()
+    taken = source.get_next_batch(3)
+    background.run()
+    taken += source.get_next_batch(9)
+    assert taken == [1, 3, 4, 5, 6]
+    assert source.stats().unusable == 2
+    assert {type(one) for one in heard} == {error}
+    assert source.stats().errors == len(heard)
+    assert balanced(source, len(taken))
+    assert source.close(0)
+
+
+def test_an_interrupt_in_a_key_says_nothing_about_the_item(make, background, heard):
+    source = make(lambda n: [1, 2, 3], key=Raises(KeyboardInterrupt(), 2, then=lambda item: item))
+    source.get_next_batch(0)
+    background.run()
+    assert source.get_next_batch(9) == [1, 2, 3]
+    assert source.stats().unusable == 0
+    assert len(heard) == 1
+
+
+# -- on_error, listeners, clock, retry --------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", EXITS)
+def test_an_on_error_that_raises_ends_no_refill_and_both_errors_count(make, background, clock, error, caplog):
+    source = make(Raises(ValueError("down"), 1, then=lambda n: [1]), on_error=Raises(error("worse"), 1))
+    source.get_next_batch(1)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        background.run()
+    assert "worse" in caplog.text
+    assert source.stats().errors == 2
+    clock.advance(1.0)
+    source.get_next_batch(1)
+    background.run()
+    assert source.get_next_batch(1) == [1]
+    assert source.close(0)
+
+
+@pytest.mark.parametrize("error", EXITS)
+def test_a_listener_that_raises_ends_no_refill_and_the_others_are_told(make, background, error, caplog):
+    told = []
+    source = make(lambda n: [1, 2])
+    source.subscribe(Raises(error("deaf"), 1))
+    source.subscribe(lambda: told.append(len(source)))
+    source.get_next_batch(0)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        background.run()
+    assert told == [2]
+    assert "deaf" in caplog.text
+    assert source.stats().errors == 1
+    assert not source.stats().refilling
+    assert source.close(0)
+
+
+@pytest.mark.parametrize("error", [*EXITS, None], ids=lambda error: getattr(error, "__name__", "no number"))
+def test_a_clock_that_fails_within_a_refill_costs_nothing(make, background, heard, error):
+    class Clock(ManualClock):
+        failing = False
+
+        def now(self):
+            if self.failing:
+                if error is None:
+                    return "noon"
+                raise error("no time")
+            return super().now()
+
+    clock = Clock()
+
+    def fails_from_here(n):
+        clock.failing = True
+        return [1, 2]
+
+    source = make(fails_from_here, clock=clock)
+    source.get_next_batch(1)
+    background.run()
+    clock.failing = False
+    assert heard
+    assert source.stats().errors == len(heard)
+    assert source.get_next_batch(1) == [1]
+    background.run()
+    clock.failing = False
+    assert source.get_next_batch(9)[0] == 2
+    assert source.close(0)
+
+
+def test_a_clock_that_is_set_back_stops_no_refill(make, background, clock):
+    asked = []
+    source = make(lambda n: asked.append(n) or [])
+    source.get_next_batch(1)
+    background.run()
+    clock.advance(-3600)
+    source.get_next_batch(1)
+    assert background.waiting == []  # the back-off of a second is not over
+    clock.advance(1.0)
+    source.get_next_batch(1)
+    assert background.run() == 1
+    assert len(asked) == 2
+
+
+def test_a_retry_that_raises_is_counted_and_the_default_takes_its_place(make, background, heard, clock):
+    class Broken(Backoff):
+        def delay(self, attempt, *, chance=None):
+            raise SystemExit("no delay")
+
+    source = make(lambda n: [], retry=Broken())
+    source.get_next_batch(1)
+    background.run()
+    assert [type(error) for error in heard] == [SystemExit]
+    assert source.stats().errors == 1
+    clock.advance(100)
+    source.get_next_batch(1)
+    assert background.run() == 1
+
+
+# -- the executor ---------------------------------------------------------------------------
+
+
+class Refuses:
+    """An executor that raises at its first submit and keeps what comes then."""
+
+    def __init__(self, error):
+        self.submit = Raises(error, 1, then=lambda job: self.jobs.append(job))
+        self.jobs = []
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+def test_an_executor_that_refuses_is_an_error_and_is_asked_again(make, heard, clock, error):
+    executor = Refuses(error("full"))
+    source = make(lambda n: [1], executor=executor)
+    assert source.get_next_batch(1) == []
+    assert [type(one) for one in heard] == [error]
+    assert not source.stats().refilling
+    clock.advance(1.0)
+    source.get_next_batch(1)
+    executor.jobs.pop()()
+    assert source.get_next_batch(1) == [1]
+    assert source.close(0)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_a_pull_took_is_given_back_when_it_is_interrupted(make, error):
+    executor = Refuses(None)
+    executor.submit.calls = (2,)
+    executor.submit.error = error("out")
+    source = make(lambda n: [1, 2, 3], executor=executor)
+    source.get_next_batch(0)
+    executor.jobs.pop()()
+    with pytest.raises(error):
+        source.get_next_batch(2)
+    assert source.stats().size == 3
+    assert source.get_next_batch(1) == [1]
+    assert source.get_next_batch(9) == [2, 3]
+    assert not source.get_next_batch(1)
+    assert balanced(source, 3)
+
+
+def test_a_refill_that_the_executor_cancels_is_noticed():
+    heard, release = threading.Event(), threading.Event()
+    errors = []
+
+    def on_error(error):
+        errors.append(error)
+        heard.set()
+
+    executor = ThreadPoolExecutor(1)
+    executor.submit(release.wait)
+    source = PrefetchSource(lambda n: [1], 4, 1, executor=executor, on_error=on_error, eager=True)
+    assert source.stats().refilling
+    executor.shutdown(wait=False, cancel_futures=True)
+    release.set()
+    assert heard.wait(30)
+    assert "gave the refill up" in str(errors[0])
+    assert source.close(30)
+
+
+def test_a_refill_whose_future_fails_unrun_is_noticed(make, heard):
+    from concurrent.futures import Future
+
+    future = Future()
+
+    class Breaks:
+        def submit(self, job):
+            return future
+
+    source = make(lambda n: [1], executor=Breaks())
+    source.get_next_batch(1)
+    future.set_exception(OSError("the pool is broken"))
+    assert [str(error) for error in heard] == ["the pool is broken"]
+    assert not source.stats().refilling
+
+
+def test_close_does_not_wait_for_a_refill_that_has_not_begun(make, background):
+    asked = []
+    source = make(lambda n: asked.append(n) or [1])
+    source.get_next_batch(1)
+    assert source.stats().refilling
+    assert source.close()
+    background.run()
+    assert asked == []
+
+
+def test_the_refill_thread_outlives_whatever_a_source_raises():
+    errors, answers = [], [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), [1]]
+
+    def source(n):
+        answer = answers.pop(0) if answers else []
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    prefetch = PrefetchSource(source, 4, 1, retry=Backoff(0.001, 0.001), on_error=errors.append, eager=True)
+    assert prefetch.wait(30)
+    assert prefetch.get_next_batch(1) == [1]
+    assert [type(error) for error in errors] == [SystemExit, KeyboardInterrupt, GeneratorExit]
+    assert prefetch.close(30)
+
+
+# -- the interpreter's exit -------------------------------------------------------------------
+
+EXIT = """
+import itertools, sys, threading
+from drainq import PrefetchSource
+sys.setswitchinterval(1e-6)
+numbers, begun = itertools.count(), threading.Event()
+
+def key(item):
+    begun.set()
+    for _ in range(50):
+        pass
+    return item
+
+source = {source}
+sources = [PrefetchSource(source, 100_000, 1000, key=key, eager=True) for _ in range(3)]
+assert begun.wait(30)
+"""
+
+
+@pytest.mark.parametrize("source", ["lambda n: [next(numbers) for _ in range(n)]", "numbers"])
+def test_the_exit_waits_for_a_key_that_runs_below_a_native_call(source):
+    """A thread that the exit ends below a Rust frame takes the whole process with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT.format(source=source)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_item_is_accounted_for_whatever_raises(background, clock):
+    """Everything that can raise does so now and then; one plain account of what was given is the judge."""
+    numbers, given, taken = itertools.count(), [], []
+    every = {"source": 3, "batch": 5, "key": 7, "clock": 11, "on_error": 2, "listener": 2}
+    turns = dict.fromkeys(every, 0)
+
+    def perhaps(what):
+        turns[what] += 1
+        if turns[what] % every[what] == 0:
+            raise (ValueError, SystemExit, GeneratorExit)[turns[what] % 3](what)
+
+    def source(n):
+        perhaps("source")
+        items = [next(numbers) for _ in range(n + 2)]
+
+        def batch():
+            for item in items:
+                perhaps("batch")
+                given.append(item)
+                yield item
+
+        if turns["source"] % 2:
+            given.extend(items)
+            return items
+        return batch()
+
+    class Clock(ManualClock):
+        def now(self):
+            if background.running:
+                perhaps("clock")
+            return super().now()
+
+    def key(item):
+        if item % 10 == 9:
+            raise ValueError("no key")
+        return item
+
+    clock = Clock()
+    prefetch = PrefetchSource(
+        source, 6, 2, key=key, clock=clock, executor=background, retry=EXACT, on_error=lambda e: perhaps("on_error")
+    )
+    prefetch.subscribe(lambda: perhaps("listener"))
+    logging.getLogger("drainq").addFilter(quiet := lambda record: False)
+    try:
+        for n in range(300):
+            taken += prefetch.get_next_batch(n % 5)
+            clock.advance(10)
+            background.run()
+        assert prefetch.close(0)
+    finally:
+        logging.getLogger("drainq").removeFilter(quiet)
+    while batch := prefetch.get_next_batch(7):
+        taken += batch
+    assert len(given) > 300
+    assert taken == sorted(set(taken))
+    assert set(taken) == {item for item in given if item % 10 != 9}
+    stats = prefetch.stats()
+    assert (stats.fetched, stats.size, stats.held) == (len(given), 0, 0)
+    assert balanced(prefetch, len(taken))
