@@ -1,0 +1,292 @@
+"""One sleeper for everything that waits until a time or a wake: leases, schedules, refills, back-offs.
+
+Why not a thread each: 2,000 schedules were 2,000 sleeping threads. Here one thread sleeps until the earliest alarm.
+
+How it works, and why not a timer thread with a pool behind it: the threads take turns (leader and followers). One
+thread, the watch, sleeps until the earliest alarm is due. Before it runs that alarm's work it hands the watch to
+another thread, a spare one or a new one. So a slow or hanging work costs the thread that it runs on and holds up no
+other alarm; quick works need two threads however many alarms there are; and there is no hand-over queue to wait in.
+
+# Invariants
+
+1. An alarm rings once or is cancelled, never both: whoever pops the one entry of its cell decides.
+2. No work runs under the lock, and cancelling takes no lock, so a finaliser may cancel.
+3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
+   woken to become it. While ``most`` works run further alarms wait; the log says so, once a minute at most.
+4. A child of fork starts without alarms and without threads: what was to ring rings in the parent.
+
+Threads are daemons: a work that hangs never holds up the interpreter's exit. A spare one ends after ``linger`` seconds.
+
+Source: the heap and the one sleeper are ``psycopg_pool``'s ``sched.py``; leader and followers: Schmidt et al., 2000.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from drainq.fork import renew_in_child
+
+_log = logging.getLogger("drainq")
+_SAY_AGAIN = 60.0  # seconds between two warnings that all threads are busy
+
+FOREVER = math.inf
+"""A :class:`Repeat`'s answer: sleep until woken."""
+
+
+class Alarm:
+    """Work that is to run at a time; made by :meth:`Timer.after`."""
+
+    __slots__ = ("_cell", "_timer")
+
+    def __init__(self, timer: Timer, work: Callable[[], object]) -> None:
+        self._timer = timer
+        self._cell = [work]
+
+    def cancel(self) -> bool:
+        """Keep the work from running.
+
+        Returns:
+            True if it will not run; False if it has begun, has ended, or was cancelled before.
+        """
+        if self._take() is None:
+            return False
+        self._timer._cancelled += 1  # a count that two threads may get wrong: it only says when to tidy up
+        return True
+
+    def _take(self) -> Callable[[], object] | None:
+        try:
+            return self._cell.pop()
+        except IndexError:
+            return None
+
+
+class Timer:
+    """Runs work when its time has come.
+
+    Args:
+        most: how many threads there are at most, and so how many works run at once.
+        linger: seconds that a spare thread waits for something to do.
+
+    Example:
+        >>> rang = threading.Event()
+        >>> alarm = Timer().after(0, rang.set)
+        >>> rang.wait(10)
+        True
+    """
+
+    def __init__(self, *, most: int = 32, linger: float = 10.0) -> None:
+        if most < 1:
+            raise ValueError(f"most must be at least 1, got {most!r}")
+        self._most = most
+        self._linger = linger
+        self._numbers = itertools.count()
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        lock = threading.RLock()  # a collection in here may run a finaliser that sets an alarm
+        self._earlier = threading.Condition(lock)  # the watch waits for it
+        self._wanted = threading.Condition(lock)  # the spare threads wait for it
+        self._heap: list[tuple[float, int, Alarm]] = []
+        self._cancelled = 0
+        self._threads = self._spare = 0
+        self._watched = False
+        self._said_busy = -math.inf
+
+    def after(self, seconds: float, work: Callable[[], object]) -> Alarm:
+        """Run ``work`` on one of the timer's threads, ``seconds`` from now.
+
+        Args:
+            seconds: 0 or less for as soon as possible.
+            work: takes nothing; what it returns is dropped, what it raises is logged.
+        """
+        if seconds != seconds or seconds == FOREVER:
+            raise ValueError(f"seconds must be a finite number, got {seconds!r}")
+        alarm = Alarm(self, work)
+        at = time.monotonic() + max(0.0, seconds)
+        with self._earlier:
+            self._tidy_up()
+            heapq.heappush(self._heap, (at, next(self._numbers), alarm))
+            start = self._heap[0][2] is alarm and self._call_the_watch()
+        if start:
+            self._start_thread()
+        return alarm
+
+    def _call_the_watch(self) -> bool:
+        """See to it that some thread looks at the heap; True if the caller must start one. Called with the lock."""
+        if self._watched:
+            self._earlier.notify()
+        elif self._spare:
+            self._wanted.notify()
+        elif self._threads < self._most:
+            self._threads += 1
+            return True
+        elif time.monotonic() - self._said_busy > _SAY_AGAIN:
+            self._said_busy = time.monotonic()
+            _log.warning("all %d threads of a drainq timer are busy; %d alarms wait", self._most, len(self._heap))
+        return False
+
+    def _start_thread(self) -> None:
+        try:
+            threading.Thread(target=self._run, name="drainq-timer", daemon=True).start()
+        except RuntimeError:  # no more threads, or the interpreter is ending
+            with self._earlier:
+                self._threads -= 1
+            _log.warning("a drainq timer could not start a thread; alarms wait for the ones that there are")
+
+    def _run(self) -> None:
+        while True:
+            with self._earlier:
+                alarm = self._next_alarm()
+                if alarm is None:
+                    self._threads -= 1
+                    return
+                start = bool(self._heap) and self._call_the_watch()
+            if start:
+                self._start_thread()
+            work = alarm._take()
+            try:
+                if work is not None:
+                    work()
+            except Exception:
+                _log.exception("work of a drainq timer failed")
+            del alarm, work  # or the thread would keep its owner alive while it waits
+
+    def _next_alarm(self) -> Alarm | None:
+        """Wait for the earliest alarm to be due, or as a spare thread; None to end. Called with the lock."""
+        while True:
+            while self._heap and not self._heap[0][2]._cell:
+                heapq.heappop(self._heap)
+                self._cancelled = max(0, self._cancelled - 1)
+            if self._heap and not self._watched:
+                wait = self._heap[0][0] - time.monotonic()
+                if wait <= 0:
+                    return heapq.heappop(self._heap)[2]
+                self._watched = True
+                try:
+                    self._earlier.wait(min(wait, threading.TIMEOUT_MAX))
+                finally:
+                    self._watched = False
+                continue
+            self._spare += 1
+            try:
+                called = self._wanted.wait(self._linger)
+            finally:
+                self._spare -= 1
+            if not called and (self._watched or not self._heap):
+                return None
+
+    def _tidy_up(self) -> None:
+        """Drop cancelled alarms once they are most of the heap."""
+        if self._cancelled > 64 + len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if entry[2]._cell]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+
+SHARED = Timer()
+"""The timer of this process; it has no thread until there is an alarm."""
+
+
+class Repeat:
+    """Work that runs again and again, one turn at a time, on a timer's threads.
+
+    Args:
+        turn: does the work once; returns the seconds until the next turn, ``FOREVER`` to sleep until woken, None for no
+            further turn. What it raises is logged, and ends the repetition.
+        timer: whose threads run it.
+
+    Example:
+        >>> left, done = [3, 2, 1], threading.Event()
+        >>> def turn():
+        ...     left.pop()
+        ...     return 0 if left else done.set()
+        >>> repeat = Repeat(turn, timer=Timer())
+        >>> repeat.wake()
+        >>> done.wait(10), repeat.stop(10)
+        (True, True)
+    """
+
+    def __init__(self, turn: Callable[[], float | None], *, timer: Timer = SHARED) -> None:
+        self._turn = turn
+        self._timer = timer
+        self._alarm: Alarm | None = None
+        self._stopped = False
+        self._renew()
+        renew_in_child(self)
+
+    def _renew(self) -> None:
+        self._ended = threading.Condition(threading.RLock())
+        self._turning: int | None = None  # the thread that runs the turn
+        self._woken = False
+
+    def _renew_in_child(self) -> None:
+        self._renew()
+        self._stopped = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there will be no further turn."""
+        return self._stopped
+
+    def wake(self) -> None:
+        """Have a turn begin as soon as possible; during a turn, right after it. The first call begins the repetition.
+
+        Nothing happens after :meth:`stop`.
+        """
+        with self._ended:
+            if self._turning is not None:
+                self._woken = True
+            else:
+                self._turn_after(0)
+
+    def wake_after(self, seconds: float) -> None:
+        """Begin the repetition with a pause."""
+        with self._ended:
+            if self._turning is None:
+                self._turn_after(seconds)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Begin no further turn, and wait for the one that is running.
+
+        Returns:
+            True if none is running any more; False if the time ran out, or when called by the turn itself.
+        """
+        with self._ended:
+            self._stopped = True
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
+            if self._turning == threading.get_ident():
+                return False
+            return self._ended.wait_for(lambda: self._turning is None, timeout)
+
+    def _turn_after(self, seconds: float) -> None:
+        if not self._stopped and (self._alarm is None or self._alarm.cancel()):
+            self._alarm = self._timer.after(seconds, self._run_turn)
+
+    def _run_turn(self) -> None:
+        with self._ended:
+            self._alarm = None
+            if self._stopped:
+                return
+            self._turning, self._woken = threading.get_ident(), False
+        pause: float | None = None
+        try:
+            pause = self._turn()
+        finally:
+            with self._ended:
+                self._turning = None
+                if pause is None:
+                    self._stopped = True
+                elif self._woken:
+                    self._turn_after(0)
+                elif pause != FOREVER:
+                    self._turn_after(pause)
+                self._ended.notify_all()

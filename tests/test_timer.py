@@ -1,0 +1,212 @@
+"""The timer: in order, once, cancellable, held up by nobody; a repetition has one turn at a time."""
+
+from __future__ import annotations
+
+import doctest
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+import drainq.timer
+from drainq.timer import FOREVER, Repeat, Timer
+
+LIMIT = 30
+
+
+def test_alarms_ring_in_the_order_of_their_times():
+    timer, rang, all_rang = Timer(most=1), [], threading.Event()
+    for number in (3, 1, 2, 0):
+        timer.after(0.05 + number / 100, lambda number=number: rang.append(number))
+    timer.after(0.1, all_rang.set)
+    assert all_rang.wait(LIMIT)
+    assert rang == [0, 1, 2, 3]
+
+
+def test_an_earlier_alarm_ends_the_sleep_for_a_later_one():
+    timer, rang = Timer(), threading.Event()
+    timer.after(3600, lambda: None)
+    timer.after(0, rang.set)
+    assert rang.wait(LIMIT)
+
+
+def test_a_cancelled_alarm_never_rings_and_one_that_rang_cannot_be_cancelled():
+    timer, rang = Timer(most=1), []
+    cancelled = timer.after(0.02, lambda: rang.append("cancelled"))
+    assert cancelled.cancel() is True
+    assert cancelled.cancel() is False
+    done = threading.Event()
+    last = timer.after(0.03, done.set)
+    assert done.wait(LIMIT)
+    assert last.cancel() is False
+    assert rang == []
+
+
+def test_works_that_hang_hold_up_no_other_alarm():
+    timer, release, rang = Timer(most=8), threading.Event(), threading.Event()
+    for _ in range(7):
+        timer.after(0, lambda: release.wait(LIMIT))
+    timer.after(0.01, rang.set)
+    assert rang.wait(LIMIT)
+    release.set()
+
+
+def test_with_all_threads_busy_alarms_wait_and_the_log_says_so(caplog):
+    timer, busy, release, rang = Timer(most=1), threading.Event(), threading.Event(), threading.Event()
+    timer.after(0, lambda: (busy.set(), release.wait(LIMIT)))
+    assert busy.wait(LIMIT)
+    timer.after(0, rang.set)
+    assert "threads of a drainq timer are busy" in caplog.text
+    release.set()
+    assert rang.wait(LIMIT)
+
+
+def test_a_work_that_raises_is_logged_and_the_next_runs(caplog):
+    timer, rang = Timer(most=1), threading.Event()
+    timer.after(0, lambda: 1 / 0)
+    timer.after(0.01, rang.set)
+    assert rang.wait(LIMIT)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_thousand_alarms_share_a_few_threads():
+    timer, rang, done = Timer(), [], threading.Event()
+    before = threading.active_count()
+    for number in range(1000):
+        timer.after(
+            0.02 + number / 1e5, lambda number=number: rang.append(number) or (len(rang) == 1000 and done.set())
+        )
+    assert threading.active_count() <= before + 4
+    assert done.wait(LIMIT)
+    assert sorted(rang) == list(range(1000))
+
+
+def test_cancelled_alarms_do_not_pile_up():
+    timer = Timer()
+    for _ in range(10_000):
+        timer.after(3600, lambda: None).cancel()
+    assert len(timer._heap) < 1000
+
+
+def test_what_rang_or_was_cancelled_keeps_nothing_alive():
+    class Owner:
+        def work(self):
+            done.set()
+
+    timer, done, owner = Timer(), threading.Event(), Owner()
+    gone = weakref.ref(owner)
+    alarm = timer.after(3600, owner.work)
+    alarm.cancel()
+    timer.after(0, owner.work)
+    assert done.wait(LIMIT)
+    again = threading.Event()
+    timer.after(0, again.set)
+    assert again.wait(LIMIT)
+    del owner
+    for _ in range(1000):
+        gc.collect()
+        if gone() is None:
+            break
+    assert gone() is None
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), FOREVER])
+def test_a_time_that_never_comes_is_refused(seconds):
+    with pytest.raises(ValueError, match="finite"):
+        Timer().after(seconds, lambda: None)
+
+
+def test_a_repetition_runs_one_turn_at_a_time_and_a_wake_during_a_turn_is_not_lost():
+    inside, overlaps, turns, enough = [0], [0], [0], threading.Event()
+    first, go_on = threading.Event(), threading.Event()
+
+    def turn():
+        inside[0] += 1
+        overlaps[0] += inside[0] > 1
+        turns[0] += 1
+        if turns[0] == 1:
+            first.set()
+            assert go_on.wait(LIMIT)
+        inside[0] -= 1
+        if turns[0] == 2:
+            enough.set()
+        return FOREVER
+
+    repeat = Repeat(turn, timer=Timer())
+    repeat.wake()
+    assert first.wait(LIMIT)
+    for _ in range(5):
+        repeat.wake()  # five wakes in one turn are one further turn
+    go_on.set()
+    assert enough.wait(LIMIT)
+    assert repeat.stop(LIMIT)
+    assert (turns[0], overlaps[0]) == (2, 0)
+
+
+def test_stop_waits_for_the_turn_that_runs_and_none_follows():
+    entered, release, turns = threading.Event(), threading.Event(), []
+
+    def turn():
+        turns.append(1)
+        entered.set()
+        assert release.wait(LIMIT)
+        return 0
+
+    repeat = Repeat(turn, timer=Timer())
+    repeat.wake()
+    assert entered.wait(LIMIT)
+    assert repeat.stop(0) is False
+    release.set()
+    assert repeat.stop(LIMIT) is True
+    repeat.wake()
+    assert turns == [1]
+
+
+def test_a_turn_that_stops_its_own_repetition_does_not_wait_for_itself():
+    said, done = [], threading.Event()
+
+    def turn():
+        said.append(repeat.stop())
+        done.set()
+        return 0
+
+    repeat = Repeat(turn, timer=Timer())
+    repeat.wake()
+    assert done.wait(LIMIT)
+    assert repeat.stop(LIMIT)
+    assert said == [False]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_starts_without_alarms_and_its_timer_works():
+    program = """
+import os, threading
+from drainq.timer import Repeat, Timer
+timer, turns = Timer(), []
+rang, in_turn, release = threading.Event(), threading.Event(), threading.Event()
+timer.after(0.2, lambda: turns.append("parent's"))
+repeat = Repeat(lambda: (in_turn.set(), release.wait(30)) and 0, timer=timer)
+repeat.wake()
+assert in_turn.wait(30)
+child = os.fork()
+if child == 0:
+    mine = threading.Event()
+    timer.after(0.4, mine.set)
+    ok = mine.wait(30) and turns == [] and repeat.stop(30)
+    os._exit(0 if ok else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+release.set()
+assert repeat.stop(30)
+assert turns == ["parent's"]
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+def test_the_examples_run():
+    results = doctest.testmod(drainq.timer)
+    assert results.attempted > 5
+    assert results.failed == 0
