@@ -61,7 +61,7 @@ def test_a_hundred_waiting_tasks_hold_no_thread(world):
 def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
     queue.offer_or_update("a", 1, world.now)
     taken, go_on, released = threading.Event(), threading.Event(), threading.Event()
-    acquire, release = queue._access.storage.acquire, queue._access.storage.release
+    acquire, release = queue._session.storage.acquire, queue._session.storage.release
 
     def slow_acquire(*arguments):
         rows = acquire(*arguments)
@@ -75,7 +75,7 @@ def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
         finally:
             released.set()
 
-    queue._access.storage.acquire, queue._access.storage.release = slow_acquire, watched_release
+    queue._session.storage.acquire, queue._session.storage.release = slow_acquire, watched_release
 
     async def main():
         polling = asyncio.create_task(queue.aio.poll())
@@ -91,7 +91,7 @@ def test_a_poll_cancelled_while_it_takes_gives_the_message_back(queue, world):
     try:
         assert asyncio.run(main())
     finally:
-        queue._access.storage.acquire, queue._access.storage.release = acquire, release
+        queue._session.storage.acquire, queue._session.storage.release = acquire, release
     again = queue.try_poll()
     assert (again.payload, again.attempt) == (1, 1)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from drainq.delayed import CronDailySchedule, CronMessage, DelayedQueue, DeliveryType, TimeConfig
-from drainq.delayed.memory import MemoryStorage
+from drainq.delayed.storage.memory import MemoryStorage
 from drainq.errors import ShutDown
 from drainq.testing import ManualClock
 

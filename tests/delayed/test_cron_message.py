@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq.delayed.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
-from drainq.delayed.cron_message import CronMessage
+from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
+from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.message import CronMessage
 from drainq.delayed.message import ScheduledMessage
-from drainq.delayed.schedule import CronDailySchedule
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=timezone.utc)
 moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))

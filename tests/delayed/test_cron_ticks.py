@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drainq.delayed.ticks import ALIASES, checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
+from drainq.delayed.cron.ticks import (
+    ALIASES,
+    checked_expression,
+    checked_period,
+    cron_ticks,
+    missed_ticks,
+    periodic_ticks,
+)
 
 UTC = timezone.utc
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
-from drainq.delayed.watermark import IN_A_ROW, LOWEST, Watermark
+from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, ScanFloor
 
 HERE = Path(__file__).parent
 
@@ -151,7 +151,7 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
     queue.offer_or_update("first", 1, 0)
     stop, handled, down = threading.Event(), [], threading.Event()
     gave_up = threading.Event()
-    settings = queue._access.retry
+    settings = queue._session.retry
 
     def handle(envelope):
         handled.append(envelope.message_id)
@@ -172,7 +172,7 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
                 gave_up.set()
             return settings.delay(failures)
 
-    queue._access.retry = Watched()
+    queue._session.retry = Watched()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(queue.consume, handle, stop=stop)
         try:
@@ -194,7 +194,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
     import psycopg
 
     queue = postgres.open()
-    storage = queue._access.storage
+    storage = queue._session.storage
     with psycopg.connect(postgres.url) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT count(*) FROM pg_class")
@@ -209,7 +209,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
 
         def buffers(start):
             now = int(postgres.now * 1000)
-            values = {"kind": queue._access.kind, "now": now, "until": now, "lock": "x", "start": start}
+            values = {"kind": queue._session.kind, "now": now, "until": now, "lock": "x", "start": start}
             with psycopg.connect(postgres.url) as connection:
                 explained = connection.execute(
                     "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values
@@ -222,7 +222,7 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
         assert without > 5 * with_mark, json.dumps([without, with_mark])
 
         def polls_became_slow():
-            mark = storage._marks[queue._access.kind] = Watermark(3600)
+            mark = storage._marks[queue._session.kind] = ScanFloor(3600)
             for _ in range(IN_A_ROW):
                 mark.polled(LOWEST, 100.0, [], int(postgres.now * 1000))
             assert mark.start() > LOWEST

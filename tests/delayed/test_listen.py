@@ -23,8 +23,8 @@ def offer_elsewhere(world, at):
 
 def test_an_offer_of_another_process_wakes_a_poll_at_once(postgres):
     queue = postgres.open(notify=True, clock=None, time=TimeConfig(poll_period=3600))
-    queue._access.listen()
-    assert queue._access.listener.listening.wait(30)
+    queue._session.listen()
+    assert queue._session.listener.listening.wait(30)
     with ThreadPoolExecutor(1) as pool:
         polling = pool.submit(queue.poll, 60)
         offer_elsewhere(postgres, 0)
@@ -35,11 +35,11 @@ def test_a_batch_announces_once_and_only_what_is_due_soon(postgres):
     import psycopg
 
     from drainq.delayed import ScheduledMessage
-    from drainq.delayed.postgres import channel
+    from drainq.delayed.storage.postgres import channel
 
     queue = postgres.open(notify=True)
     with psycopg.connect(postgres.url, autocommit=True) as listener:
-        listener.execute(f'LISTEN "{channel(queue._access.kind)}"')
+        listener.execute(f'LISTEN "{channel(queue._session.kind)}"')
         queue.offer_batch([ScheduledMessage(f"{n}", n, postgres.now + 3600) for n in range(50)])
         assert list(listener.notifies(timeout=0)) == []
         queue.offer_batch([ScheduledMessage(f"{n}", n, postgres.now) for n in range(50)])
@@ -52,14 +52,14 @@ def test_the_listener_comes_back_after_its_connection_is_lost(postgres):
 
     queue = postgres.open(notify=True, clock=None, time=TimeConfig(poll_period=3600))
     woken = threading.Event()
-    queue._access.listen()
-    assert queue._access.listener.listening.wait(30)
-    queue._access.wakeup.add_listener(woken.set)
+    queue._session.listen()
+    assert queue._session.listener.listening.wait(30)
+    queue._session.wakeup.add_listener(woken.set)
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         woken.clear()
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE %s",
-            [f"%drainq_{queue._access.kind}%"],
+            [f"%drainq_{queue._session.kind}%"],
         )
         assert woken.wait(30)  # on reconnecting it looks again
     with ThreadPoolExecutor(1) as pool:

@@ -8,8 +8,8 @@ import pytest
 
 from drainq.delayed import DelayedQueue, OfferOutcome, ScheduledMessage, StrCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
-from drainq.delayed.open import open_storage
 from drainq.delayed.queue import partition_kind
+from drainq.delayed.storage.open import open_storage
 
 SOURCES_POSTGRES = """
 CREATE TABLE "{t}" (
@@ -127,16 +127,16 @@ def test_a_table_of_the_sources_library_is_adopted_and_shared(database, run):
 
 
 def test_schedules_work_on_an_adopted_table(database, run):
-    from drainq.delayed.storage import Tick
-    from drainq.delayed.tick_key import tick_key
+    from drainq.delayed.cron.tick_key import tick_key
+    from drainq.delayed.storage.protocol import Tick
 
     run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
     queue = database.open("mail")
-    storage, nominal = queue._access.storage, int(database.now + 60) * 1_000_000
+    storage, nominal = queue._session.storage, int(database.now + 60) * 1_000_000
     for config_hash in ("old", "new"):
         tick = Tick(tick_key("daily", config_hash, nominal), b"1", nominal, nominal // 1000)
         created = storage.install_ticks(
-            queue._access.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
+            queue._session.kind, prefix="daily", config_hash=config_hash, ticks=[tick], now=int(database.now * 1000)
         )
         assert created == 1
     assert [row.key for row in queue.peek()] == [tick_key("daily", "new", nominal)]

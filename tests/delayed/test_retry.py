@@ -119,7 +119,7 @@ def test_a_delay_of_any_number_of_failures_is_finite():
 
 
 def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_path):
-    from drainq.delayed.sqlite import SQLiteStorage
+    from drainq.delayed.storage.sqlite import SQLiteStorage
 
     storage = SQLiteStorage(f"{tmp_path}/x.db", table="t", busy_timeout=0.01)
     holder = sqlite3.connect(f"{tmp_path}/x.db", isolation_level=None)
@@ -146,7 +146,7 @@ def test_an_offer_waits_for_a_busy_file_and_then_goes_through(sqlite):
     queue = sqlite.open(retry=RetryConfig(initial_delay=0, try_timeout=0.01))
     holder = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    offer = queue._access.storage.offer
+    offer = queue._session.storage.offer
 
     def offer_once_more(*arguments, **options):
         try:
@@ -156,7 +156,7 @@ def test_an_offer_waits_for_a_busy_file_and_then_goes_through(sqlite):
             holder.execute("ROLLBACK")
             raise
 
-    queue._access.storage.offer = offer_once_more
+    queue._session.storage.offer = offer_once_more
     try:
         assert queue.offer_or_update("a", 1, sqlite.now).value == "created"
         assert waits == [1]
@@ -168,7 +168,7 @@ def test_postgres_failures_are_told_apart(postgres):
     import psycopg
 
     queue = postgres.open()
-    transient = queue._access.storage.is_transient
+    transient = queue._session.storage.is_transient
     for state in ("40001", "40P01", "55P03", "57014", "57P01", "08006"):
         assert transient(psycopg.errors.lookup(state)("x")), state
     for state in ("23505", "23514", "42P01", "28P01", "22001"):

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 )
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
-from drainq.delayed.memory import MemoryStorage
-from drainq.delayed.storage import Tick
-from drainq.delayed.tick_key import tick_key
+from drainq.delayed.cron.tick_key import tick_key
+from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.protocol import Tick
 from drainq.testing import ManualClock
 from tests.delayed.conftest import World
 
@@ -133,7 +133,7 @@ class Comparison(RuleBasedStateMachine):
         pair = data.draw(st.sampled_from(self.envelopes), label="envelope")
         if pair[0]._lock is not None and pair[0]._rows:
             for queue, envelope in zip(self.queues, pair):
-                queue._access.release(envelope._held())
+                queue._session.release(envelope._held())
 
     @precondition(lambda self: self.envelopes)
     @rule(data=st.data(), n=st.integers(1, 3))
@@ -143,7 +143,7 @@ class Comparison(RuleBasedStateMachine):
             return
         now = int(self.clock.now() * 1000)
         fetched = [
-            queue._access.storage.ack_and_acquire(queue._access.kind, envelope._held(), n, now, now + 10_000, "fused")
+            queue._session.storage.ack_and_acquire(queue._session.kind, envelope._held(), n, now, now + 10_000, "fused")
             for queue, envelope in zip(self.queues, pair)
         ]
         assert fetched[0].acked == fetched[1].acked
@@ -184,22 +184,22 @@ class Comparison(RuleBasedStateMachine):
             ticks.append(Tick(tick_key(prefix, config_hash, nominal), payload, nominal, nominal // 1000))
         now = int((self.clock.now() + skew) * 1000)
         self.both(
-            lambda q: q._access.storage.install_ticks(
-                q._access.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
+            lambda q: q._session.storage.install_ticks(
+                q._session.kind, prefix=prefix, config_hash=config_hash, ticks=ticks, now=now, update=update
             )
         )
 
     @rule(prefix=PREFIXES, config_hash=HASHES)
     def uninstall_ticks(self, prefix, config_hash):
-        self.both(lambda q: q._access.storage.uninstall_ticks(q._access.kind, prefix=prefix, config_hash=config_hash))
+        self.both(lambda q: q._session.storage.uninstall_ticks(q._session.kind, prefix=prefix, config_hash=config_hash))
 
     @rule(prefix=PREFIXES, config_hash=HASHES)
     def last_tick(self, prefix, config_hash):
-        self.both(lambda q: q._access.storage.last_tick(q._access.kind, prefix=prefix, config_hash=config_hash))
+        self.both(lambda q: q._session.storage.last_tick(q._session.kind, prefix=prefix, config_hash=config_hash))
 
     @rule(after=DELAYS)
     def next_due(self, after):
-        self.both(lambda q: q._access.storage.next_due(q._access.kind, int((self.clock.now() + after) * 1000)))
+        self.both(lambda q: q._session.storage.next_due(q._session.kind, int((self.clock.now() + after) * 1000)))
 
     @invariant()
     def both_store_the_same(self):

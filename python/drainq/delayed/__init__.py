@@ -1,25 +1,33 @@
 """A durable delayed queue in memory, SQLite or PostgreSQL: keyed messages for later, delivered at least once.
 
-:class:`DelayedQueue` is the door; the modules behind it each hold one idea: ``storage`` what a back end promises,
-``sql`` every statement, ``consume`` the loop, ``envelope`` what a consumer may say, ``migrate`` the schema's steps.
+| module | what it holds |
+| --- | --- |
+| ``queue``, ``admin``, ``aio``, ``cli`` | what a program, an operator, asyncio and a shell call |
+| ``session`` | one open queue's way to its storage, shared by all of these |
+| ``message``, ``encode``, ``codec`` | a message on its way in |
+| ``envelope``, ``consume``, ``lease`` | a message on loan, the consuming loop, the lease's extension |
+| ``config``, ``retry``, ``wake`` | times and limits; trying again; waking who waits |
+| ``dead_letters`` | a batch queue's failed batches, kept here |
+| ``storage`` | the back ends |
+| ``cron`` | schedules |
 
 Source: funfix ``delayedqueue``.
 """
 
+from drainq.delayed.admin import DelayedQueueStats
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
-from drainq.delayed.cron import CronService
-from drainq.delayed.cron_handle import CronHandle
-from drainq.delayed.cron_message import CronMessage
+from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.handle import CronHandle
+from drainq.delayed.cron.message import CronMessage
+from drainq.delayed.cron.service import CronService
+from drainq.delayed.dead_letters import to_delayed_queue
 from drainq.delayed.envelope import AckEnvelope
-from drainq.delayed.give_up import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.retry import ResourceUnavailable
-from drainq.delayed.schedule import CronDailySchedule
-from drainq.delayed.storage import DeadLetter
-from drainq.delayed.upkeep import DelayedQueueStats
+from drainq.delayed.storage.protocol import DeadLetter
 
 __all__ = [
     "NO_RETRIES",

@@ -10,16 +10,30 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
-
-if TYPE_CHECKING:
-    from drainq.delayed.queue import DelayedQueue
+from drainq.delayed.session import Session
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class _Queue(Protocol[T]):
+    """What is needed of a :class:`~drainq.delayed.DelayedQueue`, which this module does not import."""
+
+    _session: Session
+
+    def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome: ...
+    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When) -> OfferOutcome: ...
+    def offer_batch(self, messages: Iterable[ScheduledMessage[T]]) -> list[OfferOutcome]: ...
+    def try_poll(self) -> AckEnvelope[T] | None: ...
+    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]: ...
+    def read(self, key: str) -> AckEnvelope[T] | None: ...
+    def contains_message(self, key: str) -> bool: ...
+    def drop_message(self, key: str) -> bool: ...
+    def close(self) -> None: ...
 
 
 class AsyncDelayedQueue(Generic[T]):
@@ -37,9 +51,9 @@ class AsyncDelayedQueue(Generic[T]):
         Hello True
     """
 
-    def __init__(self, queue: DelayedQueue[T]) -> None:
+    def __init__(self, queue: _Queue[T]) -> None:
         self._queue = queue
-        self._access = queue._access
+        self._session = queue._session
 
     async def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_or_update`."""
@@ -71,15 +85,15 @@ class AsyncDelayedQueue(Generic[T]):
         def wake() -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        await asyncio.to_thread(self._access.listen)
-        self._access.wakeup.add_listener(wake)
+        await asyncio.to_thread(self._session.listen)
+        self._session.wakeup.add_listener(wake)
         try:
             while True:
                 changed.clear()
                 taken = await self.try_poll()
                 if taken is not None:
                     return taken
-                pause = await asyncio.to_thread(self._access.pause)
+                pause = await asyncio.to_thread(self._session.pause)
                 if deadline is not None:
                     pause = min(pause, deadline - time.monotonic())
                     if pause <= 0:
@@ -89,7 +103,7 @@ class AsyncDelayedQueue(Generic[T]):
                 except asyncio.TimeoutError:
                     pass
         finally:
-            self._access.wakeup.remove_listener(wake)
+            self._session.wakeup.remove_listener(wake)
 
     async def ack(self, envelope: AckEnvelope[Any]) -> bool:
         """See :meth:`AckEnvelope.ack`."""
@@ -135,4 +149,4 @@ class AsyncDelayedQueue(Generic[T]):
             return
         envelope = finished.result()
         if envelope is not None and envelope._lock is not None:
-            asyncio.get_running_loop().run_in_executor(None, self._access.release, envelope._held())
+            asyncio.get_running_loop().run_in_executor(None, self._session.release, envelope._held())

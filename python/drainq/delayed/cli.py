@@ -12,12 +12,12 @@ from contextlib import contextmanager
 
 import msgspec
 
+from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
-from drainq.delayed.open import open_storage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.upkeep import DROP_CONFIRMATION
+from drainq.delayed.storage.open import open_storage
 from drainq.sql.url import without_password
 
 CODECS: dict[str, Callable[[], Codec]] = {
@@ -162,7 +162,7 @@ def _opened(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
     codec = CODECS[arguments.codec]()
     queue = DelayedQueue.open(arguments.url, arguments.queue, table=arguments.table, codec=codec, migrate=False)
     with queue:
-        if queue._access.storage.migration_sql():
+        if queue._session.storage.migration_sql():
             raise _UserError(
                 f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first"
             )

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
 from drainq.delayed.retry import ResourceUnavailable
-from drainq.delayed.storage import Held, Row, new_lock
+from drainq.delayed.session import Session
+from drainq.delayed.storage.protocol import Held, Row, new_lock
 from drainq.errors import ShutDown
-
-if TYPE_CHECKING:
-    from drainq.delayed.access import Access
 
 _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
@@ -32,7 +30,7 @@ _STOP_CHECK = 0.1
 
 
 def consume(
-    access: Access,
+    session: Session,
     handler: Callable[[AckEnvelope[Any]], object],
     *,
     batch_size: int,
@@ -48,21 +46,21 @@ def consume(
         raise TypeError(f"handler must be callable with an envelope, got {handler!r}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
-    with LeaseKeeper(access) as keeper:
-        return _Loop(access, handler, batch_size, stop, max_attempts, keeper).run()
+    with LeaseKeeper(session) as keeper:
+        return _Loop(session, handler, batch_size, stop, max_attempts, keeper).run()
 
 
 class _Loop:
     def __init__(
         self,
-        access: Access,
+        session: Session,
         handler: Callable[[AckEnvelope[Any]], object],
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
         keeper: LeaseKeeper,
     ) -> None:
-        self._access = access
+        self._session = session
         self._handler = handler
         self._batch_size = batch_size
         self._stop = stop
@@ -70,8 +68,8 @@ class _Loop:
         self._done: Held | None = None
         self._handled = 0
         self._failures = 0
-        retries = access.retry.max_retries
-        self._max_attempts = max_attempts or access.max_attempts or (None if retries is None else retries + 1)
+        retries = session.retry.max_retries
+        self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
 
     def run(self) -> int:
         try:
@@ -84,15 +82,15 @@ class _Loop:
         return self._handled
 
     def _step(self) -> None:
-        noted = self._access.wakeup.count()
+        noted = self._session.wakeup.count()
         try:
             fetched, lock = self._fetch()
-            rows, payloads = self._access.deliverable(fetched, lock)
-            pause = None if fetched else self._access.pause()
+            rows, payloads = self._session.deliverable(fetched, lock)
+            pause = None if fetched else self._session.pause()
             self._failures = 0
         except ResourceUnavailable as error:
             self._failures += 1
-            pause = self._access.retry.delay(self._failures)
+            pause = self._session.retry.delay(self._failures)
             _log.warning("consume cannot reach its database (%s); trying again in %.3g s", error, pause)
             rows, payloads, lock = [], [], ""
         if rows:
@@ -102,13 +100,13 @@ class _Loop:
 
     def _fetch(self) -> tuple[list[Row], str]:
         """Acknowledge what is done and take the next, in one round trip."""
-        access, kind = self._access, self._access.kind
-        lock, now = new_lock(), access.now()
-        until = access.lease_end(now)
+        session, kind = self._session, self._session.kind
+        lock, now = new_lock(), session.now()
+        until = session.lease_end(now)
         if self._done is None:
-            return access.call(access.storage.acquire, kind, self._batch_size, now, until, lock), lock
+            return session.call(session.storage.acquire, kind, self._batch_size, now, until, lock), lock
         done = self._done
-        fetched = access.call(access.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
+        fetched = session.call(session.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
         self._done = None
         _report_lost(fetched.acked, done)
         return fetched.rows, lock
@@ -120,7 +118,7 @@ class _Loop:
             self._give_back(held)
             return
         envelope: AckEnvelope[Any] = AckEnvelope(
-            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
+            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
         )
         self._keeper.hold(envelope)
         try:
@@ -141,21 +139,21 @@ class _Loop:
 
     def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
         _log.error(
-            "the handler of delayed queue %r failed on %r", self._access.name, envelope.message_id, exc_info=error
+            "the handler of delayed queue %r failed on %r", self._session.name, envelope.message_id, exc_info=error
         )
         if envelope._settled:
             return
-        access = self._access
+        session = self._session
         try:
             for row in envelope._rows:
-                due_at = access.after(access.retry.delay(row.attempts), "delay")
-                access.nack(lock, [row], due_at, error, self._max_attempts)
+                due_at = session.after(session.retry.delay(row.attempts), "delay")
+                session.nack(lock, [row], due_at, error, self._max_attempts)
         except ResourceUnavailable:
             _log.exception("could not give back %r; it comes back when its lease runs out", envelope.message_id)
 
     def _give_back(self, held: Held) -> None:
         try:
-            self._access.release(held)
+            self._session.release(held)
         except (ResourceUnavailable, ShutDown):
             _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
 
@@ -165,22 +163,22 @@ class _Loop:
         if done is None:
             return
         try:
-            _report_lost(self._access.call(self._access.storage.ack, self._access.kind, done), done)
+            _report_lost(self._session.call(self._session.storage.ack, self._session.kind, done), done)
         except (ResourceUnavailable, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 
     def _stopped(self) -> bool:
-        return self._access.closed or (self._stop is not None and self._stop.is_set())
+        return self._session.closed or (self._stop is not None and self._stop.is_set())
 
     def _sleep(self, noted: int, seconds: float) -> None:
         """Wait for an offer or the time to pass, looking at ``stop`` now and then."""
         if self._stop is None:
-            self._access.wakeup.wait(noted, seconds)
+            self._session.wakeup.wait(noted, seconds)
             return
         left = seconds
         while left > 0 and not self._stopped():
             part = min(left, _STOP_CHECK)
-            if self._access.wakeup.wait(noted, part):
+            if self._session.wakeup.wait(noted, part):
                 return
             left -= part
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from drainq.delayed.message import DeliveryType, from_ms
-from drainq.delayed.storage import Held, Row
-
-if TYPE_CHECKING:
-    from drainq.delayed.access import Access
+from drainq.delayed.session import Session
+from drainq.delayed.storage.protocol import Held, Row
 
 T = TypeVar("T")
 
@@ -50,7 +48,7 @@ class AckEnvelope(Generic[T]):
 
     def __init__(
         self,
-        access: Access,
+        session: Session,
         payload: Any,
         rows: Sequence[Row],
         lock: str | None,
@@ -58,7 +56,7 @@ class AckEnvelope(Generic[T]):
         *,
         many: bool,
     ) -> None:
-        self._access = access
+        self._session = session
         self._rows = list(rows)
         self._lock = lock
         self._many = many
@@ -66,7 +64,7 @@ class AckEnvelope(Generic[T]):
         self.payload: T = payload
         self.message_id: Any = self._of_each([row.key for row in rows])
         self.timestamp = timestamp
-        self.source: str = access.source
+        self.source: str = session.source
 
     @property
     def schedule_at(self) -> Any:
@@ -102,8 +100,8 @@ class AckEnvelope(Generic[T]):
         if not self._rows:
             return True
         if self._lock is None:
-            return self._access.call(self._access.storage.delete_unchanged, self._access.kind, self._rows[0])
-        return self._each(self._access.storage.ack, self._held())
+            return self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
+        return self._each(self._session.storage.ack, self._held())
 
     def ack_some(self, keys: Iterable[str]) -> bool:
         """Done with these messages of the batch; the rest stays on loan.
@@ -125,7 +123,7 @@ class AckEnvelope(Generic[T]):
             return self.ack() if wanted else True
         done = [row for row in self._rows if row.key in wanted]
         self._rows = [row for row in self._rows if row.key not in wanted]
-        return not done or self._each(self._access.storage.ack, Held(self._lock, tuple(row.id for row in done)))
+        return not done or self._each(self._session.storage.ack, Held(self._lock, tuple(row.id for row in done)))
 
     def nack(self, delay: float | timedelta = 0.0, error: BaseException | str | None = None) -> bool:
         """Give the message back, to be delivered again.
@@ -138,11 +136,11 @@ class AckEnvelope(Generic[T]):
             True if all of it was still ours. With the queue's ``max_attempts`` reached it went to the dead letters.
         """
         self._settled = True
-        due_at = self._access.after(delay, "delay")
+        due_at = self._session.after(delay, "delay")
         if self._lock is None:
             return not self._rows
-        access = self._access
-        return access.nack(self._lock, self._rows, due_at, error, access.max_attempts) == len(self._rows)
+        session = self._session
+        return session.nack(self._lock, self._rows, due_at, error, session.max_attempts) == len(self._rows)
 
     def extend(self, seconds: float | timedelta) -> bool:
         """Keep the message for so many seconds from now.
@@ -150,17 +148,17 @@ class AckEnvelope(Generic[T]):
         Returns:
             True if all of it was still ours.
         """
-        until = self._access.after(seconds, "seconds")
+        until = self._session.after(seconds, "seconds")
         if self._lock is None or not self._rows:
             return not self._rows
-        return self._each(self._access.storage.extend, self._held(), until)
+        return self._each(self._session.storage.extend, self._held(), until)
 
     def _held(self) -> Held:
         assert self._lock is not None, "only a polled envelope holds anything"
         return Held(self._lock, tuple(row.id for row in self._rows))
 
     def _each(self, call: Callable[..., int], held: Held, *more: Any) -> bool:
-        return self._access.call(call, self._access.kind, held, *more) == len(held.ids)
+        return self._session.call(call, self._session.kind, held, *more) == len(held.ids)
 
     def _of_each(self, values: list[Any]) -> Any:
         return values if self._many else values[0]

@@ -1,7 +1,7 @@
 """The delayed queue: durable messages with a key, a payload and a time.
 
 This file is what a user calls: it checks arguments, encodes payloads, reads the clock, tries again what may pass, and
-leaves the rest to a :class:`~drainq.delayed.storage.Storage`. It has no SQL and no thread of its own.
+leaves the rest to a :class:`~drainq.delayed.storage.protocol.Storage`. It has no SQL and no thread of its own.
 
 # Promises, on every back end
 
@@ -19,14 +19,16 @@ from __future__ import annotations
 import hashlib
 import time as real_time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from drainq.clock import Clock, SystemClock
-from drainq.delayed.access import Access
+from drainq.delayed.admin import Admin
+from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.consume import consume
-from drainq.delayed.cron import CronService
+from drainq.delayed.cron.service import CronService
+from drainq.delayed.encode import encoded_offers
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import (
     OfferOutcome,
@@ -36,22 +38,18 @@ from drainq.delayed.message import (
     check_text,
     from_ms,
 )
-from drainq.delayed.open import open_storage
-from drainq.delayed.outgoing import outgoing
 from drainq.delayed.retry import with_retries
-from drainq.delayed.storage import Held, Storage
-from drainq.delayed.upkeep import Upkeep
+from drainq.delayed.session import Session
+from drainq.delayed.storage.open import open_storage
+from drainq.delayed.storage.protocol import Held, Storage
 from drainq.delayed.wake import shared_wakeup
-
-if TYPE_CHECKING:
-    from drainq.delayed.aio import AsyncDelayedQueue
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class DelayedQueue(Upkeep, Generic[T]):
+class DelayedQueue(Admin, Generic[T]):
     """Messages that must not be lost, for later, by key; opened with :meth:`open`.
 
     One object serves many threads. A context manager: :meth:`close` at the end.
@@ -97,7 +95,7 @@ class DelayedQueue(Upkeep, Generic[T]):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
         codec = MsgspecCodec() if codec is None else codec
         kind = partition_kind(queue, codec.type_name)
-        access = self._access = Access(
+        session = self._session = Session(
             storage,
             kind,
             name=queue,
@@ -114,9 +112,9 @@ class DelayedQueue(Upkeep, Generic[T]):
             storage=storage,
             kind=kind,
             encode=codec.encode,
-            clock=access.clock,
-            call=access.call,
-            made=access.wakeup.wake,
+            clock=session.clock,
+            call=session.call,
+            made=session.wakeup.wake,
         )
         """The schedules that put messages into this queue."""
 
@@ -243,19 +241,19 @@ class DelayedQueue(Upkeep, Generic[T]):
         return self._offer(list(messages), connection)
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        access = self._access
-        offers = outgoing(messages, access.codec.encode)
+        session = self._session
+        offers = encoded_offers(messages, session.codec.encode)
         if not offers:
             return []
-        now = access.now()
+        now = session.now()
         soonest = min(offer.scheduled_at for offer in offers)
-        announce = access.notify and soonest <= now + int(access.time.poll_period * 1000)
+        announce = session.notify and soonest <= now + int(session.time.poll_period * 1000)
         if connection is not None:  # the caller's transaction, so the caller's to try again
-            access.check_open()
-            outcomes = access.storage.offer(access.kind, offers, now, connection=connection, announce=announce)
+            session.check_open()
+            outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
         else:
-            outcomes = access.call(access.storage.offer, access.kind, offers, now, announce=announce)
-        access.wakeup.wake()
+            outcomes = session.call(session.storage.offer, session.kind, offers, now, announce=announce)
+        session.wakeup.wake()
         return outcomes
 
     # --- consumers
@@ -282,7 +280,7 @@ class DelayedQueue(Upkeep, Generic[T]):
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
         taken = self._take(n, many=True) if n > 0 else None
-        return taken or AckEnvelope(self._access, [], [], None, from_ms(self._access.now()), many=True)
+        return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
 
     def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
         """Take the earliest due message, waiting for one.
@@ -301,18 +299,18 @@ class DelayedQueue(Upkeep, Generic[T]):
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
         deadline = None if timeout is None else real_time.monotonic() + timeout
-        self._access.listen()
+        self._session.listen()
         while True:
-            noted = self._access.wakeup.count()
+            noted = self._session.wakeup.count()
             taken = self.try_poll()
             if taken is not None:
                 return taken
-            pause = self._access.pause()
+            pause = self._session.pause()
             if deadline is not None:
                 pause = min(pause, deadline - real_time.monotonic())
                 if pause <= 0:
                     return None
-            self._access.wakeup.wait(noted, pause)
+            self._session.wakeup.wait(noted, pause)
 
     def consume(
         self,
@@ -351,8 +349,8 @@ class DelayedQueue(Upkeep, Generic[T]):
             Hello
             1
         """
-        self._access.listen()
-        return consume(self._access, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
+        self._session.listen()
+        return consume(self._session, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
         """Take up to so many due messages, one envelope each: what makes this queue a source.
@@ -365,10 +363,10 @@ class DelayedQueue(Upkeep, Generic[T]):
         """
         if batch_size <= 0:
             return []
-        rows, payloads, lock = self._access.acquire(batch_size)
-        now = from_ms(self._access.now())
+        rows, payloads, lock = self._session.acquire(batch_size)
+        now = from_ms(self._session.now())
         return [
-            AckEnvelope(self._access, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
+            AckEnvelope(self._session, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
         ]
 
     def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
@@ -383,16 +381,16 @@ class DelayedQueue(Upkeep, Generic[T]):
                 envelope._settled = True
                 by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
         return sum(
-            self._access.call(self._access.storage.ack, self._access.kind, Held(lock, tuple(ids)))
+            self._session.call(self._session.storage.ack, self._session.kind, Held(lock, tuple(ids)))
             for lock, ids in by_lock.items()
         )
 
     def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
-        rows, payloads, lock = self._access.acquire(n)
+        rows, payloads, lock = self._session.acquire(n)
         if not rows:
             return None
         return AckEnvelope(
-            self._access, payloads if many else payloads[0], rows, lock, from_ms(self._access.now()), many=many
+            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
         )
 
     def read(self, key: str) -> AckEnvelope[T] | None:
@@ -405,46 +403,44 @@ class DelayedQueue(Upkeep, Generic[T]):
 
         Source: ``read`` of funfix ``delayedqueue``.
         """
-        access = self._access
-        row = access.call(access.storage.read, access.kind, check_key(key))
+        session = self._session
+        row = session.call(session.storage.read, session.kind, check_key(key))
         if row is None:
             return None
         try:
-            payload = access.codec.decode(row.payload)
+            payload = session.codec.decode(row.payload)
         except Exception as error:
             raise ValueError(
-                f"the payload of {key!r} cannot be decoded as {access.codec.type_name}: {error}"
+                f"the payload of {key!r} cannot be decoded as {session.codec.type_name}: {error}"
             ) from error
-        return AckEnvelope(access, payload, [row], None, from_ms(access.now()), many=False)
+        return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)
 
     # --- the rest
 
     @property
     def aio(self) -> AsyncDelayedQueue[T]:
         """The same queue for asyncio: ``await queue.aio.poll()``."""
-        from drainq.delayed.aio import AsyncDelayedQueue
-
         return AsyncDelayedQueue(self)
 
     @property
     def source(self) -> str:
         """What envelopes call this queue."""
-        return self._access.source
+        return self._session.source
 
     @property
     def clock(self) -> Clock:
         """What tells the time."""
-        return self._access.clock
+        return self._session.clock
 
     @property
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
-        return self._access.closed
+        return self._session.closed
 
     def close(self) -> None:
         """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
         self.cron.close()
-        self._access.close()
+        self._session.close()
 
     def __enter__(self) -> DelayedQueue[T]:
         return self
@@ -453,7 +449,7 @@ class DelayedQueue(Upkeep, Generic[T]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<DelayedQueue {self.name!r} in {type(self._access.storage).__name__}>"
+        return f"<DelayedQueue {self.name!r} in {type(self._session.storage).__name__}>"
 
 
 def partition_kind(queue: str, type_name: str) -> str:

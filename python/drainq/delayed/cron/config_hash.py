@@ -13,8 +13,8 @@ import hashlib
 from datetime import time, timedelta
 from zoneinfo import ZoneInfo
 
-from drainq.delayed.schedule import CronDailySchedule
-from drainq.delayed.ticks import checked_period
+from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.ticks import checked_period
 
 
 def hash_of_text(text: str) -> str:

@@ -224,7 +224,7 @@ class Storage(Protocol):
         ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
         delivered, takes the new payload and time.
 
-        ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.tick_key.tick_key`.
+        ``prefix`` may hold any character. Keys are those of :func:`drainq.delayed.cron.tick_key.tick_key`.
 
         Returns:
             How many ticks were created.

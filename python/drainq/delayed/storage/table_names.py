@@ -22,14 +22,14 @@ MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())
 """PostgreSQL cuts longer names short without a word, and two tables would share an index name."""
 
 
-class Names:
+class TableNames:
     """Quoted identifiers of one table and what belongs to it.
 
     Args:
         table: the table's name as the user wrote it; any character but NUL. A dot does not name a schema.
 
     Example:
-        >>> Names('an "odd" name').fill("SELECT 1 FROM {table}")
+        >>> TableNames('an "odd" name').fill("SELECT 1 FROM {table}")
         'SELECT 1 FROM "an ""odd"" name"'
     """
 

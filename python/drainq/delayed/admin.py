@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drainq.delayed.access import Access
 from drainq.delayed.message import check_key
-from drainq.delayed.storage import DeadLetter, Row
+from drainq.delayed.session import Session
+from drainq.delayed.storage.protocol import DeadLetter, Row
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
@@ -36,18 +36,18 @@ class DelayedQueueStats:
     dead: int
 
 
-class Upkeep:
+class Admin:
     """The part of :class:`~drainq.delayed.DelayedQueue` that looks and removes."""
 
-    _access: Access
+    _session: Session
 
     def contains_message(self, key: str) -> bool:
         """Whether there is a message of this key, due or not, in flight or not."""
-        return self._access.call(self._access.storage.read, self._access.kind, check_key(key)) is not None
+        return self._session.call(self._session.storage.read, self._session.kind, check_key(key)) is not None
 
     def drop_message(self, key: str) -> bool:
         """Delete the message of this key, in flight or not; False if there is none."""
-        return self._access.call(self._access.storage.drop, self._access.kind, check_key(key))
+        return self._session.call(self._session.storage.drop, self._session.kind, check_key(key))
 
     def drop_all_messages(self, confirm: str) -> int:
         """Delete every message of this queue, not its dead letters; other queues of the table keep theirs.
@@ -63,22 +63,22 @@ class Upkeep:
         """
         if confirm != DROP_CONFIRMATION:
             raise ValueError(f"to drop all messages pass confirm={DROP_CONFIRMATION!r}, got {confirm!r}")
-        return self._access.call(self._access.storage.drop_all, self._access.kind)
+        return self._session.call(self._session.storage.drop_all, self._session.kind)
 
     def peek(self, limit: int = 10) -> list[Row]:
         """The first messages by due time, as they are stored, without taking them."""
-        return self._access.call(self._access.storage.peek, self._access.kind, _check_limit(limit))
+        return self._session.call(self._session.storage.peek, self._session.kind, _check_limit(limit))
 
     def stats(self) -> DelayedQueueStats:
         """Count the messages in each state; reads the whole queue's index, about 0.1 s a million messages."""
-        now = self._access.now()
-        counts = self._access.call(self._access.storage.counts, self._access.kind, now)
+        now = self._session.now()
+        counts = self._session.call(self._session.storage.counts, self._session.kind, now)
         age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
         return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
 
     def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
         """The messages that were given up on, the latest first, with the reason."""
-        return self._access.call(self._access.storage.dead, self._access.kind, _check_limit(limit))
+        return self._session.call(self._session.storage.dead, self._session.kind, _check_limit(limit))
 
     def redrive(self, keys: Iterable[str] | None = None) -> int:
         """Put dead letters back, due now and with their attempts at zero.
@@ -92,14 +92,14 @@ class Upkeep:
             How many went back.
         """
         wanted = None if keys is None else _check_keys(keys)
-        back = self._access.call(self._access.storage.redrive, self._access.kind, self._access.now(), wanted)
-        self._access.wakeup.wake()
+        back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)
+        self._session.wakeup.wake()
         return back
 
     def drop_dead_letters(self, keys: Iterable[str] | None = None) -> int:
         """Delete dead letters for good; ``None`` for all. Return how many."""
         wanted = None if keys is None else _check_keys(keys)
-        return self._access.call(self._access.storage.drop_dead, self._access.kind, wanted)
+        return self._session.call(self._session.storage.drop_dead, self._session.kind, wanted)
 
 
 def _check_keys(keys: Iterable[str]) -> list[str]:

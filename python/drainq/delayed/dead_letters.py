@@ -36,7 +36,7 @@ class ToDelayedQueue:
     def __call__(self, batch: list[Any], error: BaseException) -> int:
         """Store the batch as one message ``{"batch": [...], "error": "..."}``; return how many items it has."""
         items = list(batch) if self._encode_item is None else [self._encode_item(item) for item in batch]
-        due_at = self._queue._access.after(self._delay, "delay") / 1000
+        due_at = self._queue._session.after(self._delay, "delay") / 1000
         key = f"{self._key_prefix}/{uuid.uuid4()}"
         self._queue.offer_if_not_exists(key, {"batch": items, "error": error_text(error)}, due_at)
         return len(items)
@@ -72,5 +72,5 @@ def to_delayed_queue(
         2
         {'batch': ['row 1', 'row 2'], 'error': 'ValueError: no such table'}
     """
-    queue._access.after(delay, "delay")  # a bad delay is an error now, not when the first batch fails
+    queue._session.after(delay, "delay")  # a bad delay is an error now, not when the first batch fails
     return ToDelayedQueue(queue, delay, key_prefix, encode_item)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from drainq.delayed.storage import LONG_AGO, Row
+from drainq.delayed.storage.protocol import LONG_AGO, Row
 
 LOWEST = -(2**63)
 SLOW = 0.005
@@ -36,7 +36,7 @@ SLACK_MS = 1000
 """How far behind the earliest live message the mark stays: offers commit out of order."""
 
 
-class Watermark:
+class ScanFloor:
     """The lower end of the due times that a poll looks at.
 
     Args:

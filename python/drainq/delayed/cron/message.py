@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
 
+from drainq.delayed.cron.tick_key import tick_key
 from drainq.delayed.message import ScheduledMessage, When, to_ms
-from drainq.delayed.tick_key import tick_key
 
 T = TypeVar("T")
 

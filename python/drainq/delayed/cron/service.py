@@ -25,13 +25,13 @@ from typing import Generic, Literal, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from drainq.clock import Clock
-from drainq.delayed.config_hash import hash_of_cron, hash_of_daily, hash_of_period
-from drainq.delayed.cron_handle import CronHandle
-from drainq.delayed.cron_message import CronMessage, microseconds
+from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
+from drainq.delayed.cron.daily import CronDailySchedule, duration_of, zone_of
+from drainq.delayed.cron.handle import CronHandle
+from drainq.delayed.cron.message import CronMessage, microseconds
+from drainq.delayed.cron.ticks import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 from drainq.delayed.message import check_key, check_text, to_ms
-from drainq.delayed.schedule import CronDailySchedule, duration_of, zone_of
-from drainq.delayed.storage import Storage, Tick
-from drainq.delayed.ticks import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
+from drainq.delayed.storage.protocol import Storage, Tick
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -113,8 +113,8 @@ class CronService(Generic[T]):
         is not made again, even if its message was handled long ago.
 
         Args:
-            config_hash: names the configuration, such as :func:`~drainq.delayed.config_hash.hash_of_text` of what it
-                depends on.
+            config_hash: names the configuration, such as
+                :func:`~drainq.delayed.cron.config_hash.hash_of_text` of what it depends on.
             key_prefix: names the schedule; not blank, any characters.
             messages: the ticks to make; none is fine.
 

@@ -20,18 +20,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.migrate import Migration, as_script, pending
-from drainq.delayed.sql import sqlite as sql
-from drainq.delayed.sql.names import Names
-from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
-from drainq.delayed.tick_key import escape_hash, hash_in, key_range
+from drainq.delayed.storage import sqlite_sql as sql
+from drainq.delayed.storage.migrate import Migration, as_script, pending
+from drainq.delayed.storage.protocol import (
+    LONG_AGO,
+    TICK_MEMORY_MS,
+    Counts,
+    DeadLetter,
+    Fetched,
+    Held,
+    Offer,
+    Row,
+    Tick,
+)
+from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.connect import connect_sqlite
 from drainq.sql.errors import passes
 
 
 class SQLiteStorage:
-    """A :class:`~drainq.delayed.storage.Storage` in an SQLite file.
+    """A :class:`~drainq.delayed.storage.protocol.Storage` in an SQLite file.
 
     Args:
         path: the file; it is created if it is not there.
@@ -46,7 +56,7 @@ class SQLiteStorage:
             )
         self._path = path
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
-        names = Names(table)
+        names = TableNames(table)
         self._names = names
         self._sql = {
             name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)

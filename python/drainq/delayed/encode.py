@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, check_key, to_ms
-from drainq.delayed.storage import Offer
+from drainq.delayed.storage.protocol import Offer
 
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
-def outgoing(messages: Sequence[ScheduledMessage[Any]], encode: Callable[[Any], bytes]) -> list[Offer]:
+def encoded_offers(messages: Sequence[ScheduledMessage[Any]], encode: Callable[[Any], bytes]) -> list[Offer]:
     """Return the messages as a storage takes them.
 
     Raises:

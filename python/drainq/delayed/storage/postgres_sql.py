@@ -1,7 +1,7 @@
 """PostgreSQL: the statements of the delayed queue.
 
-Written for READ COMMITTED and autocommit: what can be one statement is one, for it saves two round trips. Names in
-braces are filled in by :class:`~drainq.delayed.sql.names.Names`; ``%(name)s`` are bound by psycopg.
+Written for READ COMMITTED and autocommit: what can be one statement is one, for it saves two round trips. TableNames in
+braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are bound by psycopg.
 
 ``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once; ``IN (SELECT ...)`` may be
 run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drainq.delayed.storage import Row
-from drainq.delayed.watermark import IN_A_ROW, LOWEST, REST, SLACK_MS, Watermark
+from drainq.delayed.storage.protocol import Row
+from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, REST, SLACK_MS, ScanFloor
 
 SLOWLY, QUICKLY = 1.0, 0.001
 
@@ -26,7 +26,7 @@ def time():
 
 @pytest.fixture
 def mark(time):
-    return Watermark(3.0, monotonic=time)
+    return ScanFloor(3.0, monotonic=time)
 
 
 def row(due):

@@ -16,7 +16,7 @@ from drainq.delayed.codec import Codec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.retry import with_retries
-from drainq.delayed.storage import Closeable, Held, Row, Storage, new_lock
+from drainq.delayed.storage.protocol import Closeable, Held, Row, Storage, new_lock
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
 
@@ -27,7 +27,7 @@ _SOONEST = 0.005
 """Seconds that a waiting consumer sleeps at least: others may be taking what is due."""
 
 
-class Access:
+class Session:
     """What every part of one open queue shares.
 
     Args:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from drainq.delayed.cron.tick_key import escape_hash, hash_in
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
-from drainq.delayed.tick_key import escape_hash, hash_in
+from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Queue:
 
 
 class MemoryStorage:
-    """A :class:`~drainq.delayed.storage.Storage` of this process; several queues may share one."""
+    """A :class:`~drainq.delayed.storage.protocol.Storage` of this process; several queues may share one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from pathlib import Path
 
 from drainq.delayed.config import RetryConfig, TimeConfig
-from drainq.delayed.memory import MemoryStorage
-from drainq.delayed.sql.names import Names
-from drainq.delayed.storage import Storage
+from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.connect import postgres_driver
 from drainq.sql.url import DatabaseUrl, Dialect
 
@@ -23,18 +23,18 @@ def open_storage(url: str, *, table: str, time: TimeConfig, retry: RetryConfig) 
         ValueError: the URL names no back end.
         ImportError: the back end's driver is not installed.
     """
-    Names(table)  # a bad name is the same error on every back end
+    TableNames(table)  # a bad name is the same error on every back end
     if url == "memory:":
         memory = MemoryStorage()
         return memory, id(memory)
     where = DatabaseUrl.parse(url)
     if where.dialect is Dialect.SQLITE:
-        from drainq.delayed.sqlite import SQLiteStorage
+        from drainq.delayed.storage.sqlite import SQLiteStorage
 
         file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout)
         return file, ("sqlite", str(Path(where.target).resolve()), table)
     _check_driver()
-    from drainq.delayed.postgres import PostgresStorage
+    from drainq.delayed.storage.postgres import PostgresStorage
 
     server = PostgresStorage(where, table=table, poll_period=time.poll_period, try_timeout=retry.try_timeout)
     return server, ("postgresql", where.target, table)

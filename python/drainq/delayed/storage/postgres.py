@@ -16,15 +16,25 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from drainq.delayed.listen import Listener
+from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.migrate import Migration, as_script, pending
-from drainq.delayed.postgres_pool import PostgresPool, in_transaction_of
-from drainq.delayed.sql import postgres as sql
-from drainq.delayed.sql.names import Names
-from drainq.delayed.storage import LONG_AGO, TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
-from drainq.delayed.tick_key import escape_hash, hash_in, key_range
-from drainq.delayed.watermark import LOWEST, Watermark
+from drainq.delayed.storage import postgres_sql as sql
+from drainq.delayed.storage.migrate import Migration, as_script, pending
+from drainq.delayed.storage.postgres_listen import Listener
+from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
+from drainq.delayed.storage.protocol import (
+    LONG_AGO,
+    TICK_MEMORY_MS,
+    Counts,
+    DeadLetter,
+    Fetched,
+    Held,
+    Offer,
+    Row,
+    Tick,
+)
+from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
+from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.errors import passes
 from drainq.sql.names import quote
 from drainq.sql.url import DatabaseUrl
@@ -33,12 +43,12 @@ _CHUNK = 1000
 
 
 class PostgresStorage:
-    """A :class:`~drainq.delayed.storage.Storage` in a PostgreSQL database.
+    """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
 
     Args:
         url: the database.
         table: the table's name, in the first schema of the search path.
-        poll_period: seconds; see :mod:`drainq.delayed.watermark`.
+        poll_period: seconds; see :mod:`drainq.delayed.storage.scan_floor`.
         try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
         max_connections: the size of the pool.
     """
@@ -54,13 +64,13 @@ class PostgresStorage:
     ) -> None:
         self._url = url
         self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections)
-        self._names = Names(table)
+        self._names = TableNames(table)
         self._poll_period = poll_period
         texts = {name: text for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
         self._sql = {name: self._fill(text) for name, text in texts.items()}
         self._acquire_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACQUIRE, percent="%%", limit=limit))
         self._fused_sql = lru_cache(64)(lambda limit: self._names.fill(sql.ACK_AND_ACQUIRE, percent="%%", limit=limit))
-        self._marks: dict[str, Watermark] = {}
+        self._marks: dict[str, ScanFloor] = {}
 
     def _fill(self, text: str) -> str:
         return self._names.fill(text, percent="%%")
@@ -339,9 +349,9 @@ class PostgresStorage:
     def close(self) -> None:
         self._pool.close()
 
-    def _mark(self, kind: str) -> Watermark:
+    def _mark(self, kind: str) -> ScanFloor:
         mark = self._marks.get(kind)
-        return mark or self._marks.setdefault(kind, Watermark(self._poll_period))
+        return mark or self._marks.setdefault(kind, ScanFloor(self._poll_period))
 
     def _execute(self, cursor: Any, name: str, values: dict[str, Any]) -> None:
         cursor.execute(self._sql[name], values)

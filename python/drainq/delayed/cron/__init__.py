@@ -1,0 +1,10 @@
+"""Schedules: messages that a queue gets ahead of time, again and again.
+
+| module | what it holds |
+| --- | --- |
+| ``service`` | :class:`CronService`: what ``queue.cron`` offers |
+| ``handle`` | the loop of one installed schedule |
+| ``message`` | a payload and the tick that it belongs to |
+| ``daily``, ``ticks`` | when a schedule fires |
+| ``tick_key``, ``config_hash`` | the names of a tick and of a configuration, as the source library writes them |
+"""
