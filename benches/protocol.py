@@ -49,33 +49,38 @@ class Goal(Protocol):
 
 
 @dataclass(frozen=True)
-class Faster:
-    """``ours`` is at least ``times`` as fast as ``theirs``; below 1: it may be slower by that factor."""
+class Ratio:
+    """How ``ours`` stands to ``theirs``: the limit that must be kept, and perhaps a further aim."""
 
     ours: str
     theirs: str
     times: float
     aim: float | None = None
 
+    def limits(self) -> str:
+        """The limit and the aim as text."""
+        return f"{self.times:.3g}x" + ("" if self.aim is None else f" (aim {self.aim:.3g}x)")
+
+    def ratios(self, costs: Costs) -> list[float]:
+        """What ``ours`` cost for each unit of ``theirs``, round by round."""
+        return [ours / theirs for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
+
+
+class Faster(Ratio):
+    """``ours`` is at least ``times`` as fast as ``theirs``; below 1: it may be slower by that factor."""
+
     def judge(self, costs: Costs) -> Verdict:
-        ratios = [theirs / ours for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
-        asked = f"{self.ours} at least {_times(self.times, self.aim)} as fast as {self.theirs}"
+        asked = f"{self.ours} at least {self.limits()} as fast as {self.theirs}"
+        ratios = [1 / ratio for ratio in self.ratios(costs)]
         return _verdict(asked, ratios, "x", lambda reached, limit: reached >= limit, self.times, self.aim)
 
 
-@dataclass(frozen=True)
-class AtMostTimes:
+class AtMostTimes(Ratio):
     """``ours`` costs at most ``times`` what ``theirs`` costs."""
 
-    ours: str
-    theirs: str
-    times: float
-    aim: float | None = None
-
     def judge(self, costs: Costs) -> Verdict:
-        ratios = [ours / theirs for ours, theirs in zip(costs[self.ours], costs[self.theirs], strict=True)]
-        asked = f"{self.ours} at most {_times(self.times, self.aim)} the cost of {self.theirs}"
-        return _verdict(asked, ratios, "x", lambda reached, limit: reached <= limit, self.times, self.aim)
+        asked = f"{self.ours} at most {self.limits()} the cost of {self.theirs}"
+        return _verdict(asked, self.ratios(costs), "x", lambda reached, limit: reached <= limit, self.times, self.aim)
 
 
 @dataclass(frozen=True)
@@ -104,10 +109,6 @@ class Either:
         verdicts = [goal.judge(costs) for goal in (self.first, self.second)]
         chosen = next((verdict for verdict in verdicts if verdict.met), verdicts[0])
         return replace(chosen, asked=" or ".join(verdict.asked for verdict in verdicts))
-
-
-def _times(limit: float, aim: float | None) -> str:
-    return f"{limit:.3g}x" + ("" if aim is None else f" (aim {aim:.3g}x)")
 
 
 def _verdict(
@@ -254,6 +255,21 @@ def rounds(options: argparse.Namespace, usual: int, quick: int = 3) -> int:
 def wanted(name: str, options: argparse.Namespace) -> bool:
     """Whether a figure was asked for."""
     return options.only.lower() in name.lower()
+
+
+def run(title: str, *figures: Callable[[Report, argparse.Namespace], None]) -> int:
+    """Run the figures whose function was asked for by its name, and write the report.
+
+    Args:
+        title: of the report.
+        figures: each adds its figures to the report.
+    """
+    options = arguments(title)
+    report = Report(title, options)
+    for add in figures:
+        if wanted(add.__name__, options):
+            add(report, options)
+    return report.finish()
 
 
 def arguments(parser: argparse.ArgumentParser | str) -> argparse.Namespace:

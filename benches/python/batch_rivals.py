@@ -119,6 +119,12 @@ def _dropping(put_nowait: Callable[[Any], object], full: type[Exception]) -> Cal
     return put
 
 
+def _bounded(one: Any, full: type[Exception], empty: type[Exception], handler: Handler, blocking: bool) -> Rival:
+    """A queue with the methods of ``queue.Queue``."""
+    put = one.put if blocking else _dropping(one.put_nowait, full)
+    return Getter(put, one.get, one.get_nowait, handler, end=one.put, empty=empty)
+
+
 def simple_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:
     """``queue.SimpleQueue``, which has no bound."""
     one: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -127,27 +133,21 @@ def simple_queue(types: Sequence[type], handler: Handler, capacity: int, blockin
 
 def standard_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:
     """``queue.Queue``."""
-    one: queue.Queue[Any] = queue.Queue(capacity)
-    put = one.put if blocking else _dropping(one.put_nowait, queue.Full)
-    return Getter(put, one.get, one.get_nowait, handler, end=one.put)
+    return _bounded(queue.Queue(capacity), queue.Full, queue.Empty, handler, blocking)
 
 
 def culsans_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:
     """The synchronous side of ``culsans.Queue``."""
     import culsans
 
-    one = culsans.Queue(capacity).sync_q
-    put = one.put if blocking else _dropping(one.put_nowait, culsans.QueueFull)
-    return Getter(put, one.get, one.get_nowait, handler, end=one.put, empty=culsans.QueueEmpty)
+    return _bounded(culsans.Queue(capacity).sync_q, culsans.QueueFull, culsans.QueueEmpty, handler, blocking)
 
 
 def janus_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:
     """The synchronous side of ``janus.Queue``."""
     import janus
 
-    one = janus.Queue(capacity).sync_q
-    put = one.put if blocking else _dropping(one.put_nowait, janus.SyncQueueFull)
-    return Getter(put, one.get, one.get_nowait, handler, end=one.put, empty=janus.SyncQueueEmpty)
+    return _bounded(janus.Queue(capacity).sync_q, janus.SyncQueueFull, janus.SyncQueueEmpty, handler, blocking)
 
 
 def aiologic_queue(types: Sequence[type], handler: Handler, capacity: int, blocking: bool = True) -> Rival:

@@ -30,12 +30,8 @@ OURS = "drainq"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments("hot path")
-    report = Report("hot_path", options)
-    for figure in (produce, produce_many, partitions, record_batch, gil_wait, memory, idle, interrupt):
-        if protocol.wanted(figure.__name__, options):
-            figure(report, options)
-    return report.finish()
+    figures = (produce, produce_many, partitions, record_batch, gil_wait, memory, idle, interrupt)
+    return protocol.run("hot_path", *figures)
 
 
 class Item:

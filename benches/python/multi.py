@@ -32,12 +32,8 @@ OURS, STANDARD, NAIVE = "drainq", "queue.Queue", "naive multi-queue"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = protocol.arguments("multi-queue")
-    report = Report("multi_queue", options)
-    for figure in (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt):
-        if protocol.wanted(figure.__name__, options):
-            figure(report, options)
-    return report.finish()
+    figures = (pairs, throughput, writers, bulk, idle, round_trip, tasks, interrupt)
+    return protocol.run("multi_queue", *figures)
 
 
 def pairs(report: Report, options: argparse.Namespace) -> None:

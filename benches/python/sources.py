@@ -76,37 +76,31 @@ class ByOrderedDict:
             return self._items.popitem(last=False)[0]
 
 
-def fill_then_drain(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
-    """CPU seconds per item to put all items and get them all back."""
+Work = Callable[[Callable[[Hashable], object], Callable[[], object], list[Hashable]], None]
+"""Puts all items into a queue and gets them back, by its ``put`` and ``get``."""
+
+
+def fill_then_drain(put: Callable[[Hashable], object], get: Callable[[], object], items: list[Hashable]) -> None:
+    """All puts, then all gets: a long queue."""
+    for item in items:
+        put(item)
+    for _ in items:
+        get()
+
+
+def in_turn(put: Callable[[Hashable], object], get: Callable[[], object], items: list[Hashable]) -> None:
+    """A put and a get, one after the other: a short queue."""
+    for item in items:
+        put(item)
+        get()
+
+
+def single_calls(make: Callable[[], Any], items: list[Hashable], work: Work) -> Callable[[], float]:
+    """Processor seconds of a put and a get."""
 
     def run() -> float:
         waiting = make()
-        put, get = waiting.put, waiting.get
-
-        def work() -> None:
-            for item in items:
-                put(item)
-            for _ in items:
-                get()
-
-        return processor_seconds(work) / len(items)
-
-    return run
-
-
-def pairs(make: Callable[[], Any], items: list[Hashable]) -> Callable[[], float]:
-    """CPU seconds per put and get, one after the other, on a short queue."""
-
-    def run() -> float:
-        waiting = make()
-        put, get = waiting.put, waiting.get
-
-        def work() -> None:
-            for item in items:
-                put(item)
-                get()
-
-        return processor_seconds(work) / len(items)
+        return processor_seconds(lambda: work(waiting.put, waiting.get, items)) / len(items)
 
     return run
 
@@ -222,12 +216,12 @@ def main() -> int:
         makes: dict[str, Callable[[], Any]] = {mine: SetQueue, hand: ByHand, "OrderedDict + Lock": ByOrderedDict}
         add(
             f"fill with {n:,} {kind} items, then drain: put + get",
-            {name: fill_then_drain(make, items) for name, make in {**makes, std: queue.Queue}.items()},
+            {name: single_calls(make, items, fill_then_drain) for name, make in {**makes, std: queue.Queue}.items()},
             [Faster(mine, hand, 2.0)],
         )
         add(
             f"put + get in turn, {kind} items",
-            {name: pairs(make, items) for name, make in {**makes, std: queue.Queue}.items()},
+            {name: single_calls(make, items, in_turn) for name, make in {**makes, std: queue.Queue}.items()},
             [Faster(mine, hand, 2.0)],
         )
         add(

@@ -34,12 +34,7 @@ def main() -> int:
     # A dropped item is a count here, not a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     logging.getLogger("drainq").setLevel(logging.ERROR)
-    options = protocol.arguments("batch queue")
-    report = Report("batch_queue", options)
-    for figure in (end_to_end, dropped, latency):
-        if protocol.wanted(figure.__name__, options):
-            figure(report, options)
-    return report.finish()
+    return protocol.run("batch_queue", end_to_end, dropped, latency)
 
 
 def make_types(count: int) -> list[type]:

@@ -1,6 +1,7 @@
 """The documents tell the truth: their code runs, their links lead somewhere, their verbs exist.
 
-Each ``python`` block runs: the blocks of one document are one program, from top to bottom. A
+Each ``python`` block runs: the blocks of one document are one program, from top to bottom. Documents
+that start Spark run in ``tests/spark``, on the session of the other tests there. A
 ``pycon`` block is a session of its own and prints what it shows. What must not run is fenced
 as ``text``.
 """
@@ -8,58 +9,19 @@ as ``text``.
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from drainq.errors import DrainqError
-from drainq.spark.java import java_home
-
+from .documents import DOCUMENTS, FENCE, LINK, blocks, name, program
 from .project import ROOT
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)[^)]*\)")
-LONGEST_RUN = 180  # seconds for all the code of a document
-
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced piece of a document; ``line`` is where its code starts, counted from 1."""
-
-    language: str
-    code: str
-    line: int
-
-
-def blocks(document: Path) -> list[Block]:
-    text = document.read_text()
-    return [
-        Block(found["language"], found["code"], text.count("\n", 0, found.start("code")) + 1)
-        for found in FENCE.finditer(text)
-    ]
-
-
-def program(document: Path) -> str:
-    """The document's code, as one program whose line numbers are the document's."""
-    lines: list[str] = []
-    for block in blocks(document):
-        if block.language == "python":
-            lines += [""] * (block.line - 1 - len(lines)) + block.code.splitlines()
-    return "\n".join(lines)
-
-
-RUNNABLE = [document for document in DOCUMENTS if program(document).strip()]
+LONGEST_RUN = 60  # seconds for all the code of a document
+RUNNABLE = [document for document in DOCUMENTS if program(document).strip() and "pyspark" not in program(document)]
 SHOWN = [(document, block) for document in DOCUMENTS for block in blocks(document) if block.language == "pycon"]
-
-
-def name(document: Path) -> str:
-    return document.relative_to(ROOT).as_posix()
 
 
 def test_the_search_finds_the_documents_and_their_code():
@@ -72,15 +34,8 @@ def test_the_search_finds_the_documents_and_their_code():
 def test_the_code_of_the_document_runs_and_warns_of_nothing(document, tmp_path):
     script = tmp_path / f"{document.stem}_document.py"  # not the name of a module that it imports
     script.write_text(program(document))
-    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    try:
-        environ["JAVA_HOME"] = java_home()
-    except DrainqError:
-        if "pyspark" in script.read_text():
-            pytest.skip("no Java for Spark")
-    strict = [] if "pyspark" in script.read_text() else ["-W", "error"]  # PySpark and pandas warn of themselves
     ran = subprocess.run(
-        [sys.executable, *strict, script], cwd=tmp_path, env=environ, stdin=subprocess.DEVNULL,
+        [sys.executable, "-W", "error", script], cwd=tmp_path, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=LONGEST_RUN, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, f"{name(document)}:\n{ran.stdout}{ran.stderr}"
