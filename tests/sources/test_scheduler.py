@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq import Backoff, Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
-from drainq.sources.item_store import MemoryStore
+from drainq.sources.tracker.store import MemoryStore
 
 
 class Stock:
@@ -173,6 +174,55 @@ def test_options_out_of_range_are_refused(delivered, options, says):
         SourceScheduler({"x": Stock()}, delivered, Fair("x"), **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"backlog": 3, "max_backlog": 3}, "backlog must be callable, got 3"),
+        ({"item_key": 3}, "item_key must be callable, got 3"),
+        ({"on_error": 3}, "on_error must be callable, got 3"),
+        ({"idle": 3}, r"idle must be a drainq.Backoff, .* got 3"),
+        ({"tracker": 3}, "tracker must be a drainq.ItemTracker, .* got 3"),
+        ({"backlog": lambda: 0, "max_backlog": "3"}, "max_backlog must be a number of items, got '3'"),
+    ],
+)
+def test_an_argument_that_would_fail_later_is_refused_now(delivered, options, says):
+    with pytest.raises(TypeError, match=says):
+        SourceScheduler({"x": Stock()}, delivered, Fair("x"), **options)
+
+
+def test_a_name_that_no_strategy_can_name_is_refused(delivered):
+    with pytest.raises(TypeError, match="name of a source must be a str, got 1"):
+        SourceScheduler({1: Stock()}, delivered, Fair("x"))
+    with pytest.raises(TypeError, match=r"sources must be a dict of names and sources, got \['x'\]"):
+        SourceScheduler(["x"], delivered, Fair("x"))
+    with pytest.raises(KeyError, match=r"no source 'q'; the sources are \['x'\]"):
+        SourceScheduler({"x": Stock()}, delivered, Fair("x")).remove_source("q")
+
+
+def test_what_a_source_answers_must_be_items(delivered):
+    heard = []
+    scheduler = SourceScheduler(
+        {"x": lambda n: "abc"}, delivered, Fair("x"), on_error=lambda name, error: heard.append((name, type(error)))
+    )
+    assert scheduler.step() == 0
+    assert heard == [("x", TypeError)]
+
+
+def test_an_endless_answer_is_read_one_item_beyond_what_was_asked_for(delivered):
+    given = []
+
+    def endless_answer(n):
+        for number in itertools.count():
+            given.append(number)
+            yield number
+
+    scheduler = SourceScheduler({"x": endless_answer}, delivered, Fair("x"), batch_size=3)
+    for steps in (1, 2, 3):
+        assert scheduler.step() == 3
+        assert len(given) == 3 * steps + 1
+    assert delivered.items == list(range(9))
+
+
 def test_what_is_no_source_or_target_is_refused(delivered):
     with pytest.raises(TypeError, match="got 3"):
         SourceScheduler({"x": 3}, delivered, Fair("x"))
@@ -244,6 +294,130 @@ def test_a_tracker_makes_the_backlog_a_credit_window(delivered):
         ItemState.DONE: 2,
         ItemState.FAILED: 0,
     }
+
+
+@pytest.mark.parametrize("answer", [None, "2", 3.5, float("nan"), float("inf"), -5, True])
+def test_a_backlog_that_is_no_number_of_items_moves_nothing_and_is_heard_of(delivered, answer):
+    heard = []
+    scheduler = SourceScheduler(
+        {"x": endless("x")}, delivered, Fair("x"), backlog=lambda: answer, max_backlog=8,
+        on_error=lambda name, error: heard.append((name, str(error))),
+    )  # fmt: skip
+    assert scheduler.step() == 0
+    ((name, said),) = heard
+    assert name is None
+    assert "backlog()" in said
+    assert repr(answer) in said
+    assert scheduler.stats().errors == 1
+
+
+# -- a strategy of one's own ------------------------------------------------------------------
+
+
+class Own:
+    """A strategy that splits as it is told."""
+
+    def __init__(self, *names, split=lambda n, live, credits: {}):
+        self._names, self.split = names, split
+
+    def names(self):
+        return iter(self._names)
+
+    def __repr__(self):
+        return "Own()"
+
+
+@pytest.mark.parametrize(
+    ("shares", "error", "says"),
+    [
+        ({"x": -1}, ValueError, r"Own\(\).split\(10, \['x'\], ...\) must return numbers of items >= 0, got -1 for 'x'"),
+        ({"q": 10}, ValueError, r"gives 10 to 'q', but its names\(\) are \['x'\]"),
+        ({"x": 11}, ValueError, "gives away 11 items, but there are only 10"),
+        ({"x": 2.5}, TypeError, "whole numbers of items, got 2.5 for 'x'"),
+        (None, TypeError, "must return a dict .* got None"),
+    ],
+)
+def test_a_split_that_makes_no_sense_is_an_error_and_the_step_ends(delivered, shares, error, says):
+    source = Stock("ab")
+    scheduler = SourceScheduler({"x": source}, delivered, Own("x", split=lambda *_: shares), batch_size=10)
+    with pytest.raises(error, match=says):
+        scheduler.step()
+    scheduler.strategy = Fair("x")
+    assert scheduler.step() == 2
+
+
+def test_an_error_in_a_later_split_gives_back_what_was_taken(delivered):
+    splits = [{"x": 3}, {"x": -1}]
+    sources = {"x": Stock("ab"), "y": Stock("c")}
+    scheduler = SourceScheduler(sources, delivered, Own("x", "y", split=lambda *_: splits.pop(0)), batch_size=10)
+    with pytest.raises(ValueError, match="got -1"):
+        scheduler.step()
+    scheduler.strategy = Fair("x", "y")
+    assert scheduler.step() == 3
+    assert delivered.items == ["a", "b", "c"]
+
+
+def test_a_strategy_that_gives_to_a_source_without_items_moves_nothing_for_it(delivered):
+    sources = {"x": Stock(""), "y": Stock("abc")}
+    scheduler = SourceScheduler(sources, delivered, Own("x", "y", split=lambda *_: {"x": 1}), batch_size=10)
+    assert scheduler.step() == 0
+    assert scheduler.step() == 0
+
+
+def test_a_source_that_is_removed_while_a_strategy_names_it_stays_or_the_strategy_is_refused(delivered):
+    asked, go = threading.Event(), threading.Event()
+
+    class Slow(Own):
+        def names(self):
+            yield "y"
+            asked.set()
+            assert go.wait(30)
+
+    scheduler = SourceScheduler({"x": Stock("x"), "y": Stock("y")}, delivered, Fair("x"))
+    refused = []
+
+    def set_strategy():
+        try:
+            scheduler.strategy = Slow("y")
+        except ValueError as error:
+            refused.append(str(error))
+
+    setter = threading.Thread(target=set_strategy)
+    setter.start()
+    assert asked.wait(30)
+    assert scheduler.remove_source("y") == []
+    go.set()
+    setter.join(30)
+    assert refused == ["Own() names 'y', but the sources are ['x']"]
+    assert scheduler.strategy == Fair("x")
+    assert scheduler.step() == 1
+
+
+# -- waiting for a step -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(change):
+    begun, release = threading.Event(), threading.Event()
+
+    def hangs(name, items):
+        begun.set()
+        assert release.wait(30)
+
+    scheduler = SourceScheduler({"x": Stock("a"), "y": Stock()}, hangs, Fair("x"))
+    scheduler.start()
+    assert begun.wait(30)
+    with pytest.raises(TimeoutError, match="still under way after 0.01 s"):
+        if change == "add":
+            scheduler.add_source("z", Stock(), timeout=0.01)
+        else:
+            scheduler.remove_source("y", timeout=0.01)
+    assert set(scheduler.stats().sources) == {"x", "y"}
+    release.set()
+    assert scheduler.stop(30)
+    scheduler.add_source("z", Stock(), timeout=30)
+    scheduler.remove_source("y", timeout=30)
+    assert set(scheduler.stats().sources) == {"x", "z"}
 
 
 # -- errors ---------------------------------------------------------------------------------

@@ -183,12 +183,40 @@ def test_a_missing_driver_names_the_extra(monkeypatch):
 
 
 def test_a_failed_write_leaves_the_connection_usable(tmp_path):
-    tracker = ItemTracker.open(f"sqlite:///{tmp_path / 'items.db'}")
+    url = f"sqlite:///{tmp_path / 'items.db'}"
+    tracker = ItemTracker.open(url, table="items")
+    with sqlite3.connect(tmp_path / "items.db") as database:
+        database.execute("""CREATE TRIGGER no BEFORE INSERT ON items BEGIN SELECT RAISE(ABORT, 'no'); END""")
     with pytest.raises(sqlite3.Error):
-        tracker.mark(object(), ["1"], ItemState.SENT)
+        tracker.mark("x", ["1"], ItemState.SENT)
+    with sqlite3.connect(tmp_path / "items.db") as database:
+        database.execute("DROP TRIGGER no")
     tracker.mark("x", ["1"], ItemState.SENT)
     assert tracker.in_flight() == 1
     tracker.close()
+
+
+@pytest.mark.parametrize("keys", ["17", b"17", 17, None])
+def test_a_single_key_is_not_taken_for_a_list_of_them(tracker, keys):
+    with pytest.raises(TypeError, match=rf"iterable of keys, such as \[key\], got {keys!r}"):
+        tracker.mark("x", keys, ItemState.DONE)
+    assert tracker.counts() == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "error", "says"),
+    [
+        ("x", 17, TypeError, r"a key must be a str, got 17; str\(item\) makes one"),
+        ("x", None, TypeError, "got None"),
+        (17, "1", TypeError, "source must be a str, got 17"),
+        ("x", "a\0b", ValueError, "NUL"),
+        ("x", "\ud800", ValueError, "UTF-8"),
+    ],
+)
+def test_every_store_refuses_the_same_keys_and_marks_none_of_the_call(tracker, source, key, error, says):
+    with pytest.raises(error, match=says):
+        tracker.mark(source, ["1", key], ItemState.DONE)
+    assert tracker.counts() == {}
 
 
 def test_counting_what_is_in_flight_does_not_read_what_is_finished(tmp_path):

@@ -11,12 +11,11 @@ The duplicate-dropping queue below them, ``SetQueue``, is native.
 """
 
 from drainq.backoff import Backoff
-from drainq.sources.item_store import ItemState
 from drainq.sources.prefetch import PrefetchSource
 from drainq.sources.scheduler import SourceScheduler
 from drainq.sources.stats import PrefetchStats, SchedulerStats, SourceCounts
 from drainq.sources.strategy import Fair, Prefer, Strategy, Weighted
-from drainq.sources.tracker import ItemTracker
+from drainq.sources.tracker import ItemState, ItemTracker
 
 __all__ = [
     "Backoff",

@@ -11,21 +11,27 @@ What a source returns beyond what it was asked for is held and comes first next 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from drainq.fork import leave_to_parent
 from drainq.sources.prefetch import PrefetchSource
-from drainq.sources.source import Ask, ask_of
+from drainq.sources.source import Ask, AskIterator, Batch, ask_of
 
 
 class Feed:
     """A source that is asked for batches."""
 
+    needs_items_afterwards = False
+    """Whether the items are looked at after the target has had its list."""
+
     def __init__(self, ask: Ask[Any]) -> None:
         self._ask = ask
         self._held: deque[Any] = deque()
+        self._batch: Batch[Any] | None = None
         self._source_ended = False
 
     def take(self, n: int) -> list[Any]:
@@ -34,29 +40,50 @@ class Feed:
         Raises:
             Exception: whatever the source raises; what it gave before that is held.
         """
-        if len(self._held) < n and not self._source_ended:
-            try:
-                batch = self._ask(n - len(self._held))
-                if batch is None:
-                    self._source_ended = True
-                else:
-                    self._held.extend(batch)  # of a generator that raises in the middle, what came before is kept
-            except StopIteration:
-                self._source_ended = True
+        if len(self._held) < n:
+            if self._batch is None and not self._source_ended:
+                self._batch = self._answer(n - len(self._held))
+            if self._batch is not None:
+                self._read(self._batch, n - len(self._held))
         taken = list(islice(self._held, n))
         for _ in taken:
             self._held.popleft()
         return taken
+
+    def _answer(self, n: int) -> Batch[Any] | None:
+        try:
+            answer = self._ask(n)
+        except StopIteration:
+            answer = None
+        if answer is None:
+            self._source_ended = True
+            return None
+        return Batch(answer)
+
+    def _read(self, batch: Batch[Any], n: int) -> None:
+        """Read a batch: all of a collection; of one that comes as it is read, one more than ``n``, to see its end."""
+        self._held.extend(batch.take(n + 1) if batch.comes_as_read else batch.take(sys.maxsize))
+        if batch.ended:
+            self._batch = None
+        if batch.error is not None:
+            raise batch.error
 
     def give_back(self, items: list[Any]) -> None:
         """Take back items that never reached the target; they come first next time."""
         self._held.extendleft(reversed(items))
 
     def drain_held(self) -> list[Any]:
-        """Give up what is held."""
+        """Give up what is held, and read no more of a batch that was begun."""
         held = list(self._held)
         self._held.clear()
+        self._batch = None
         return held
+
+    def forget(self) -> None:
+        """Hold nothing: in a forked child, what was taken and what is left of an iterator is the parent's."""
+        leave_to_parent(self._held, self._batch)
+        self._held, self._batch = deque(), None
+        self._source_ended = self._source_ended or isinstance(self._ask, AskIterator)
 
     def delivered(self, items: list[Any]) -> None:
         """Say that the target has the items."""
@@ -67,7 +94,7 @@ class Feed:
     @property
     def ended(self) -> bool:
         """Whether no item will come any more."""
-        return self._source_ended and not self._held
+        return self._source_ended and self._batch is None and not self._held
 
     @property
     def held(self) -> int:
@@ -84,6 +111,8 @@ class Feed:
 
 class PrefetchFeed(Feed):
     """A prefetching source: it says by itself when it has something."""
+
+    needs_items_afterwards = True
 
     def __init__(self, source: PrefetchSource[Any]) -> None:
         super().__init__(source.get_next_batch)
@@ -111,6 +140,8 @@ class PrefetchFeed(Feed):
 class DelayedFeed(Feed):
     """A delayed queue: its messages are acknowledged once the target has them."""
 
+    needs_items_afterwards = True
+
     def __init__(self, queue: Any) -> None:
         super().__init__(self._poll)
         self._queue = queue
@@ -126,6 +157,12 @@ class DelayedFeed(Feed):
     def give_back(self, items: list[Any]) -> None:
         """Give the leases back: the messages are delivered again."""
         self.failed(items)
+
+    def forget(self) -> None:
+        """Hold no lease: in a forked child they are the parent's."""
+        super().forget()
+        leave_to_parent(self._leased)
+        self._leased = []
 
     def delivered(self, items: list[Any]) -> None:
         """Acknowledge them."""

@@ -32,6 +32,11 @@ class Loop:
         self._stopped = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._abandoned = False
+
+    def abandon(self) -> None:
+        """End without a word: this is a forked child, and the loop is the parent's; takes no lock."""
+        self._abandoned = True
 
     @property
     def running(self) -> bool:
@@ -70,13 +75,14 @@ class Loop:
         self._begin()
         try:
             idle_turns = 0
-            while not self._stopped.is_set():
+            while not self._abandoned and not self._stopped.is_set():
                 self._news.clear()  # before the turn, so that news during it prevents the sleep
                 nap = self._turn(idle_turns)
-                if nap is None:
+                if nap is None or self._abandoned:
                     return
                 if nap:
                     self._news.wait(None if nap == FOREVER else nap)
                 idle_turns = idle_turns + 1 if nap else 0
         finally:
-            self._end()
+            if not self._abandoned:
+                self._end()

@@ -3,8 +3,12 @@
 Invariants:
     1. One step at a time. What a step takes is delivered, counted as failed, or given back to its source, also
        when the step is interrupted: per source ``taken == moved + failed``, with ``held`` on top.
-    2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for.
+    2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
+       it moves items or finds that a source has none.
     3. No share is left unused while another source of the strategy has items.
+    4. Strategy, names and accounts are one ``_Plan``, replaced whole under ``_changing``: each name of the strategy
+       has an account, at every moment. No foreign code runs under ``_changing``.
+    5. In a forked child ``_life`` is another: a step that the fork interrupted delivers nothing there.
 
 Source: the scheduler of "Fast Critical Path with Async Queueing". Ours: it sleeps until some source has items
 instead of spinning, a low-water mark, and an account of each item.
@@ -16,15 +20,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from drainq.backoff import Backoff
-from drainq.sources.feed import Feed, feed_of
-from drainq.sources.item_store import ItemState
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.delivery import Account, Delivery, Target
+from drainq.sources.feed import feed_of
 from drainq.sources.loop import FOREVER, Loop
-from drainq.sources.stats import SchedulerStats, SourceCounts
-from drainq.sources.strategy import Child, Strategy
+from drainq.sources.sizing import number_of_items
+from drainq.sources.stats import SchedulerStats
+from drainq.sources.strategy import Child, Strategy, checked_split
 from drainq.sources.tracker import ItemTracker
 
 _log = logging.getLogger("drainq")
@@ -33,19 +40,14 @@ _DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)
 _COURTESY = 0.001
 """Seconds that the loop sleeps while another thread wants to change the sources: a lock is not handed over fairly."""
 
-Target = Callable[[str, list[Any]], object]
 
+@dataclass(frozen=True)
+class _Plan:
+    """What a step goes by."""
 
-class _Account:
-    """A source's feed and counters."""
-
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
-        self.announces = False
-        self.moved = self.failed = self.errors = 0
-
-    def counts(self) -> SourceCounts:
-        return SourceCounts(self.moved, self.failed, self.errors, self.feed.held, self.feed.ended)
+    accounts: Mapping[str, Account]
+    strategy: Strategy
+    names: tuple[str, ...]
 
 
 class SourceScheduler:
@@ -95,6 +97,9 @@ class SourceScheduler:
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a number of items >= 1, got {batch_size!r}")
+        for option, number in (("max_backlog", max_backlog), ("resume_backlog", resume_backlog)):
+            if number is not None:
+                number_of_items(option, number)
         if (backlog is None) != (max_backlog is None):
             raise ValueError(f"backlog and max_backlog go together, got {backlog!r} and {max_backlog!r}")
         if max_backlog is not None and max_backlog < 1:
@@ -104,22 +109,43 @@ class SourceScheduler:
             raise ValueError(f"resume_backlog must be >= 0 and {below}, got {resume_backlog!r}")
         if not callable(target):
             raise TypeError(f"target must be a callable that takes a source's name and items, got {target!r}")
-        self._accounts = {name: _Account(feed_of(source)) for name, source in sources.items()}
-        self._target = target
+        for option, value in (("backlog", backlog), ("item_key", item_key), ("on_error", on_error)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{option} must be callable, got {value!r}")
+        if not (idle is None or isinstance(idle, Backoff)):
+            raise TypeError(f"idle must be a drainq.Backoff, such as Backoff(0.001, 0.25), got {idle!r}")
+        if not (tracker is None or callable(getattr(tracker, "mark", None))):
+            raise TypeError(f"tracker must be a drainq.ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
+        if not isinstance(sources, Mapping):
+            raise TypeError(f"sources must be a dict of names and sources, got {sources!r}")
         self._batch_size = batch_size
         self._backlog = backlog
         self._max_backlog = max_backlog
         self._resume_backlog = resume_backlog
-        self._tracker = tracker
-        self._item_key = item_key
         self._on_error = on_error
         self._idle = _DEFAULT_IDLE if idle is None else idle
-        self._credits: dict[Child, float] = {}
+        self._delivery = Delivery(target, tracker, item_key, self._report)
+        self._begin()
+        accounts = {_named(name): Account(feed_of(source)) for name, source in sources.items()}
+        self._plan = _checked(accounts, strategy, _names_of(strategy))
+        renew_in_child(self)
+
+    def _begin(self) -> None:
+        """Make what a forked child must not share with its parent."""
+        self._life = object()
         self._stepping = threading.RLock()
+        self._changing = threading.Lock()
+        self._credits: dict[Child, float] = {}
         self._steps = self._errors = self._asking = 0
         self._paused = False
         self._loop = Loop(self._turn, name="drainq-scheduler", begin=self._listen, end=self._listen_no_more)
-        self._set_strategy(strategy)
+
+    def _renew_in_child(self) -> None:
+        """Start empty and stopped; what was taken, and what is left of an iterator, is the parent's."""
+        self._loop.abandon()
+        self._begin()
+        accounts = {name: account.renewed() for name, account in self._plan.accounts.items()}
+        self._plan = replace(self._plan, accounts=accounts)
 
     # -- one step ---------------------------------------------------------------------------
 
@@ -131,15 +157,16 @@ class SourceScheduler:
         """
         with self._stepping:
             self._steps += 1
-            taken = self._take(min(self._batch_size, self._room()))
-            return self._deliver(taken)
+            life, plan = self._life, self._plan
+            taken = self._take(plan, min(self._batch_size, self._room()))
+            return self._deliver(plan, taken, lambda: self._life is life)
 
     def _room(self) -> int:
-        """Items that the target has room for, by its backlog."""
+        """Items that the target has room for, by its backlog; none if that cannot be told."""
         if self._backlog is None or self._max_backlog is None:
             return self._batch_size
         try:
-            backlog = self._backlog()
+            backlog = number_of_items("what backlog() returns", self._backlog())
         except Exception as error:
             self._report(None, error)
             return 0
@@ -149,17 +176,16 @@ class SourceScheduler:
             self._paused = False
         return 0 if self._paused else self._max_backlog - backlog
 
-    def _take(self, n: int) -> dict[str, list[Any]]:
-        strategy = self._strategy
+    def _take(self, plan: _Plan, n: int) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {}
-        live = {name for name in strategy.names() if not self._accounts[name].feed.ended}
+        live = {name for name in plan.names if not plan.accounts[name].feed.ended}
         try:
             while n > 0 and live:
-                shares = strategy.split(n, live, self._credits)
-                if not any(shares.values()):
+                shares = checked_split(plan.strategy, n, live, self._credits)
+                if not shares:
                     break
                 for name, share in shares.items():
-                    got = self._take_from(name, share)
+                    got = self._take_from(name, plan.accounts[name], share)
                     if got:
                         taken.setdefault(name, []).extend(got)
                     if len(got) < share:  # what it could not give goes to the others
@@ -167,79 +193,34 @@ class SourceScheduler:
                         self._credits[name] = 0.0
                     n -= len(got)
         except BaseException:
-            self._give_back(taken)
+            self._give_back(plan, taken)
             raise
         return taken
 
-    def _take_from(self, name: str, share: int) -> list[Any]:
+    def _take_from(self, name: str, account: Account, share: int) -> list[Any]:
         try:
-            return self._accounts[name].feed.take(share) if share else []
+            return account.feed.take(share)
         except Exception as error:
-            self._accounts[name].errors += 1
+            account.errors += 1
             self._report(name, error)
             return []
 
-    def _deliver(self, taken: dict[str, list[Any]]) -> int:
+    def _deliver(self, plan: _Plan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
         moved = 0
         try:
-            while taken:
+            while taken and still_ours():
                 name = next(iter(taken))
-                moved += self._deliver_share(name, taken.pop(name))
+                moved += self._delivery.deliver(name, plan.accounts[name], taken.pop(name), still_ours)
         finally:
-            self._give_back(taken)
+            if still_ours():
+                self._give_back(plan, taken)
+            else:
+                leave_to_parent(taken)
         return moved
 
-    def _deliver_share(self, name: str, items: list[Any]) -> int:
-        account = self._accounts[name]
-        count = len(items)
-        given = items.copy() if self._keeps_items(account.feed) else items
-        keys = self._keys(name, items)
-        self._mark(name, keys, ItemState.SCHEDULED)
-        try:
-            self._target(name, given)
-        except BaseException as error:
-            account.failed += count
-            self._mark(name, keys, ItemState.FAILED)
-            self._settle(name, account.feed.failed, items)
-            if not isinstance(error, Exception):
-                raise
-            self._report(name, error)
-            return 0
-        account.moved += count
-        self._mark(name, keys, ItemState.SENT)
-        self._settle(name, account.feed.delivered, items)
-        return count
-
-    def _keeps_items(self, feed: Feed) -> bool:
-        """Whether the items are looked at after the target has had its list."""
-        return type(feed).failed is not Feed.failed
-
-    def _settle(self, name: str, settle: Callable[[list[Any]], None], items: list[Any]) -> None:
-        try:
-            settle(items)
-        except Exception as error:
-            self._report(name, error)
-
-    def _give_back(self, taken: dict[str, list[Any]]) -> None:
+    def _give_back(self, plan: _Plan, taken: dict[str, list[Any]]) -> None:
         for name, items in taken.items():
-            self._settle(name, self._accounts[name].feed.give_back, items)
-
-    def _keys(self, name: str, items: list[Any]) -> list[str]:
-        if self._tracker is None:
-            return []
-        try:
-            return [self._item_key(item) for item in items]
-        except Exception as error:
-            self._report(name, error)
-            return []
-
-    def _mark(self, name: str, keys: list[str], state: ItemState) -> None:
-        if self._tracker is None or not keys:
-            return
-        try:
-            self._tracker.mark(name, keys, state)
-        except Exception as error:
-            self._report(name, error)
+            self._delivery.settle(name, plan.accounts[name].feed.give_back, items)
 
     def _report(self, name: str | None, error: BaseException) -> None:
         self._errors += 1
@@ -256,38 +237,47 @@ class SourceScheduler:
     @property
     def strategy(self) -> Strategy:
         """How a step is shared; a new one takes effect at the next step, and nobody loses its turn."""
-        return self._strategy
+        return self._plan.strategy
 
     @strategy.setter
     def strategy(self, strategy: Strategy) -> None:
-        self._set_strategy(strategy)
+        names = _names_of(strategy)
+        while True:  # comparing names and showing a strategy is foreign code
+            before = self._plan
+            after = _checked(before.accounts, strategy, names)
+            with self._changing:
+                if self._plan is before:
+                    self._plan = after
+                    break
         self.wake()
 
-    def _set_strategy(self, strategy: Strategy) -> None:
-        if not isinstance(strategy, Strategy):
-            raise TypeError(f"strategy must be Fair, Prefer, Weighted or an object like them, got {strategy!r}")
-        unknown = [name for name in strategy.names() if name not in self._accounts]
-        if unknown:
-            raise ValueError(f"{strategy!r} names {unknown[0]!r}, but the sources are {sorted(self._accounts)!r}")
-        self._strategy = strategy
-
-    def add_source(self, name: str, source: Any) -> None:
+    def add_source(self, name: str, source: Any, *, timeout: float | None = None) -> None:
         """Add a source; the strategy decides when it has its turn.
+
+        Args:
+            name: by which a strategy names it.
+            source: as in the constructor.
+            timeout: seconds to wait for the step in hand to end; None waits for ever.
 
         Raises:
             ValueError: there is one of this name.
+            TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
-        with self._between_steps():
-            if name in self._accounts:
+        name, account = _named(name), Account(feed_of(source))
+        with self._between_steps(timeout), self._changing:
+            if name in self._plan.accounts:
                 raise ValueError(f"there is a source {name!r} already; remove it first")
-            account = _Account(feed_of(source))
-            if self._loop.running:
-                account.announces = account.feed.subscribe(self.wake)
-            self._accounts = {**self._accounts, name: account}
+            self._plan = replace(self._plan, accounts={**self._plan.accounts, name: account})
+        if self._loop.running:
+            account.announces = account.feed.subscribe(self.wake)
         self.wake()
 
-    def remove_source(self, name: str) -> list[Any]:
+    def remove_source(self, name: str, *, timeout: float | None = None) -> list[Any]:
         """Take a source out.
+
+        Args:
+            name: its name.
+            timeout: seconds to wait for the step in hand to end; None waits for ever.
 
         Returns:
             The items it had returned beyond what it was asked for.
@@ -295,12 +285,21 @@ class SourceScheduler:
         Raises:
             KeyError: there is none of this name.
             ValueError: the strategy names it.
+            TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
-        with self._between_steps():
-            if name in self._strategy.names():
-                raise ValueError(f"{self._strategy!r} names {name!r}; set another strategy first")
-            feed = self._accounts[name].feed
-            self._accounts = {other: account for other, account in self._accounts.items() if other != name}
+        name = _named(name)
+        with self._between_steps(timeout):
+            with self._changing:
+                plan = self._plan
+                if name not in plan.accounts:
+                    raise KeyError(f"there is no source {name!r}; the sources are {sorted(plan.accounts)!r}")
+                named = name in plan.names
+                if not named:
+                    accounts = {other: account for other, account in plan.accounts.items() if other != name}
+                    self._plan = replace(plan, accounts=accounts)
+            if named:
+                raise ValueError(f"{plan.strategy!r} names {name!r}; set another strategy first")
+            feed = plan.accounts[name].feed
             feed.unsubscribe(self.wake)
             self._credits.pop(name, None)
             return feed.drain_held()
@@ -348,7 +347,7 @@ class SourceScheduler:
 
     def stats(self) -> SchedulerStats:
         """Return a snapshot of the counters, exact while no step is under way."""
-        sources = {name: account.counts() for name, account in self._accounts.items()}
+        sources = {name: account.counts() for name, account in self._plan.accounts.items()}
         return SchedulerStats(
             steps=self._steps,
             moved=sum(counts.moved for counts in sources.values()),
@@ -368,25 +367,54 @@ class SourceScheduler:
                 return 0.0
         except BaseException as error:  # a strategy that raises, or a target that wants to exit: the loop goes on
             self._report(None, error)
-        accounts = self._accounts
-        if all(account.feed.ended for account in accounts.values()):
+        plan = self._plan
+        if all(account.feed.ended for account in plan.accounts.values()):
             return None
-        waited_for = [accounts[name] for name in self._strategy.names() if not accounts[name].feed.ended]
+        waited_for = [plan.accounts[name] for name in plan.names if not plan.accounts[name].feed.ended]
         if self._paused or self._errors > errors_before or not all(account.announces for account in waited_for):
             return self._idle.delay(idle_turns)
         return FOREVER
 
     def _listen(self) -> None:
-        for account in self._accounts.values():
+        for account in self._plan.accounts.values():
             account.announces = account.feed.subscribe(self.wake)
 
     def _listen_no_more(self) -> None:
-        for account in self._accounts.values():
+        for account in self._plan.accounts.values():
             account.feed.unsubscribe(self.wake)
 
     @contextmanager
-    def _between_steps(self) -> Iterator[None]:
-        self._asking += 1
-        with self._stepping:
-            self._asking -= 1
+    def _between_steps(self, timeout: float | None) -> Iterator[None]:
+        """Hold off the next step; a loop that is busy sees ``_asking`` and makes room."""
+        with self._changing:
+            self._asking += 1
+        try:
+            entered = self._stepping.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        finally:
+            with self._changing:
+                self._asking -= 1
+        if not entered:
+            raise TimeoutError(f"a step was still under way after {timeout} s, so the sources were not changed")
+        try:
             yield
+        finally:
+            self._stepping.release()
+
+
+def _named(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a source must be a str, got {name!r}")
+    return name
+
+
+def _names_of(strategy: Any) -> tuple[str, ...]:
+    if not isinstance(strategy, Strategy):
+        raise TypeError(f"strategy must be Fair, Prefer, Weighted or an object like them, got {strategy!r}")
+    return tuple(strategy.names())
+
+
+def _checked(accounts: Mapping[str, Account], strategy: Strategy, names: tuple[str, ...]) -> _Plan:
+    unknown = [name for name in names if name not in accounts]
+    if unknown:
+        raise ValueError(f"{strategy!r} names {unknown[0]!r}, but the sources are {sorted(accounts)!r}")
+    return _Plan(accounts, strategy, names)

@@ -23,12 +23,38 @@ Child = Union[str, "Strategy"]
 Credits = MutableMapping[Child, float]
 
 
+def checked_split(strategy: Strategy, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
+    """Split ``n`` items by a strategy, which may be anybody's, and check that the answer makes sense.
+
+    Returns:
+        The shares of live sources that are not 0; their sum is at most ``n``.
+
+    Raises:
+        TypeError: the answer is no mapping from names to whole numbers.
+        ValueError: a share is negative, a name is none of the strategy's own, or the sum is too large.
+    """
+    shares = strategy.split(n, live, credits)
+    call = f"{strategy!r}.split({n}, {sorted(live)!r}, ...)"
+    if not isinstance(shares, Mapping):
+        raise TypeError(f"{call} must return a dict of names and numbers of items, got {shares!r}")
+    for name, share in shares.items():
+        if isinstance(share, bool) or not isinstance(share, int):
+            raise TypeError(f"{call} must return whole numbers of items, got {share!r} for {name!r}")
+        if share < 0:
+            raise ValueError(f"{call} must return numbers of items >= 0, got {share} for {name!r}")
+        if name not in live and name not in strategy.names():
+            raise ValueError(f"{call} gives {share} to {name!r}, but its names() are {sorted(strategy.names())!r}")
+    if sum(shares.values()) > n:
+        raise ValueError(f"{call} gives away {sum(shares.values())} items, but there are only {n} to give")
+    return {name: share for name, share in shares.items() if share and name in live}
+
+
 @runtime_checkable
 class Strategy(Protocol):
     """Anything that splits a batch; hashable, equal to another that splits alike."""
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the sources, nested ones too."""
+        """Yield the names of the sources, nested ones too; a scheduler asks once, when the strategy is set."""
         ...
 
     def split(self, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:

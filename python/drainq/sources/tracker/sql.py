@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drainq.sources.item_store import ItemState
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.tracker.store import ItemState
 from drainq.sql.connect import connect_postgres, connect_sqlite
 from drainq.sql.errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl, Dialect
@@ -88,6 +89,13 @@ class SqlStore:
         with self._lock:
             for statement in (_CREATE, _CREATE_INDEX):
                 self._connection.execute(statement.format_map(names))
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        """Speak to the database through a connection of this process, opened when it is needed."""
+        leave_to_parent(self._connection)
+        self._lock = threading.Lock()
+        self._connection = None
 
     def mark(self, source: str, keys: Sequence[str], state: ItemState, now: float) -> None:
         """Set the state of items."""
@@ -115,7 +123,8 @@ class SqlStore:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
 
     def _connect(self) -> Any:
         if self._url.dialect is Dialect.SQLITE:
@@ -125,6 +134,8 @@ class SqlStore:
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
         with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
             try:
                 return work(*arguments)
             except Exception as error:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Protocol
 
+from drainq.fork import renew_in_child
+
 
 class ItemState(str, Enum):
     """Where an item is."""
@@ -53,9 +55,14 @@ class ItemStore(Protocol):
 
 
 class MemoryStore:
-    """A store that lasts as long as the process."""
+    """A store that lasts as long as the process; a forked child's begins empty."""
 
     def __init__(self) -> None:
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        """Know no item: those of the parent are the parent's to follow."""
         self._lock = threading.Lock()
         self._items: dict[tuple[str, str], tuple[ItemState, int, float]] = {}
         self._counts: Counter[tuple[str, ItemState]] = Counter()

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from drainq.clock import Clock, SystemClock
-from drainq.sources.item_store import ItemState, ItemStore, MemoryStore
+from drainq.sources.tracker.store import ItemState, ItemStore, MemoryStore
 
 
 class ItemTracker:
@@ -41,6 +41,8 @@ class ItemTracker:
     """
 
     def __init__(self, store: ItemStore, *, clock: Clock | None = None) -> None:
+        if not (clock is None or callable(getattr(clock, "now", None))):
+            raise TypeError(f"clock must be an object with now() -> float in seconds, got {clock!r}")
         self._store = store
         self._clock: Clock = SystemClock() if clock is None else clock
 
@@ -59,7 +61,7 @@ class ItemTracker:
         """
         if url == "memory:":
             return cls(MemoryStore(), clock=clock)
-        from drainq.sources.item_sql import SqlStore  # here: it loads a driver
+        from drainq.sources.tracker.sql import SqlStore  # here: it loads a driver
         from drainq.sql.url import DatabaseUrl
 
         return cls(SqlStore(DatabaseUrl.parse(url), table=table), clock=clock)
@@ -73,21 +75,24 @@ class ItemTracker:
             state: ``SENT`` changes only what is scheduled or unknown; the others change anything.
 
         Raises:
-            ValueError: ``state`` is none.
+            ValueError: ``state`` is none, or a text cannot be stored.
+            TypeError: ``keys`` is a single text, or a key is none.
         """
         state = ItemState(state)
-        ordered = sorted(set(keys))  # in one order: two writers of the same items cannot lock each other out
-        if ordered:
-            self._store.mark(source, ordered, state, self._clock.now())
+        if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+            raise TypeError(f"mark takes an iterable of keys, such as [key], got {keys!r}")
+        distinct = {_text("a key", key) for key in keys}
+        if distinct:  # in one order: two writers of the same items cannot lock each other out
+            self._store.mark(_text("source", source), sorted(distinct), state, self._clock.now())
 
     def state(self, source: str, key: str) -> ItemState | None:
         """Return an item's state; None if it is unknown."""
-        found = self._store.read(source, key)
+        found = self._store.read(_text("source", source), _text("key", key))
         return None if found is None else found[0]
 
     def attempts(self, source: str, key: str) -> int:
         """Return how often an item was scheduled; 0 if it is unknown."""
-        found = self._store.read(source, key)
+        found = self._store.read(_text("source", source), _text("key", key))
         return 0 if found is None else found[1]
 
     def counts(self) -> dict[str, dict[ItemState, int]]:
@@ -111,3 +116,17 @@ class ItemTracker:
     def close(self) -> None:
         """Give back what the tracker holds open."""
         self._store.close()
+
+
+def _text(what: str, value: object) -> str:
+    """Return a text that every store can hold, so that all of them accept the same."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, got {value!r}; str(item) makes one")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{what} must be text that can be written as UTF-8, got {value!r}") from None
+    if "\0" in value:
+        raise ValueError(f"{what} must not hold a NUL character, got {value!r}")
+    return value

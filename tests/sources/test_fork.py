@@ -1,0 +1,271 @@
+"""Sources in a forked child: they start empty and work; the parent keeps its items; nothing is delivered twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+FORK = """
+import os, signal, sys, threading, warnings
+from concurrent.futures import ThreadPoolExecutor
+warnings.simplefilter("ignore")
+from drainq import Backoff, Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
+
+def fork(child):
+    pid = os.fork()
+    if not pid:
+        signal.alarm(30)
+        code = 1
+        try:
+            child()
+            code = 0
+        except BaseException as error:
+            import traceback
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+
+
+def run(program: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{FORK}\n{program}\nprint('ok')", *arguments],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+def test_a_source_that_can_be_asked_is_asked_anew_by_the_child_whatever_was_locked():
+    run(
+        """
+source = PrefetchSource(lambda n: [os.getpid()], 4, 0)
+assert source.wait(30)
+
+def child():
+    stats = source.stats()
+    assert (stats.size, stats.fetched, stats.refills, stats.refilling) == (0, 0, 0, False), stats
+    assert source.wait(30)
+    assert source.get_next_batch(9) == [os.getpid()]
+    assert source.close(30)
+
+held, release = threading.Event(), threading.Event()
+
+def hold_every_lock():
+    with source._state, source._refiller._changed, source._clock._lock, source._intake._native:
+        held.set()
+        release.wait()
+
+threading.Thread(target=hold_every_lock).start()
+held.wait()
+fork(child)
+release.set()
+assert source.get_next_batch(9) == [os.getpid()]
+assert source.close(30)
+"""
+    )
+
+
+def test_the_rest_of_an_iterator_is_the_parents():
+    run(
+        """
+source = PrefetchSource(iter(range(10)), 4, 3)
+assert source.wait(30)
+first = source.get_next_batch(1)
+
+def child():
+    assert source.finished
+    assert source.get_next_batch(9) == []
+    assert source.wait(30)
+
+fork(child)
+taken = list(first)
+while not source.finished:
+    assert source.wait(30)
+    taken += source.get_next_batch(9)
+assert taken == list(range(10)), taken
+"""
+    )
+
+
+def test_a_child_forked_during_a_refill_refills_by_itself():
+    run(
+        """
+asked, release = threading.Event(), threading.Event()
+
+def slow(n):
+    if os.getpid() == parent:
+        asked.set()
+        assert release.wait(30)
+    return [os.getpid()]
+
+parent = os.getpid()
+source = PrefetchSource(slow, 4, 0, eager=True)
+assert asked.wait(30)
+
+def child():
+    assert not source.stats().refilling
+    assert source.wait(30)
+    assert source.get_next_batch(9) == [os.getpid()]
+
+fork(child)
+release.set()
+assert source.wait(30)
+assert source.get_next_batch(9) == [parent]
+"""
+    )
+
+
+def test_a_batch_that_is_half_read_is_not_ended_by_the_child():
+    run(
+        """
+def rows(n):
+    try:
+        while True:
+            yield os.getpid()
+    finally:
+        os.write(1, b"ended by the child\\n" if os.getpid() != parent else b"")
+
+parent = os.getpid()
+source = PrefetchSource(rows, 2, 0, key=lambda row: object())
+source.get_next_batch(0)
+while source.stats().refilling or not len(source):
+    source.wait(30)
+
+def child():
+    import gc
+    gc.collect()
+    assert source.wait(30)
+    assert source.get_next_batch(1) == [os.getpid()]
+
+fork(child)
+"""
+    )
+
+
+def test_an_executors_threads_are_the_parents_and_the_child_takes_one_of_its_own():
+    run(
+        """
+executor = ThreadPoolExecutor(1)
+source = PrefetchSource(lambda n: [os.getpid()], 4, 0, executor=executor)
+assert source.wait(30)
+
+def child():
+    assert source.wait(30)
+    assert source.get_next_batch(9) == [os.getpid()]
+
+fork(child)
+assert source.get_next_batch(9) == [os.getpid()]
+"""
+    )
+
+
+def test_a_scheduler_starts_empty_and_stopped_and_can_be_started():
+    run(
+        """
+seen, enough, hold = [], threading.Event(), threading.Event()
+
+def target(name, items):
+    seen.extend((name, os.getpid(), item) for item in items)
+    if len(seen) >= 4:
+        enough.set()
+
+sources = {
+    "iterator": iter(range(6)),
+    "asked": lambda n: [os.getpid()] * (n + 2),       # two are held after each step
+    "prefetched": PrefetchSource(lambda n: [os.getpid()], 4, 0),
+}
+scheduler = SourceScheduler(sources, target, Fair(*sources), batch_size=3)
+scheduler.start()
+assert enough.wait(30)
+
+def child():
+    seen.clear()
+    enough.clear()
+    stats = scheduler.stats()
+    assert stats.moved == stats.steps == 0
+    assert all(counts.held == 0 for counts in stats.sources.values())
+    assert not scheduler._loop.running
+    assert scheduler.step() in (1, 2, 3)
+    scheduler.start()
+    assert enough.wait(30)
+    assert scheduler.stop(30)
+    assert {pid for _, pid, _ in seen} == {os.getpid()}
+    assert all(item == os.getpid() for _, _, item in seen), seen
+    assert not [name for name, _, _ in seen if name == "iterator"]
+
+with scheduler._stepping:
+    fork(child)
+assert scheduler.stop(30)
+while scheduler.step() and [item for name, _, item in seen if name == "iterator"] != list(range(6)):
+    pass
+assert [item for name, _, item in seen if name == "iterator"] == list(range(6))
+"""
+    )
+
+
+def test_a_step_that_a_fork_in_its_target_interrupts_delivers_nothing_in_the_child():
+    run(
+        """
+seen, children = [], []
+
+def target(name, items):
+    seen.append((name, items))
+    if name == "x" and not children:
+        children.append(os.fork())
+
+scheduler = SourceScheduler({"x": iter("ab"), "y": iter("cd")}, target, Fair("x", "y"), batch_size=4)
+moved = scheduler.step()
+if children == [0]:
+    stats = scheduler.stats()
+    os._exit(0 if (moved, len(seen), stats.moved, stats.failed) == (0, 1, 0, 0) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+assert (moved, seen) == (4, [("x", ["a", "b"]), ("y", ["c", "d"])])
+"""
+    )
+
+
+def test_a_tracker_in_memory_begins_anew_and_the_parents_counts_stay():
+    run(
+        """
+tracker = ItemTracker.open("memory:")
+tracker.mark("x", ["1"], ItemState.SENT)
+
+def child():
+    assert tracker.in_flight() == 0
+    tracker.mark("x", ["2", "3"], ItemState.SENT)
+    assert tracker.in_flight() == 2
+
+with tracker._store._lock:
+    fork(child)
+assert tracker.in_flight() == 1
+"""
+    )
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_tracker_in_a_database_opens_a_connection_of_its_own(database, request, tmp_path):
+    url = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{tmp_path}/items.db"
+    run(
+        """
+tracker = ItemTracker.open(sys.argv[1], table="items_of_a_fork")
+tracker.mark("x", ["1"], ItemState.SENT)
+
+def child():
+    assert tracker.in_flight() == 1
+    tracker.mark("x", ["2"], ItemState.SENT)
+    tracker.close()
+
+with tracker._store._lock:
+    fork(child)
+tracker.mark("x", ["3"], ItemState.SENT)
+assert tracker.in_flight() == 3
+tracker.close()
+""",
+        url,
+    )
