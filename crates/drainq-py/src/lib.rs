@@ -22,6 +22,7 @@
 
 mod batch;
 mod callables;
+mod calls;
 mod deadline;
 mod errors;
 mod fork;

@@ -105,6 +105,13 @@ class Worker(abc.ABC):
         with self._lock:
             self._flush_if_due()
 
+    def on_close(self) -> None:
+        """Hand on what is held, and stop; the queue calls this at its end, if ``close`` does not come before.
+
+        So a worker that is dropped, or still open when the interpreter exits, loses nothing.
+        """
+        self._end()
+
     # -- the producer's side ----------------------------------------------------------------------
 
     def produce(self, item: Any) -> bool:
@@ -145,15 +152,7 @@ class Worker(abc.ABC):
                 self._shared.remove_handler(kind)
         elif self._queue is not None:
             drained = self._queue.shutdown(timeout)
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                if not self._try_emit():
-                    self._retried -= self._pending
-                    self._lost += self._pending
-                    self._pending = 0
-                self._release()
-            return drained and not self._lost
+        return self._end() and drained
 
     def stats(self) -> WorkerStats:
         """The counters now."""
@@ -186,6 +185,18 @@ class Worker(abc.ABC):
     def _renew_in_child(self) -> None:
         self._begin()
         self._forget()
+
+    def _end(self) -> bool:
+        """Hand on what is held, for the last time; False if something was given up, now or before."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                if not self._try_emit():
+                    self._retried -= self._pending
+                    self._lost += self._pending
+                    self._pending = 0
+                self._release()
+            return not self._lost
 
     def _flush_if_due(self) -> None:
         if self._interval is not None and self._pending and self._clock.now() - self._flushed_at >= self._interval:

@@ -279,6 +279,12 @@ impl<T: Word + Keyed> BatchQueue<T> {
         worker::draining(self.id).is_some()
     }
 
+    /// Runs `work`, the queue's last word to its handlers, as if from a pass: what would wait for the
+    /// queue's end can tell that it is in there.
+    pub fn while_draining<R>(&self, work: impl FnOnce() -> R) -> R {
+        worker::while_draining(self.id, work)
+    }
+
     pub(super) fn enter(&self, worker: ThreadId) {
         worker::enter(self.id, worker);
     }

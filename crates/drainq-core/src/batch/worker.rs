@@ -73,6 +73,14 @@ pub(super) fn enter(queue: u64, worker: ThreadId) {
     DRAINING.set((queue, worker));
 }
 
+/// Runs `work` on a thread that counts as one of this queue's drain threads meanwhile.
+pub(super) fn while_draining<R>(queue: u64, work: impl FnOnce() -> R) -> R {
+    let before = DRAINING.replace((queue, 0));
+    let done = work();
+    DRAINING.set(before);
+    done
+}
+
 /// Says that the current thread drains nothing now.
 pub fn leave() {
     DRAINING.set((0, 0));

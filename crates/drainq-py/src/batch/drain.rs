@@ -3,16 +3,25 @@
 //! Waiting, taking and sorting happen without the GIL; then it is taken once for all calls
 //! of a pass. The threads are daemons, so that they never hold up the interpreter's end by
 //! themselves: `lifecycle.rs` sees to it that they have nothing left then.
+//!
+//! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
+//! parent's: what the pass holds is forgotten, the child's own queues are shut down as at the
+//! interpreter's exit, and the thread ends, and with it the child.
 
+use super::callers::{Caller, Role};
 use super::drops::Reason;
-use super::handler::{Handler, log, log_error};
+use super::handler::Handler;
 use super::item::Item;
+use super::lifecycle;
 use super::shared::Shared;
+use crate::calls::{self, log, log_error};
+use crate::fork::Generation;
 use crate::gil;
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,14 +53,14 @@ impl Shared {
             return Ok(());
         }
         if let Some(pool) = self.pool() {
-            pool.scheduler().add(process.queue.clone(), self.clone());
+            pool.scheduler().add(process.queue.clone(), Caller::new(self, Role::Drain));
             pool.start_threads(py)?;
             return self.start_balancer(py);
         }
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
-            let (shared, drainer) = (self.clone(), Drainer::new(process.queue.clone(), id));
+            let (caller, drainer) = (Caller::new(self, Role::Drain), Drainer::new(process.queue.clone(), id));
             let name = format!("drainq-{}-{id}", self.name());
-            let thread = start_thread(py, &name, move |py| run(py, &shared, drainer))?;
+            let thread = start_thread(py, &name, move |py| run(py, caller.shared(), drainer))?;
             process.threads.lock().push(thread);
             Ok(())
         });
@@ -64,8 +73,12 @@ impl Shared {
     }
 
     fn hand_out(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
+        let begun_in = Generation::now();
         while let Some(mut batch) = pass.next_batch() {
             let outcomes = self.hand_over(py, &mut batch);
+            if begun_in.is_past() {
+                return mem::forget(pass);
+            }
             if !pass.account(batch, &outcomes) {
                 return;
             }
@@ -73,6 +86,9 @@ impl Shared {
         for (key, handler) in self.watching(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
+                if begun_in.is_past() {
+                    return mem::forget(pass);
+                }
             }
         }
     }
@@ -107,21 +123,25 @@ impl Shared {
         batch.items.clear();
         if self.first_unrouted(batch.key) {
             let name = self.keys.name(py, batch.key);
-            let name = name.bind(py).repr().map_or_else(|_| "?".into(), |name| name.to_string());
+            let name = calls::shown(name.bind(py));
             log(
                 py,
                 "warning",
                 &format!("queue {:?} has no handler for {name}: its items are counted as unrouted", self.name()),
             );
         }
-        self.drops.add(py, self.name(), Reason::Unrouted, batch.size);
+        self.drops.add(py, Reason::Unrouted, batch.size);
     }
 
     fn tell_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
+        let begun_in = Generation::now();
         if let Some(consumer) = self.consumer() {
             consumer.idle(py);
         }
         for (key, handler) in self.watching(py) {
+            if begun_in.is_past() {
+                return;
+            }
             if drainer.found_nothing_for(key) {
                 handler.idle(py);
             }
@@ -133,14 +153,19 @@ impl Shared {
         if self.balancer().is_none() || process.queue.thread_count() < 2 {
             return Ok(());
         }
-        let (queue, weak) = (process.queue.clone(), Arc::downgrade(self));
+        let (caller, queue) = (Caller::new(self, Role::Balance), process.queue.clone());
         let interval = self.rebalance_interval();
         let name = format!("drainq-{}-balancer", self.name());
         let thread = start_thread(py, &name, move |py| {
+            let begun_in = Generation::now();
             while gil::released(py, || queue.wait_open(interval)) {
-                let Some(shared) = weak.upgrade() else { return };
-                if let Err(error) = shared.rebalance(py) {
-                    log_error(py, &format!("the balancer of queue {:?} failed", shared.name()), &error);
+                if let Err(error) = caller.shared().rebalance(py) {
+                    let error = calls::value(py, error);
+                    log_error(py, &format!("the balancer of queue {:?} failed", caller.shared().name()), &error);
+                    gil::let_go(error.into_any());
+                }
+                if begun_in.is_past() {
+                    return lifecycle::leave_child(py);
                 }
             }
         })?;
@@ -152,10 +177,8 @@ impl Shared {
     pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(balancer) = self.balancer() else { return Ok(0) };
         let load = self.process().rebalancer.lock().look();
-        let balancer = balancer.bind(py);
-        let assign = balancer.getattr_opt("assign")?.unwrap_or_else(|| balancer.clone());
-        let plan = assign.call1((load.throughput, load.owners.clone(), load.threads))?;
-        let Some(plan) = plan.extract::<Option<Vec<i64>>>()? else { return Ok(0) };
+        let plan = calls::plan(balancer.bind(py), load.throughput, &load.owners, load.threads)?;
+        let Some(plan) = plan else { return Ok(0) };
         let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
         if plan.len() != load.owners.len() || !plan.iter().all(valid) {
             return Err(crate::errors::bad_value(format!(
@@ -194,25 +217,35 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 }
 
 /// A drain thread's life.
-fn run(py: Python<'_>, shared: &Arc<Shared>, mut drainer: Drainer<Item>) {
-    loop {
-        // The producers' lock is the GIL.
-        let settle = |end_calm: &dyn Fn()| {
-            gil::held(|_| end_calm());
-        };
-        let turn = &shared.process().turn;
-        let (step, since) = gil::released(py, || {
-            let step = drainer.next_step(settle);
-            let since = matches!(step, Step::Pass(_)).then(|| turn.want());
-            (step, since)
-        });
-        if let Some(since) = since {
-            turn.got(since);
-        }
-        match step {
-            Step::Pass(pass) => shared.hand_out(py, pass),
-            Step::Idle(drainer) => shared.tell_idle(py, drainer),
-            Step::Closed => return,
+fn run(py: Python<'_>, shared: &Shared, mut drainer: Drainer<Item>) {
+    let begun_in = Generation::now();
+    while step(py, shared, &mut drainer) {
+        if begun_in.is_past() {
+            mem::forget(drainer);
+            return lifecycle::leave_child(py);
         }
     }
+}
+
+/// Waits for something to do, and does it; false if there will be nothing more.
+fn step(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
+    // The producers' lock is the GIL.
+    let settle = |end_calm: &dyn Fn()| {
+        gil::held(|_| end_calm());
+    };
+    let turn = &shared.process().turn;
+    let (step, since) = gil::released(py, || {
+        let step = drainer.next_step(settle);
+        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
+        (step, since)
+    });
+    if let Some(since) = since {
+        turn.got(since);
+    }
+    match step {
+        Step::Pass(pass) => shared.hand_out(py, pass),
+        Step::Idle(drainer) => shared.tell_idle(py, drainer),
+        Step::Closed => return false,
+    }
+    true
 }

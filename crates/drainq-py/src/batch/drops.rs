@@ -1,8 +1,26 @@
-//! Telling the user of items that will not be handled, at most once a second and reason.
+//! Telling the user of items that will not be handled: each one is told of, none more often than
+//! once a second and reason.
+//!
+//! What comes within a second of a report waits. A thread of its own then tells it, unless something
+//! else did before: the next refusal, a flush, a shutdown, or the queue's end.
+//!
+//! # Invariants
+//! 1. The counts told and the counts that wait add up to the counts added.
+//! 2. `state` is locked with the GIL held, and no Python code runs meanwhile.
+//! 3. While counts wait there is a thread that will tell them, unless none could be started: then they
+//!    were told at once.
 
-use super::handler::{log, log_error};
+use super::drain::start_thread;
+use super::lifecycle;
+use crate::calls::{self, log, log_error};
+use crate::fork::Generation;
+use crate::gil;
+use drainq_core::space::Space;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// No reason is reported more often than this.
@@ -40,50 +58,125 @@ struct Pending {
     last: Option<Instant>,
 }
 
-/// What was not yet reported.
+#[derive(Default)]
+struct State {
+    pending: [Pending; Reason::ALL.len()],
+    /// What wakes the thread that will tell what waits, while there is one.
+    teller: Option<Arc<Space>>,
+}
+
+/// What was not yet told.
 pub struct Drops {
+    queue: String,
     on_drop: Option<Py<PyAny>>,
-    pending: Mutex<[Pending; Reason::ALL.len()]>,
+    state: Mutex<State>,
 }
 
 impl Drops {
     /// Nothing happened yet; `on_drop` will hear of it.
-    pub fn new(on_drop: Option<Py<PyAny>>) -> Self {
-        Self { on_drop, pending: Mutex::default() }
+    pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
+        Self { queue: queue.to_owned(), on_drop, state: Mutex::default() }
     }
 
-    /// Adds `count` items, and reports them unless a report was made just now.
-    pub fn add(&self, py: Python<'_>, queue: &str, reason: Reason, count: u64) {
+    /// Adds `count` items, and tells them unless a report was made just now.
+    pub fn add(self: &Arc<Self>, py: Python<'_>, reason: Reason, count: u64) {
         let due = {
-            let pending = &mut self.pending.lock()[reason as usize];
+            let pending = &mut self.state.lock().pending[reason as usize];
             pending.count += count;
-            if pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+            if lifecycle::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
                 pending.last = Some(Instant::now());
-                std::mem::take(&mut pending.count)
+                mem::take(&mut pending.count)
             } else {
                 0
             }
         };
-        self.report(py, queue, reason, due);
-    }
-
-    /// Reports what is still unreported.
-    pub fn flush(&self, py: Python<'_>, queue: &str) {
-        for reason in Reason::ALL {
-            let due = std::mem::take(&mut self.pending.lock()[reason as usize].count);
-            self.report(py, queue, reason, due);
+        if due > 0 {
+            self.tell(py, reason, due);
+        } else if count > 0 && !self.are_being_told() && self.start_teller(py).is_err() {
+            self.flush(py);
         }
     }
 
-    fn report(&self, py: Python<'_>, queue: &str, reason: Reason, count: u64) {
+    /// Tells what waits, and ends the thread that would do so.
+    pub fn flush(&self, py: Python<'_>) {
+        let (counts, teller) = {
+            let mut state = self.state.lock();
+            let counts = Reason::ALL.map(|reason| {
+                let pending = &mut state.pending[reason as usize];
+                if pending.count > 0 {
+                    pending.last = Some(Instant::now());
+                }
+                mem::take(&mut pending.count)
+            });
+            (counts, state.teller.clone())
+        };
+        for (reason, count) in Reason::ALL.into_iter().zip(counts) {
+            self.tell(py, reason, count);
+        }
+        if let Some(teller) = teller {
+            teller.call_all();
+        }
+    }
+
+    /// Whether a thread is there that may call `on_drop`.
+    pub fn are_being_told(&self) -> bool {
+        self.state.lock().teller.is_some()
+    }
+
+    /// In the child of a fork: what happened in the parent is the parent's to tell.
+    pub fn forget(&self) {
+        mem::forget(mem::take(&mut *self.state.lock()));
+    }
+
+    fn start_teller(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let wake = Arc::new(Space::new());
+        self.state.lock().teller = Some(wake.clone());
+        let drops = self.clone();
+        let started = start_thread(py, &format!("drainq-{}-drops", self.queue), move |py| drops.tell_later(py, &wake));
+        if started.is_err() {
+            self.state.lock().teller = None;
+        }
+        started.map(drop)
+    }
+
+    /// The life of the thread that tells what waits.
+    fn tell_later(&self, py: Python<'_>, wake: &Space) {
+        let begun_in = Generation::now();
+        loop {
+            gil::released(py, || {
+                let mut line = wake.enlist();
+                line.wait(INTERVAL);
+                line.served();
+            });
+            self.flush(py);
+            if begun_in.is_past() {
+                return lifecycle::leave_child(py);
+            }
+            let mut state = self.state.lock();
+            if state.pending.iter().all(|pending| pending.count == 0) {
+                state.teller = None;
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, py: Python<'_>, reason: Reason, count: u64) {
         if count == 0 {
             return;
         }
-        log(py, "warning", &format!("queue {queue:?}: {count} items not handled: {}", reason.name()));
-        if let Some(on_drop) = &self.on_drop
-            && let Err(error) = on_drop.call1(py, (reason.name(), count))
-        {
-            log_error(py, "on_drop raised", &error);
+        log(py, "warning", &format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name()));
+        let Some(on_drop) = &self.on_drop else { return };
+        let told = count.into_pyobject(py).map_err(PyErr::from).and_then(|count| {
+            let reason = PyString::intern(py, reason.name());
+            gil::call(on_drop.bind(py), [&reason, &count])
+        });
+        match told {
+            Ok(answer) => gil::let_go(answer),
+            Err(error) => {
+                let error = calls::value(py, error);
+                log_error(py, "on_drop raised", &error);
+                gil::let_go(error.into_any());
+            }
         }
     }
 

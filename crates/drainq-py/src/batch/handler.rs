@@ -1,15 +1,16 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
 use super::item::Item;
-use crate::{callables, errors};
+use crate::calls::{self, log_error};
+use crate::{callables, errors, gil};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
-/// A callable, or an object with `consume(batch)` and perhaps `on_idle()`.
+/// A callable, or an object with `consume(batch)` and perhaps `on_idle()` and `on_close()`.
 pub struct Handler {
     consume: Py<PyAny>,
     on_idle: Option<Py<PyAny>>,
+    on_close: Option<Py<PyAny>>,
 }
 
 impl Handler {
@@ -29,11 +30,16 @@ impl Handler {
                 )));
             }
         };
-        let on_idle = method("on_idle")?;
+        let (on_idle, on_close) = (method("on_idle")?, method("on_close")?);
         let part = |method: &str| format!("{name}.{method}");
         callables::check(&if consume.is(object) { name.into() } else { part("consume") }, &consume, &["batch"])?;
         callables::check_if_given(&part("on_idle"), on_idle.as_ref(), &[])?;
-        Ok(Self { consume: consume.unbind(), on_idle: on_idle.map(Bound::unbind) })
+        callables::check_if_given(&part("on_close"), on_close.as_ref(), &[])?;
+        Ok(Self {
+            consume: consume.unbind(),
+            on_idle: on_idle.map(Bound::unbind),
+            on_close: on_close.map(Bound::unbind),
+        })
     }
 
     /// Whether it wants to hear of idle passes.
@@ -43,24 +49,34 @@ impl Handler {
 
     /// A second reference to the same callables.
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
-        Self {
-            consume: self.consume.clone_ref(py),
-            on_idle: self.on_idle.as_ref().map(|on_idle| on_idle.clone_ref(py)),
-        }
+        let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
+        Self { consume: self.consume.clone_ref(py), on_idle: clone(&self.on_idle), on_close: clone(&self.on_close) }
     }
 
     /// The held objects, for the garbage collector.
     pub fn held(&self) -> impl Iterator<Item = &Py<PyAny>> {
-        std::iter::once(&self.consume).chain(&self.on_idle)
+        std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close)
+    }
+
+    /// Gives the references back.
+    pub fn let_go(self, py: Python<'_>) {
+        let held = std::iter::once(self.consume).chain(self.on_idle).chain(self.on_close);
+        held.for_each(|held| gil::let_go(held.into_bound(py)));
+    }
+
+    /// Whether it wants to hear of the queue's end.
+    pub fn closes(&self) -> bool {
+        self.on_close.is_some()
     }
 
     /// Calls `on_idle`; what it raises is logged.
     pub fn idle(&self, py: Python<'_>) {
-        if let Some(on_idle) = &self.on_idle
-            && let Err(error) = on_idle.call0(py)
-        {
-            log_error(py, "on_idle raised", &error);
-        }
+        notify(py, self.on_idle.as_ref(), "on_idle raised");
+    }
+
+    /// Calls `on_close`; what it raises is logged.
+    pub fn close(&self, py: Python<'_>) {
+        notify(py, self.on_close.as_ref(), "on_close raised");
     }
 
     /// Hands a batch over, and says what became of how many items (or of what weight).
@@ -75,60 +91,62 @@ impl Handler {
         let batch = match Item::list(py, items) {
             Ok(batch) => batch,
             Err(error) => {
-                log_error(py, &format!("queue {queue:?} could not make a list of {size} items"), &error);
+                let message = format!("queue {queue:?} could not make a list of {size} items");
+                log_error(py, &message, &calls::value(py, error));
                 return vec![(Outcome::Failed, size)];
             }
         };
-        match self.consume.call1(py, (&batch,)) {
-            Ok(_) => vec![(Outcome::Handled, size)],
+        let outcomes = match gil::call(self.consume.bind(py), [&batch]) {
+            Ok(answer) => {
+                gil::let_go(answer);
+                vec![(Outcome::Handled, size)]
+            }
             Err(error) => {
-                let dead = match on_error {
-                    Some(on_error) => report(py, on_error, &batch, &error, queue).min(size),
-                    None => {
-                        log_error(py, &format!("a handler of queue {queue:?} raised on a batch of {size}"), &error);
-                        0
-                    }
-                };
+                let dead = report(py, on_error, &batch, size, error, queue).min(size);
                 vec![(Outcome::DeadLettered, dead), (Outcome::Failed, size - dead)]
             }
+        };
+        gil::let_go(batch.into_any());
+        outcomes
+    }
+}
+
+fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, failure: &str) {
+    let Some(callable) = callable else { return };
+    match gil::call(callable.bind(py), []) {
+        Ok(answer) => gil::let_go(answer),
+        Err(error) => {
+            let error = calls::value(py, error);
+            log_error(py, failure, &error);
+            gil::let_go(error.into_any());
         }
     }
 }
 
-/// Calls the error handler; returns how many items it put into a durable queue, which only
-/// one with a true attribute `dead_letters` is asked for.
-fn report(py: Python<'_>, on_error: &Py<PyAny>, batch: &Bound<'_, PyList>, error: &PyErr, queue: &str) -> u64 {
-    let on_error = on_error.bind(py);
-    let counts = on_error.getattr("dead_letters").and_then(|flag| flag.is_truthy()).unwrap_or(false);
-    let called = on_error.call1((batch, error.value(py)));
-    let count = called.and_then(|count| if counts { count.extract::<u64>() } else { Ok(0) });
-    count.unwrap_or_else(|second| {
-        log_error(py, &format!("a handler of queue {queue:?} raised"), error);
-        log_error(py, &format!("and so did the error handler of queue {queue:?}"), &second);
-        0
-    })
-}
-
-/// Writes to the logger `drainq` at `level`; nothing that goes wrong there is raised.
-pub fn log(py: Python<'_>, level: &str, message: &str) {
-    let logged = py
-        .import("logging")
-        .and_then(|logging| logging.call_method1("getLogger", ("drainq",)))
-        .and_then(|logger| logger.call_method1(level, ("%s", message)));
-    if let Err(error) = logged {
-        error.write_unraisable(py, None);
-    }
-}
-
-/// As [`log`], with an exception and its traceback.
-pub fn log_error(py: Python<'_>, message: &str, error: &PyErr) {
-    let logged = py.import("logging").and_then(|logging| {
-        let logger = logging.call_method1("getLogger", ("drainq",))?;
-        let details = pyo3::types::PyDict::new(py);
-        details.set_item("exc_info", error.value(py))?;
-        logger.call_method("error", ("%s", message), Some(&details))
-    });
-    if let Err(error) = logged {
-        error.write_unraisable(py, None);
-    }
+/// Tells the error handler of a batch that failed, or the log if there is none; returns how many of
+/// its items went into a durable queue.
+fn report(
+    py: Python<'_>,
+    on_error: Option<&Py<PyAny>>,
+    batch: &Bound<'_, PyAny>,
+    size: u64,
+    error: PyErr,
+    queue: &str,
+) -> u64 {
+    let error = calls::value(py, error);
+    let dead = match on_error {
+        Some(on_error) => calls::report_failure(on_error.bind(py), batch, &error).unwrap_or_else(|second| {
+            let second = calls::value(py, second);
+            log_error(py, &format!("a handler of queue {queue:?} raised"), &error);
+            log_error(py, &format!("and so did the error handler of queue {queue:?}"), &second);
+            gil::let_go(second.into_any());
+            0
+        }),
+        None => {
+            log_error(py, &format!("a handler of queue {queue:?} raised on a batch of {size}"), &error);
+            0
+        }
+    };
+    gil::let_go(error.into_any());
+    dead
 }

@@ -14,7 +14,6 @@ use drainq_core::batch::{Key, Keyed};
 use drainq_core::word::Word;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use std::ptr::NonNull;
 
 /// Bits of an address; those above hold the key.
@@ -113,15 +112,14 @@ impl Item {
     }
 
     /// Moves all items into a new list, in order.
-    pub fn list<'py>(py: Python<'py>, items: &mut Vec<Self>) -> PyResult<Bound<'py, PyList>> {
-        // SAFETY: the GIL is held (`py`), and the result is checked for null by `from_owned_ptr_or_err`.
-        let list = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyList_New(items.len() as ffi::Py_ssize_t))? };
+    pub fn list<'py>(py: Python<'py>, items: &mut Vec<Self>) -> PyResult<Bound<'py, PyAny>> {
+        let list = gil::empty_list(py, items.len())?;
         for (place, item) in items.drain(..).enumerate() {
             // SAFETY: the place exists and is empty; the list takes over the item's
             // reference (invariant 1).
             unsafe { ffi::PyList_SetItem(list.as_ptr(), place as ffi::Py_ssize_t, item.into_object()) };
         }
-        Ok(list.cast_into()?)
+        Ok(list)
     }
 }
 
@@ -131,7 +129,7 @@ impl Drop for Item {
         let object = unsafe { Self::from_word(self.0) }.into_object();
         // Without an interpreter there is nothing to give the reference back to.
         // SAFETY: this item owns the reference (invariant 1), and `held` holds the GIL.
-        gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));
+        gil::held(|py| gil::let_go(unsafe { Bound::from_owned_ptr(py, object) }));
     }
 }
 

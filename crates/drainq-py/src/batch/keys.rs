@@ -16,7 +16,7 @@
 
 use super::addresses::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
-use crate::errors;
+use crate::{errors, gil};
 use drainq_core::batch::Key;
 use parking_lot::Mutex;
 use pyo3::PyTraverseError;
@@ -76,7 +76,7 @@ impl Keys {
     pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.rule {
             KeyRule::Type => Ok(item.get_type().into_any()),
-            KeyRule::Callable(rule) => rule.bind(item.py()).call1((item,)),
+            KeyRule::Callable(rule) => gil::call(rule.bind(item.py()), [item]),
         }
     }
 
@@ -89,7 +89,7 @@ impl Keys {
                 errors::shown(name)?
             ))),
             KeyRule::Type => Ok(()),
-            KeyRule::Callable(_) => name.hash().map(drop),
+            KeyRule::Callable(_) => gil::hash(name).map(drop),
         }
     }
 
@@ -103,7 +103,7 @@ impl Keys {
         if self.are_types() {
             return Ok(self.number(name.as_ptr().addr()));
         }
-        let first = self.firsts.bind(name.py()).get_item(name)?;
+        let first = gil::look_up(self.firsts.bind(name.py()), name)?;
         Ok(first.and_then(|first| self.number(first.as_ptr().addr())))
     }
 
@@ -112,7 +112,7 @@ impl Keys {
         if self.are_types() {
             return Ok(name.clone());
         }
-        self.firsts.bind(name.py()).call_method1("setdefault", (name, name))
+        gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])
     }
 
     /// The number of a name, given to it now if it has none; `number` says which is next.

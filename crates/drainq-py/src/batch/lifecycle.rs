@@ -9,6 +9,7 @@
 
 use super::drops::Reason;
 use super::shared::Shared;
+use crate::calls;
 use crate::deadline::{self, Deadline};
 use crate::errors;
 use crate::fork::{self, Renew};
@@ -21,6 +22,9 @@ use std::sync::{Arc, Weak};
 
 /// Queues whose threads may still run, in the order in which they were made.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// Whether step 3 is over.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 fn live() -> Vec<Arc<Shared>> {
     LIVE.lock().iter().filter_map(Weak::upgrade).collect()
@@ -40,6 +44,7 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
     if INSTALLED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
+    calls::look_up(py)?;
     let module = PyModule::new(py, "drainq._native")?;
     let at_exit = wrap_pyfunction!(shut_down_at_exit, &module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
@@ -59,27 +64,40 @@ pub fn end(py: Python<'_>, shared: &Arc<Shared>, deadline: Deadline) -> PyResult
     if !drained {
         let cut = queue.cut();
         if cut.abandoned > 0 {
-            shared.drops.add(py, shared.name(), Reason::Abandoned, cut.abandoned);
+            shared.drops.add(py, Reason::Abandoned, cut.abandoned);
         }
     }
-    shared.drops.flush(py, shared.name());
-    if drained && !queue.is_cut() {
+    let is_clean = drained && !queue.is_cut();
+    if is_clean {
+        // The threads of a pool may be busy with other queues.
+        if process.is_started() && shared.pool().is_some() {
+            shared.tell_closed(py);
+        }
+        let callers = process.callers.clone();
+        deadline::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
         join(py, shared, deadline)?;
     }
-    Ok(drained && !queue.is_cut())
+    shared.drops.flush(py);
+    Ok(is_clean)
 }
 
-/// Waits until the drain threads are gone; they have nothing left to do.
+/// Waits until the drain threads are gone; they have nothing left to do. A thread that is still there
+/// at the deadline, or when the wait is interrupted, is waited for by the next call.
 fn join(py: Python<'_>, shared: &Shared, deadline: Deadline) -> PyResult<()> {
-    let threads = std::mem::take(&mut *shared.process().threads.lock());
     let current = py.import("threading")?.call_method0("current_thread")?;
+    let threads: Vec<_> = shared.process().threads.lock().iter().map(|thread| thread.clone_ref(py)).collect();
     for thread in threads {
-        while !thread.bind(py).is(&current) && thread.call_method0(py, "is_alive")?.is_truthy(py)? {
+        let thread = thread.bind(py);
+        while !thread.is(&current) && thread.call_method0("is_alive")?.is_truthy()? {
             if deadline.passed() {
                 return Ok(());
             }
-            thread.call_method1(py, "join", (deadline.slice().as_secs_f64(),))?;
+            thread.call_method1("join", (deadline.slice().as_secs_f64(),))?;
         }
+        let mut threads = shared.process().threads.lock();
+        let gone: Vec<_> = threads.extract_if(.., |other| other.is(thread)).collect();
+        drop(threads);
+        drop(gone);
     }
     Ok(())
 }
@@ -104,10 +122,48 @@ fn flush_before_exit(py: Python<'_>) -> PyResult<()> {
 /// Step 3.
 #[pyfunction]
 fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
+    end_live(py)?;
+    IS_OVER.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Ends all queues, those included that a handler makes meanwhile.
+fn end_live(py: Python<'_>) -> PyResult<()> {
+    while let Some(shared) = live().into_iter().find(|shared| shared.queue().is_running()) {
+        end(py, &shared, Deadline::after("shutdown_timeout", Some(exit_timeout(&shared)))?)?;
+    }
     for shared in live() {
         end(py, &shared, Deadline::after("shutdown_timeout", Some(exit_timeout(&shared)))?)?;
     }
     Ok(())
+}
+
+/// Whether step 3 is over: nothing would be delivered any more, and nothing told later.
+pub fn is_over() -> bool {
+    IS_OVER.load(Ordering::Relaxed)
+}
+
+/// Raises DrainqError if it is too late for a new queue.
+pub fn check_not_over(py: Python<'_>, name: &str) -> PyResult<()> {
+    if !is_over() {
+        return Ok(());
+    }
+    Err(errors::DRAINQ_ERROR.error(
+        py,
+        format!(
+            "queue {name:?} comes too late: the interpreter is going away, drainq's own exit callback has run, and \
+             nothing that the queue takes would be handled; register your atexit callback after the first queue was \
+             made, for the last one registered runs first"
+        ),
+    ))
+}
+
+/// The end of a thread of this module in the child of a fork that it made inside one of our calls:
+/// there it is the only thread, and the process ends with it.
+pub fn leave_child(py: Python<'_>) {
+    if let Err(error) = end_live(py) {
+        error.write_unraisable(py, None);
+    }
 }
 
 /// A deadline for the shutdown of several queues.

@@ -40,7 +40,7 @@ fn take(name: Option<&str>) -> Vec<(String, Py<BatchQueue>)> {
 }
 
 fn make(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
-    let queue = Py::new(py, BatchQueue::new(py, name.to_owned(), config)?)?;
+    let queue = BatchQueue::new(py, name.to_owned(), config)?;
     let mut queues = QUEUES.lock();
     // Making a queue runs Python code: another thread may have been quicker.
     let winner = queues.iter().find(|(other, at)| other == name && at.get().shared().queue().is_running());

@@ -10,10 +10,12 @@
 //! | `item.rs`, `keys.rs`, `addresses.rs` | objects as words; types as numbers |
 //! | `pool.rs` | drain threads that several queues share |
 //! | `handler.rs`, `drops.rs` | the user's callables |
+//! | `callers.rs` | the threads that may call them, and the last call |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs`, `lifecycle.rs` | names; the end of queues |
 
 pub mod addresses;
+pub mod callers;
 pub mod config;
 pub mod drain;
 pub mod drops;

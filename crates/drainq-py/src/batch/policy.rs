@@ -1,6 +1,6 @@
 //! The small value classes of a configuration: policies, strategy, selector, balancer.
 
-use crate::{callables, errors};
+use crate::{callables, errors, gil};
 use drainq_core::batch::balance::{Balancer, ThroughputWeighted};
 use drainq_core::batch::policy::ADAPTIVE_MULTIPLIER;
 use drainq_core::batch::{self as core, config};
@@ -240,7 +240,7 @@ impl PartitionSelector {
         Ok(match &self.0 {
             Selection::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
             Selection::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
-            Selection::By(key) => spread(key.bind(item.py()).call1((item,))?.hash()? as usize, count),
+            Selection::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
         })
     }
 

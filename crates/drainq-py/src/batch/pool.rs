@@ -1,14 +1,16 @@
 //! Shared schedulers: named pools of drain threads, made when first asked for.
 
+use super::callers::Caller;
 use super::drain::{serve, start_thread};
 use super::item::Item;
-use super::shared::Shared;
-use crate::fork::{self, ForkCell, Renew};
+use super::lifecycle;
+use crate::fork::{self, ForkCell, Generation, Renew};
 use crate::{errors, gil};
 use drainq_core::batch::ThreadPolicy;
 use drainq_core::batch::scheduler::Scheduler;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,8 +18,9 @@ use std::time::Duration;
 /// A thread without work is woken when there is some; this is only the longest single wait.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The scheduler of the core, with a queue's shared part as what is found again.
-pub type PoolScheduler = Scheduler<Item, Arc<Shared>>;
+/// The scheduler of the core, with the right to call a queue's handlers as what is found again. A
+/// queue that has ended is dropped from it, and the right with it.
+pub type PoolScheduler = Scheduler<Item, Caller>;
 
 /// The part of a pool that a forked child starts anew.
 struct Process {
@@ -105,12 +108,18 @@ impl Renew for Pool {
 
 /// A pool thread's life.
 fn run(py: Python<'_>, scheduler: &PoolScheduler) {
+    let begun_in = Generation::now();
     let mut turn = 0;
     loop {
         match gil::released(py, || scheduler.borrow(&mut turn, PATIENCE)) {
             Ok(mut loan) => {
-                let shared = loan.context().clone();
-                if serve(py, &shared, loan.drainer()) {
+                let shared = loan.context().shared().clone();
+                let found = serve(py, &shared, loan.drainer());
+                if begun_in.is_past() {
+                    mem::forget(loan);
+                    return lifecycle::leave_child(py);
+                }
+                if found {
                     loan.found();
                 }
             }

@@ -57,7 +57,7 @@ impl Shared {
     /// A word for the ring, with the item's weight where that counts.
     fn item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
         let Some(len_of) = &self.len_of else { return Item::new(object, key) };
-        let rows = len_of.bind(object.py()).call1((object,))?;
+        let rows = gil::call(len_of.bind(object.py()), [object])?;
         Item::weighed(object, key, weight(&rows)?)
     }
 
@@ -70,7 +70,7 @@ impl Shared {
                 _ => Ok(PartitionSelector::__call__(ours.get(), item, count)? as PartitionId),
             },
             Select::Theirs(theirs) => {
-                let chosen = theirs.bind(item.py()).call1((item, count))?;
+                let chosen = gil::call(theirs.bind(item.py()), [item, count.into_pyobject(item.py())?.as_any()])?;
                 match chosen.extract::<usize>() {
                     Ok(partition) if partition < count => Ok(partition as PartitionId),
                     _ => Err(errors::bad_value(format!(
@@ -182,8 +182,8 @@ impl Shared {
     fn reject(&self, py: Python<'_>, reason: Rejection, count: u64) {
         self.queue().count_rejected(reason, count);
         match reason {
-            Rejection::Full => self.drops.add(py, self.name(), Reason::Full, count),
-            Rejection::Closed => self.drops.add(py, self.name(), Reason::Closed, count),
+            Rejection::Full => self.drops.add(py, Reason::Full, count),
+            Rejection::Closed => self.drops.add(py, Reason::Closed, count),
             Rejection::WouldDeadlock => {}
         }
     }
@@ -195,7 +195,7 @@ impl Shared {
         }
         match objects.cast_exact::<PyList>() {
             Ok(list) if self.goes_by_type() => self.produce_list(list, patience),
-            _ => objects.try_iter()?.map(|object| self.produce_one(&object?, patience)).sum(),
+            _ => gil::items(objects)?.map(|object| self.produce_one(&object?, patience)).sum(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::produce::Patience;
 use super::shared::Shared;
 use super::stats::BatchQueueStats;
 use crate::deadline::Deadline;
-use crate::{errors, gil};
+use crate::errors;
 use drainq_core::batch::flush::Flush;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
@@ -82,10 +82,11 @@ impl BatchQueue {
 #[pymethods]
 impl BatchQueue {
     #[new]
-    pub fn new(py: Python<'_>, name: String, config: Py<BatchQueueConfig>) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, name: String, config: Py<BatchQueueConfig>) -> PyResult<Py<Self>> {
         if name.is_empty() {
             return Err(errors::bad_value("a queue's name must not be empty, got ''"));
         }
+        lifecycle::check_not_over(py, &name)?;
         lifecycle::install_hooks(py)?;
         let shared = Shared::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
@@ -98,9 +99,11 @@ impl BatchQueue {
                 ),
             )?;
         }
+        let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
+        shared.end_with(&queue)?;
         lifecycle::remember(&shared);
         shared.start_threads(py)?;
-        Ok(Self { shared, config })
+        Ok(queue.unbind())
     }
 
     /// Call ``handler`` with the batches of ``type``.
@@ -109,7 +112,8 @@ impl BatchQueue {
     ///     type: the exact class of the items (a subclass is a type of its own), or a value
     ///         of the queue's ``dispatch_key``.
     ///     handler: a callable that takes a list, which is then its own; or an object with
-    ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing.
+    ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing, and
+    ///         ``on_close()``, called once when the queue is closed and everything was handed out.
     ///     weight: how much of a partition of its own the type deserves, above 0. Matters
     ///         for ``PartitionPolicy.adaptive``.
     ///
@@ -234,7 +238,9 @@ impl BatchQueue {
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let deadline = Deadline::after("timeout", timeout)?;
         self.refuse_in_handler(py, "flush")?;
-        self.wait_flushed(py, Flush::of_queue(self.shared.queue()), deadline)
+        let flushed = self.wait_flushed(py, Flush::of_queue(self.shared.queue()), deadline)?;
+        self.shared.drops.flush(py);
+        Ok(flushed)
     }
 
     /// The counters now: a :class:`BatchQueueStats`.
@@ -332,16 +338,8 @@ impl BatchQueue {
         self.shared.traverse(&visit)
     }
 
-    /// The last reference is in a cycle: the queue delivers what it has; then its threads
-    /// let go of the handlers, which ends the cycle.
-    fn __clear__(&self) {
-        self.shared.queue().close();
-    }
-}
-
-impl Drop for BatchQueue {
-    fn drop(&mut self) {
-        // With the GIL held, as `produce` asks of a close. The threads deliver what is left.
-        gil::held(|_| self.shared.queue().close());
+    /// The last reference is in a cycle. The queue is closed, and nothing is called any more.
+    fn __clear__(&self, py: Python<'_>) {
+        self.shared.clear(py);
     }
 }

@@ -4,6 +4,7 @@
 //! by the object's end, delivers what it has, and then goes too.
 
 use super::addresses::AddressMap;
+use super::callers::Callers;
 use super::config::BatchQueueConfig;
 use super::drops::Drops;
 use super::handler::Handler;
@@ -13,6 +14,7 @@ use super::policy::{PartitionSelector, Selection};
 use super::pool::Pool;
 use super::turn::Turn;
 use crate::fork::{ForkCell, Renew};
+use crate::gil;
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::handoff::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
@@ -21,6 +23,8 @@ use drainq_core::sync::Mutex;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyWeakrefReference};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -41,6 +45,8 @@ pub struct Process {
     /// from several threads. It belongs to the type: another handler, or the same one registered
     /// again, comes under the same lock. A fork leaves it behind, in the hands of the thread that had it.
     serials: Mutex<Vec<Arc<Mutex<()>>>>,
+    /// The threads that may call the user's callables.
+    pub callers: Arc<Callers>,
 }
 
 /// A registered handler.
@@ -80,11 +86,13 @@ pub struct Shared {
     rebalance_interval: Duration,
     shutdown_timeout: Option<f64>,
     /// What is told to `on_drop`.
-    pub drops: Drops,
+    pub drops: Arc<Drops>,
     /// Types for which the lack of a handler was logged.
     unrouted_logged: Mutex<Vec<bool>>,
     /// Handlers with `on_idle`.
     watching: AtomicUsize,
+    /// A weak reference on the queue's object, which closes the queue at the object's end.
+    guard: PyOnceLock<Py<PyWeakrefReference>>,
 }
 
 impl Shared {
@@ -118,12 +126,29 @@ impl Shared {
             balancer: clone(&config.balancer),
             rebalance_interval: config.interval(),
             shutdown_timeout: config.default_shutdown_timeout(),
-            drops: Drops::new(clone(&config.on_drop)),
+            drops: Arc::new(Drops::new(name, clone(&config.on_drop))),
             unrouted_logged: Mutex::default(),
             watching: AtomicUsize::new(0),
+            guard: PyOnceLock::new(),
         };
         shared.watch_all(shared.queue());
         Ok(Arc::new(shared))
+    }
+
+    /// Closes the queue when `object` goes: by its last reference, or found by the garbage collector,
+    /// which then keeps what the queue still has to call (`callers.rs`).
+    pub fn end_with(self: &Arc<Self>, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let weak = Arc::downgrade(self);
+        let close = PyCFunction::new_closure(py, None, None, move |_, _| {
+            if let Some(shared) = weak.upgrade() {
+                shared.queue().close();
+            }
+        })?;
+        let guard = PyWeakrefReference::new_with(object, close)?.unbind();
+        // A queue has one object.
+        let _ = self.guard.set(py, guard);
+        Ok(())
     }
 
     /// The queue of this process.
@@ -261,6 +286,12 @@ impl Shared {
         present.filter(|(_, at)| at.handler.watches()).map(|(key, at)| (key, at.handler.clone_ref(py))).collect()
     }
 
+    /// The handlers with `on_close`.
+    pub fn closing(&self, py: Python<'_>) -> Vec<Handler> {
+        let handlers = self.handlers.lock();
+        handlers.iter().flatten().filter(|at| at.handler.closes()).map(|at| at.handler.clone_ref(py)).collect()
+    }
+
     /// Whether this is the first time that the type is found to have no handler.
     pub fn first_unrouted(&self, key: Key) -> bool {
         let mut logged = self.unrouted_logged.lock();
@@ -270,14 +301,19 @@ impl Shared {
         !std::mem::replace(&mut logged[key as usize], true)
     }
 
-    /// Shows the garbage collector the user's objects, unless something is queued: then they
-    /// count as held from outside, for the drain threads are about to call them, and a
-    /// collection would empty them before that.
+    /// Whether the garbage collector is shown the user's objects (`callers.rs`, invariant 2).
     ///
-    /// The collector asks several times and must get one answer. It holds the GIL, which
-    /// both producing and accounting need, so the queue stays quiet or not quiet meanwhile.
+    /// It asks several times and must get one answer. It holds the GIL, which producing, accounting
+    /// and closing need, so the queue stays as it is meanwhile.
+    fn is_shown(&self) -> bool {
+        let process = self.process();
+        let is_called = process.callers.are_left() || self.drops.are_being_told();
+        !is_called || (process.queue.is_running() && process.queue.is_quiet())
+    }
+
+    /// Shows the garbage collector the user's objects, if it is to see them now.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if !self.queue().is_quiet() {
+        if !self.is_shown() {
             return Ok(());
         }
         self.keys.traverse(visit)?;
@@ -293,6 +329,20 @@ impl Shared {
         let consumer = self.consumer.iter().flat_map(Handler::held);
         let single = [self.error_handler.as_ref(), self.balancer.as_ref(), self.len_of.as_ref(), self.drops.held()];
         consumer.chain(single.into_iter().flatten()).try_for_each(|held| visit.call(held))
+    }
+
+    /// Lets go of the handlers, through which the queue may hold itself. Nothing while they may be called.
+    pub fn clear(&self, py: Python<'_>) {
+        if !self.process().callers.are_left() {
+            let handlers = std::mem::take(&mut *self.handlers.lock());
+            handlers.into_iter().flatten().for_each(|at| at.handler.let_go(py));
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        gil::held(|py| self.drops.flush(py));
     }
 }
 
@@ -315,6 +365,7 @@ impl Renew for Shared {
         }
         self.watch_all(&fresh.queue);
         self.process.replace_in_child(fresh);
+        self.drops.forget();
         self.lane.clear();
     }
 }
@@ -332,6 +383,7 @@ impl Process {
             threads: Mutex::default(),
             turn: Turn::new(),
             serials: Mutex::default(),
+            callers: Arc::new(Callers::new()),
         }
     }
 

@@ -11,7 +11,7 @@
 //!    reference to the object it is about; so the answer stays true however the queue changes
 //!    meanwhile, and no object is asked about twice.
 
-use crate::errors;
+use crate::{errors, gil};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
@@ -29,7 +29,7 @@ impl<'py> Identity<'py> {
     /// Raises TypeError if it has none.
     #[inline]
     pub fn of(key: Bound<'py, PyAny>) -> PyResult<Self> {
-        match key.hash() {
+        match gil::hash(&key) {
             Ok(hash) => Ok(Self { hash: hash as u64, key, answers: Vec::new() }),
             Err(error) => Err(explained(key.py(), error)),
         }
@@ -70,7 +70,7 @@ impl<'py> Identity<'py> {
 
     /// Compares with `known` by its `__eq__` and keeps the answer.
     pub fn ask(&mut self, known: Bound<'py, PyAny>) -> PyResult<()> {
-        let answer = known.eq(&self.key)?;
+        let answer = gil::are_equal(&known, &self.key)?;
         self.answers.push((known, answer));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::super::identity::Identity;
 use super::SetQueue;
-use crate::{deadline, deadline::Deadline, errors};
+use crate::{deadline, deadline::Deadline, errors, gil};
 use drainq_core::clock::Clock;
 use drainq_core::sources::set_queue::{AfterTake, Lookup, Place, SetQueue as Core, State as Where};
 use drainq_core::sources::wait_list::{Left, WaitList};
@@ -41,7 +41,7 @@ impl SetQueue {
     pub fn identity<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Identity<'py>> {
         Identity::of(match &self.key {
             None => item.clone(),
-            Some(key) => key.bind(item.py()).call1((item,))?,
+            Some(key) => gil::call(key.bind(item.py()), [item])?,
         })
     }
 

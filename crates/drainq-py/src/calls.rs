@@ -1,0 +1,90 @@
+//! The functions of `drainq/_calls.py`: the log, error handlers, balancers.
+//!
+//! They are looked up when the first queue is made, so that no drain thread imports anything.
+
+use crate::gil;
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+
+/// A function of `drainq._calls`.
+struct Function {
+    name: &'static str,
+    function: PyOnceLock<Py<PyAny>>,
+}
+
+impl Function {
+    const fn new(name: &'static str) -> Self {
+        Self { name, function: PyOnceLock::new() }
+    }
+
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        self.function.import(py, "drainq._calls", self.name)
+    }
+
+    fn call<'py, const N: usize>(
+        &self,
+        py: Python<'py>,
+        arguments: [&Bound<'py, PyAny>; N],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        gil::call(self.get(py)?, arguments)
+    }
+}
+
+static LOG: Function = Function::new("log");
+static REPORT_FAILURE: Function = Function::new("report_failure");
+static PLAN: Function = Function::new("plan");
+static SHOWN: Function = Function::new("shown");
+
+/// Looks all of them up.
+pub fn look_up(py: Python<'_>) -> PyResult<()> {
+    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN].into_iter().try_for_each(|function| function.get(py).map(drop))
+}
+
+/// The exception itself, with the traceback that it was raised with.
+pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
+    error.into_value(py).into_bound(py)
+}
+
+/// Writes to the logger `drainq` at `level`; nothing that goes wrong there is raised.
+pub fn log(py: Python<'_>, level: &str, message: &str) {
+    let (level, message) = (PyString::new(py, level), PyString::new(py, message));
+    if let Err(error) = LOG.call(py, [&level, &message]) {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// Logs an exception with its traceback.
+pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseException>) {
+    let (level, message) = (PyString::intern(py, "error"), PyString::new(py, message));
+    if let Err(error) = LOG.call(py, [&level, &message, error]) {
+        error.write_unraisable(py, None);
+    }
+}
+
+/// Calls an error handler; returns how many items it put into a durable queue, which only one with
+/// a true attribute `dead_letters` is asked for.
+pub fn report_failure(
+    on_error: &Bound<'_, PyAny>,
+    batch: &Bound<'_, PyAny>,
+    error: &Bound<'_, PyBaseException>,
+) -> PyResult<u64> {
+    REPORT_FAILURE.call(on_error.py(), [on_error, batch, error])?.extract()
+}
+
+/// Asks a balancer who is to own which partition.
+pub fn plan(
+    balancer: &Bound<'_, PyAny>,
+    throughput: Vec<u64>,
+    owners: &[u16],
+    threads: usize,
+) -> PyResult<Option<Vec<i64>>> {
+    let load = (throughput, owners.to_vec(), threads).into_pyobject(balancer.py())?;
+    PLAN.call(balancer.py(), [balancer, &load])?.extract()
+}
+
+/// The repr of a thing, or a question mark.
+pub fn shown(thing: &Bound<'_, PyAny>) -> String {
+    SHOWN.call(thing.py(), [thing]).map_or_else(|_| "?".into(), |shown| shown.to_string())
+}

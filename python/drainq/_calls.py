@@ -1,0 +1,39 @@
+"""What the native module asks of Python where it is more than one call: the log, error handlers, balancers.
+
+In Python, because it is user code that is looked at and called here, and on a thread that may outlive the program's
+main thread native code must not stand between two such steps (``crates/drainq-py/src/gil.rs``).
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable
+from typing import Any
+
+
+def log(level: str, message: str, error: BaseException | None = None) -> None:
+    """Write to the logger ``drainq``, with the error's traceback if there is one."""
+    getattr(logging.getLogger("drainq"), level)("%s", message, exc_info=error)
+
+
+def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:
+    """Call an error handler; return how many items it put into a durable queue, if it says that it has one."""
+    counts = bool(getattr(handler, "dead_letters", False))
+    answer = handler(batch, error)
+    return operator.index(answer) if counts else 0
+
+
+def plan(balancer: Any, load: tuple[list[int], list[int], int]) -> list[int] | None:
+    """Ask a balancer for new owners of the partitions: an object with ``assign``, or a callable."""
+    throughput, owners, threads = load
+    answer = getattr(balancer, "assign", balancer)(throughput, owners, threads)
+    return None if answer is None else [operator.index(owner) for owner in answer]
+
+
+def shown(thing: Any) -> str:
+    """The repr of a thing, or a question mark."""
+    try:
+        return repr(thing)
+    except Exception:
+        return "?"

@@ -1,0 +1,128 @@
+"""The interpreter's exit while user code runs below native code: never a signal, never a hang.
+
+Up to Python 3.13 a thread that asks for the GIL then is ended where it stands, and its stack unwound.
+"""
+
+import pytest
+
+from tests.batch.test_lifecycle import run
+
+HEAD = """
+import logging, threading, time
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
+entered, main = threading.Event(), threading.main_thread()
+def retry(*_):
+    entered.set()
+    while threading.current_thread() is not main:  # the end of the program calls some of this as well
+        time.sleep(0.0002)
+def fail(batch):
+    raise ValueError
+def nothing(*_):
+    pass
+def daemon(work):
+    threading.Thread(target=work, daemon=True).start()
+def queue(n=1, **settings):
+    settings.setdefault("threads", ThreadPolicy.fixed(n))
+    return BatchQueue("exit", BatchQueueConfig(shutdown_timeout=0.02, **settings))
+def having(**methods):
+    return type("Having", (), {name: lambda self, *arguments, call=call: call() for name, call in methods.items()})
+"""
+
+PLACES = {
+    "a handler": "queue(consumer=retry).produce(1)",
+    "a handler that hangs": "queue(consumer=lambda batch: (entered.set(), threading.Event().wait())).produce(1)",
+    "a handler of a pool": """
+        pool = BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), shutdown_timeout=0.02, consumer=retry)
+        BatchQueue("pooled", pool).produce(1)""",
+    "an error handler": "queue(consumer=fail, error_handler=retry).produce(1)",
+    "on_idle": "kept = queue(consumer=having(consume=nothing, on_idle=retry)())",
+    "on_close": "kept = queue(consumer=having(consume=nothing, on_close=retry)()); daemon(kept.shutdown)",
+    "on_drop": "kept = queue(on_drop=retry); kept.produce(1)",
+    "on_drop, told later": """
+        kept = queue(on_drop=lambda reason, count: count == 1 or retry())
+        kept.shutdown()
+        kept.produce_many("ab")
+        kept.produce_many("cd")""",
+    "a balancer": """
+        many = PartitionPolicy.fixed(2)
+        kept = queue(2, partitions=many, consumer=nothing, balancer=retry, rebalance_interval=0.001)""",
+    "the log": """
+        handler = logging.Handler()
+        handler.handle = retry
+        logging.getLogger("drainq").addHandler(handler)
+        queue(consumer=fail).produce(1)""",
+    "a repr": "queue().produce(type('Meta', (type,), {'__repr__': lambda self: retry() or 'x'})('Shown', (), {})())",
+    "a finaliser of an item": "queue(consumer=nothing).produce(having(__del__=retry)())",
+    "a finaliser of an item without a handler": "queue().produce(having(__del__=retry)())",
+    "a dispatch key": "kept = queue(dispatch_key=retry, consumer=nothing); daemon(lambda: kept.produce(1))",
+    "a hash": """
+        kept = queue(dispatch_key=lambda item: having(__hash__=retry)(), consumer=nothing)
+        daemon(lambda: kept.produce(1))""",
+    "a comparison": """
+        kept = queue(dispatch_key=lambda item: same(), consumer=nothing)
+        same = having(__hash__=lambda: 1, __eq__=lambda: bool(retry()))
+        kept.produce(1)
+        daemon(lambda: kept.produce(1))""",
+    "a selector": "kept = queue(partition_selector=retry); daemon(lambda: kept.produce(1))",
+    "a selector's key": "kept = queue(partition_selector=PartitionSelector.by(retry)); daemon(lambda: kept.produce(1))",
+    "len_of": "kept = queue(len_of=retry); daemon(lambda: kept.produce(1))",
+    "an iterator": "kept = queue(consumer=nothing); daemon(lambda: kept.produce_many(iter(retry, 1)))",
+    "a set queue's hash": "kept = SetQueue(); daemon(lambda: kept.put(having(__hash__=retry)()))",
+    "a blocked produce": """
+        kept = queue(consumer=lambda batch: (entered.set(), threading.Event().wait()), buffer_size=1)
+        daemon(lambda: [kept.produce(n) for n in range(9)])""",
+    "a flush": """
+        kept = queue(consumer=lambda batch: (entered.set(), threading.Event().wait()))
+        kept.produce(1)
+        daemon(kept.flush)""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_process_ends_well_while_a_thread_is_in(place):
+    body = "\n".join(line.strip() for line in PLACES[place].splitlines())
+    out = run(HEAD + body + "\nassert entered.wait(20)\nprint('left')\n")
+    assert out == "left\n"
+
+
+def test_a_queue_that_comes_after_the_exit_of_drainq_is_refused_and_one_that_was_there_rejects():
+    out = run(
+        """
+        import atexit
+        from drainq import BatchQueue, BatchQueueConfig, DrainqError, ThreadPolicy
+        drops = []
+        config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None,
+                                  on_drop=lambda reason, count: drops.append((reason, count)))
+        @atexit.register
+        def late():
+            try:
+                BatchQueue("late", config)
+            except DrainqError as error:
+                print(error)
+            print([queue.produce(n) for n in range(3)], drops, queue.stats().rejected["closed"])
+        queue = BatchQueue("early", config)
+        """
+    )
+    lines = out.splitlines()
+    assert lines[0].startswith("queue 'late' comes too late") or lines[0].startswith('queue "late" comes too late')
+    assert lines[1:] == ["[False, False, False] [('closed', 1), ('closed', 1), ('closed', 1)] 3"]
+
+
+def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too():
+    out = run(
+        """
+        import os
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        def show(batch):
+            os.write(1, b"%d\\n" % len(batch))
+        kept = []
+        class First:
+            def consume(self, batch):
+                pass
+            def on_close(self):
+                kept.append(BatchQueue("second", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=show)))
+                kept[0].produce_many(range(1_000))
+        first = BatchQueue("first", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=First()))
+        """
+    )
+    assert sum(map(int, out.split())) == 1_000
