@@ -1,11 +1,11 @@
-"""The room of the core: faults that are compiled into it, each with the model that must notice.
+"""The room of the core: faults that are compiled into it, each with the model or test that must notice.
 
 A fault is a place in the core that asks `planted("name")`, `order("name", ..)` or `full_fence("name")`.
-Under `--cfg loom` the environment variable DRAINQ_MUTANT names the one to make. So one build serves all
-of them, and a run of all takes about a minute.
+Under `--cfg loom`, and with `--cfg drainq_mutants`, the environment variable DRAINQ_MUTANT names the one to
+make. So two builds serve all of them, and a run of all takes about two minutes.
 
-A mutant is killed if its model passes without it and fails with it. The list below must be the list of
-faults in the sources.
+A mutant is killed if its model or test passes without it and fails with it. The lists below must be the list
+of faults in the sources.
 """
 
 from __future__ import annotations
@@ -146,7 +146,21 @@ FAULTS: dict[str, dict[str, str]] = {
         "rows_check_then_add": "look for room, then add the weight",
     },
     "models::pool::an_item_for_a_pooled_queue_is_never_slept_over": {
-        "pool_second_look": "a pool's thread parks without a second look",
+        "pool_second_look": "a slot falls asleep without a second look",
+        "pool_ring_lent": "a ring for a slot that is lent is forgotten",
+        "pool_ring_call": "a ring calls nobody",
+    },
+    "models::pool::a_queue_that_hangs_leaves_a_thread_to_the_other": {
+        "pool_share": "one queue may have all threads",
+    },
+    "models::pool::a_queue_that_joins_with_work_is_drained": {
+        "pool_add": "a new queue calls nobody",
+    },
+    "models::pool::threads_without_a_queue_end_when_the_scheduler_stops": {
+        "pool_stop": "a stop calls nobody",
+    },
+    "models::pool::the_end_of_the_last_queue_ends_every_thread": {
+        "pool_last_queue": "the end of the last queue calls nobody",
     },
     "models::pool::an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over": {
         "pool_fence": "no fence in a pool's serialised producer",
@@ -166,15 +180,27 @@ FAULTS: dict[str, dict[str, str]] = {
 }
 """For each model the faults that it must notice: their names, and what is wrong."""
 
+TEST_FAULTS: dict[str, dict[str, str]] = {
+    "batch::board::tests::nobody_is_parked_beside_work": {
+        "pool_timekeeper": "a thread parks for ever, though a slot will be due",
+        "pool_call_keeper": "a ring calls the thread that keeps the time, and leaves one that does not",
+    },
+    "batch::board::tests::queues_take_turns_and_so_do_the_slots_of_each": {
+        "pool_queue_turn": "the first queue always comes first",
+        "pool_slot_turn": "the first slot of a queue always comes first",
+    },
+}
+"""The same for tests of one thread, in which nothing can be interleaved."""
+
 UNFENCED = "models::ring::"
 """The models of the ring must hold, and must notice, without the fence that follows a claim: it is there for
 sleepers, on x86 there is none, and it would stand in for most orderings of the ring."""
 
 
-def build() -> Path:
-    """Build the models; returns the test program."""
-    command = ["cargo", "test", "-p", "drainq-core", "--lib", "--profile", "model", "--target-dir", "target/loom"]
-    flags = f"{os.environ.get('RUSTFLAGS', '')} --cfg loom".strip()
+def build(cfg: str) -> Path:
+    """Build the models (`loom`) or the tests (`drainq_mutants`); returns the test program."""
+    command = ["cargo", "test", "-p", "drainq-core", "--lib", "--profile", "model", "--target-dir", f"target/{cfg}"]
+    flags = f"{os.environ.get('RUSTFLAGS', '')} --cfg {cfg}".strip()
     built = subprocess.run(
         [*command, "--no-run", "--message-format", "json-render-diagnostics"],
         cwd=ROOT,
@@ -183,7 +209,7 @@ def build() -> Path:
         text=True,
     )
     if built.returncode != 0:
-        sys.exit("mutants: the models do not build")
+        sys.exit(f"mutants: the core does not build with --cfg {cfg}")
     messages = [json.loads(line) for line in built.stdout.splitlines()]
     programs = [message["executable"] for message in messages if message.get("executable")]
     if len(programs) != 1:
@@ -222,7 +248,7 @@ def planted_in_the_sources() -> set[str]:
 
 def names() -> list[str]:
     """The names of all faults, in the order in which they are planted."""
-    return [name for faults in FAULTS.values() for name in faults]
+    return [name for lists in (FAULTS, TEST_FAULTS) for faults in lists.values() for name in faults]
 
 
 def check() -> list[str]:
@@ -233,13 +259,19 @@ def check() -> list[str]:
 
 
 def run_room(chosen: list[str]) -> list[Verdict]:
-    """Plant the chosen faults, one after the other, and run the model of each."""
-    program = build()
-    verdicts = []
-    for model, faults in FAULTS.items():
+    """Plant the chosen faults, one after the other, and run the model or test of each."""
+    return plant("loom", FAULTS, chosen) + plant("drainq_mutants", TEST_FAULTS, chosen)
+
+
+def plant(cfg: str, lists: dict[str, dict[str, str]], chosen: list[str]) -> list[Verdict]:
+    """Plant those of the chosen faults that are in these lists."""
+    verdicts: list[Verdict] = []
+    program: Path | None = None
+    for model, faults in lists.items():
         wanted = {name: fault for name, fault in faults.items() if name in chosen}
         if not wanted:
             continue
+        program = program or build(cfg)
         sound, _ = run(program, model, None)
         print(f"{model}: {sound}")
         for name, fault in wanted.items():

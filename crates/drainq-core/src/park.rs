@@ -108,11 +108,6 @@ impl Sleeper {
         self.state.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Whether it said that it sleeps, and nobody woke it.
-    pub fn is_asleep(&self) -> bool {
-        self.state.load(Ordering::Acquire) != AWAKE
-    }
-
     /// Sleeps on `parker` until woken or until `timeout` is over, unless `work` finds
     /// something on the second look.
     pub fn sleep(

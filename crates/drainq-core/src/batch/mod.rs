@@ -19,10 +19,11 @@
 //! | [`worker`] | what the queue knows of one drain thread |
 //! | [`flush`], [`shutdown`] | waiting for everything accepted; the end |
 //! | [`stats`] | snapshots in which every item is in exactly one place |
-//! | [`scheduler`] | drain threads that several queues share |
+//! | [`scheduler`], `board` | drain threads that several queues share; which thread works for which queue |
 //! | [`threads`] | drain threads for a program in Rust |
 
 pub mod balance;
+mod board;
 pub mod config;
 pub mod drain;
 pub mod flush;

@@ -6,8 +6,9 @@ use super::grow::Control;
 use super::handoff::ThreadId;
 use super::partition::{Partition, PartitionId};
 use super::route::{Key, Keyed, Route};
+use super::scheduler::{Place, PoolSleepers};
 use super::worker::{self, Worker};
-use crate::park::{Sleeper, producer_fence};
+use crate::park::producer_fence;
 use crate::ring::Refusal;
 use crate::space::{InLine, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,8 +59,8 @@ pub struct BatchQueue<T: Word + Keyed> {
     name: String,
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
-    /// Whether the workers are slots of a pool.
-    pub(super) pooled: bool,
+    /// The scheduler whose slots the workers are, if they are not threads of its own.
+    pub(super) place: Option<Place>,
     pub(super) partitions: Table<Partition<T>>,
     pub(super) routes: Table<Route>,
     /// For each key its partition, close together: all that producers read of a route.
@@ -91,14 +92,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let wanted = settings.threads.resolve();
         let partitions = settings.partitions.resolve(wanted, 0.0);
         let workers = (0..wanted.min(partitions)).map(|_| Worker::new()).collect();
-        Self::with_workers(name, settings, grouping, workers, partitions, false)
+        Self::with_workers(name, settings, grouping, workers, partitions, None)
     }
 
-    /// A queue whose workers are slots of a pool, each woken by its own sleeper.
-    pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, slots: Vec<Sleeper>) -> Self {
-        let partitions = settings.partitions.resolve(slots.len(), 0.0);
-        let workers = slots.into_iter().take(partitions).map(Worker::of_pool).collect();
-        Self::with_workers(name, settings, grouping, workers, partitions, true)
+    /// A queue whose workers are slots of a scheduler, to which it is then added.
+    pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, pool: PoolSleepers) -> Self {
+        let partitions = settings.partitions.resolve(pool.sleepers.len(), 0.0);
+        let workers = pool.sleepers.into_iter().take(partitions).map(Worker::of_pool).collect();
+        Self::with_workers(name, settings, grouping, workers, partitions, Some(pool.place))
     }
 
     fn with_workers(
@@ -107,14 +108,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
         grouping: Grouping,
         workers: Box<[Worker]>,
         partitions: usize,
-        pooled: bool,
+        place: Option<Place>,
     ) -> Self {
         let queue = Self {
             id: NEXT_ID.fetch_add(1, plain::Ordering::Relaxed),
             name: name.into(),
             settings,
             grouping,
-            pooled,
+            place,
             partitions: Table::new(),
             routes: Table::new(),
             targets: Table::new(),

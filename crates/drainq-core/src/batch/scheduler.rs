@@ -1,207 +1,170 @@
 //! Drain threads that several queues share, without one queue starving the others.
 //!
-//! Each queue brings one drainer per thread of the scheduler. A free thread borrows the
-//! next drainer that has work, makes one pass with it, and gives it back; queues take turns.
+//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work
+//! borrows a drainer from a slot where there is some, makes a pass with it and gives it back.
+//! Which slot, and who parks and who is called, is decided in `board.rs`; here is what the
+//! slots hold.
 //!
 //! # Invariants
-//! 1. A drainer is in its slot or borrowed by one thread, so one pass at a time is made
-//!    with it.
-//! 2. A drainer in its slot is asleep (its sleeper says so, and a producer will ring) or
-//!    will be looked at by a thread before that thread parks. A thread enlists before its
-//!    last look, so a ring after that look calls it.
-//! 3. With several queues and several threads, no queue has all the threads: one whose
-//!    handlers hang leaves at least one thread to the others.
+//! 1. A drainer is touched by the thread that its slot is lent to, and by no other.
+//! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by
+//!    the rule of `park.rs`: an item that its second look missed rings, and a ring for a
+//!    slot that is still lent makes it ready.
+//! 3. A drainer that is finished is given back for no further use; the last one of a queue takes
+//!    the queue off the scheduler.
+//!
+//! With the invariants of `board.rs` no item is slept over, and a queue whose handlers hang leaves
+//! at least one thread to the others.
 //!
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds
 //! up every queue on its thread.
 
+use super::board::{Board, Given, Next, QueueNumber, Seat};
 use super::drain::Drainer;
 use super::handoff::ThreadId;
 use super::queue::BatchQueue;
 use super::route::Keyed;
 use super::worker;
 use crate::park::{Sleeper, sleep_after};
-use crate::space::Space;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, planted};
+use crate::sync::{Arc, Mutex, plain, planted, thread};
 use crate::word::Word;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+/// What a slot holds while it is not lent.
 struct Slot<T: Word + Keyed> {
-    /// In its slot, or borrowed (invariant 1).
     drainer: Option<Drainer<T>>,
     /// Passes that found nothing, in a row.
-    empty: u32,
-    /// When to look again even if nobody rings.
-    due: Option<Instant>,
+    empty_passes: u32,
 }
 
 /// A queue on a scheduler, with what its owner wants to find again.
-pub struct Member<T: Word + Keyed, C> {
-    /// The owner's.
-    pub context: C,
+struct Member<T: Word + Keyed, C> {
+    number: QueueNumber,
+    context: C,
     queue: Arc<BatchQueue<T>>,
+    /// Only the thread that a slot is lent to takes its lock (invariant 1).
     slots: Vec<Mutex<Slot<T>>>,
-    /// Drainers that are borrowed now.
-    busy: AtomicUsize,
 }
 
 /// A number of threads that drain several queues in turn.
+///
+/// Its owner starts the threads; each calls [`PoolThread::borrow`] until there is nothing more to come.
 pub struct Scheduler<T: Word + Keyed, C> {
-    threads: usize,
+    board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,
-    /// Threads that have nothing to do.
-    idle: Arc<Space>,
-    stopping: AtomicBool,
 }
 
-/// A drainer on loan to a thread; given back when dropped.
-pub struct Loan<T: Word + Keyed, C> {
+/// What a queue needs to be drained by a scheduler: see [`Scheduler::sleepers`].
+pub struct PoolSleepers {
+    pub(super) sleepers: Vec<Sleeper>,
+    pub(super) place: Place,
+}
+
+/// Where a queue belongs: a number on the board of one scheduler.
+pub(super) struct Place {
+    board: Arc<Board>,
+    number: QueueNumber,
+}
+
+/// One thread of a scheduler.
+pub struct PoolThread<'a, T: Word + Keyed, C> {
+    scheduler: &'a Scheduler<T, C>,
+    seat: Seat,
+}
+
+/// A drainer on loan to a thread, which gives it back by dropping this, and then borrows the next.
+pub struct Loan<'a, T: Word + Keyed, C> {
+    scheduler: &'a Scheduler<T, C>,
     member: Arc<Member<T, C>>,
     slot: usize,
     drainer: Option<Drainer<T>>,
+    found: bool,
 }
 
 impl<T: Word + Keyed, C> Scheduler<T, C> {
-    /// A scheduler whose owner runs [`Scheduler::borrow`] on this many threads.
+    /// A scheduler whose owner runs this many threads.
     pub fn new(threads: usize) -> Self {
-        Self {
-            threads,
-            members: Mutex::new(Vec::new()),
-            idle: Arc::new(Space::new()),
-            stopping: AtomicBool::new(false),
-        }
+        Self { board: Arc::new(Board::new(threads)), members: Mutex::new(Vec::new()) }
     }
 
     /// The number of threads.
     pub fn threads(&self) -> usize {
-        self.threads
+        self.board.threads()
     }
 
-    /// The sleepers for a new queue's workers: each rings for a thread of this scheduler.
-    pub fn sleepers(&self) -> Vec<Sleeper> {
-        let ring = |_| {
-            let idle = self.idle.clone();
-            Sleeper::new(Box::new(move || idle.call(1)))
+    /// What a queue is made with that is then added to this scheduler.
+    pub fn sleepers(&self) -> PoolSleepers {
+        let number = self.board.number();
+        let sleeper = |slot| {
+            let board = self.board.clone();
+            Sleeper::new(Box::new(move || board.ring(number, slot)))
         };
-        (0..self.threads).map(ring).collect()
+        let sleepers = (0..self.threads()).map(sleeper).collect();
+        PoolSleepers { sleepers, place: Place { board: self.board.clone(), number } }
     }
 
-    /// Takes a queue on, which was made with sleepers of this scheduler.
+    /// Takes a queue on.
+    ///
+    /// # Panics
+    ///
+    /// If the queue was not made with [`Self::sleepers`] of this scheduler, or was added before.
     pub fn add(&self, queue: Arc<BatchQueue<T>>, context: C) {
+        let place = queue.place.as_ref().filter(|place| Arc::ptr_eq(&place.board, &self.board));
+        let number = place.expect("a queue is added to the scheduler whose sleepers it has").number;
         let slot = |id: usize| {
             let drainer = Some(Drainer::new(queue.clone(), id as ThreadId));
-            Mutex::new(Slot { drainer, empty: 0, due: None })
+            Mutex::new(Slot { drainer, empty_passes: 0 })
         };
-        let slots = (0..queue.thread_count()).map(slot).collect();
-        self.members.lock().push(Arc::new(Member { context, queue, slots, busy: AtomicUsize::new(0) }));
-        self.idle.call_all();
+        let slots: Vec<_> = (0..queue.thread_count()).map(slot).collect();
+        let count = slots.len();
+        self.members.lock().push(Arc::new(Member { number, context, queue, slots }));
+        self.board.add(number, count);
     }
 
     /// Lets the threads end once every queue has ended.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.idle.call_all();
+        self.board.stop();
     }
 
-    /// Waits up to `patience` for a drainer with work: `Err(true)` if there is none yet,
-    /// `Err(false)` if there will be none and the thread may end. `turn` is the thread's own
-    /// memory of whose turn it is.
-    pub fn borrow(&self, turn: &mut usize, patience: Duration) -> Result<Loan<T, C>, bool> {
-        worker::leave();
-        if let Ok(loan) = self.look(turn) {
-            return Ok(loan);
-        }
-        let mut line = self.idle.enlist();
-        let due = match self.look(turn) {
-            Ok(loan) if !planted("pool_second_look") => return Ok(loan),
-            Ok(_) => None,
-            Err(due) => due,
-        };
-        if self.stopping.load(Ordering::Acquire) && self.members.lock().is_empty() {
-            return Err(false);
-        }
-        let until_due = due.map_or(patience, |due| due.saturating_duration_since(Instant::now()));
-        line.wait(until_due.min(patience));
-        // Called or not, this thread looks again: the call need not be passed on.
-        line.served();
-        Err(true)
+    /// The current thread as one of this scheduler's.
+    pub fn thread(&self) -> PoolThread<'_, T, C> {
+        PoolThread { scheduler: self, seat: self.board.seat() }
     }
+}
 
-    /// Looks at each queue once, from the turn on; else the time of the next look.
-    fn look(&self, turn: &mut usize) -> Result<Loan<T, C>, Option<Instant>> {
-        let members = self.members.lock().clone();
-        let share = if members.len() > 1 { (self.threads - 1).max(1) } else { self.threads };
-        let mut due: Option<Instant> = None;
-        for step in 0..members.len() {
-            let member = &members[(*turn + step) % members.len()];
-            if member.is_finished() {
-                let gone = self.take_out(member);
-                drop(gone);
-                continue;
-            }
-            // Counted before the look and after it again, so that the share is kept.
-            if member.busy.fetch_add(1, Ordering::AcqRel) < share {
-                match member.find_work() {
-                    Ok((slot, drainer)) => {
-                        *turn = (*turn + step + 1) % members.len();
-                        return Ok(Loan { member: member.clone(), slot, drainer: Some(drainer) });
+impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
+    /// Waits for a drainer with work; `None` once the scheduler was stopped and its last queue has ended.
+    pub fn borrow(&mut self) -> Option<Loan<'a, T, C>> {
+        loop {
+            match self.scheduler.board.next(&self.seat, Instant::now()) {
+                Next::Work { queue, slot, due } => {
+                    let loan = Loan::new(self.scheduler, queue, slot);
+                    if loan.is_worth_a_pass(due) {
+                        return Some(loan);
                     }
-                    Err(next) => due = [due, next].into_iter().flatten().min(),
                 }
+                Next::Park(until) => self.seat.park(until),
+                Next::End => return None,
             }
-            member.busy.fetch_sub(1, Ordering::AcqRel);
         }
-        Err(due)
-    }
-
-    fn take_out(&self, member: &Arc<Member<T, C>>) -> Option<Arc<Member<T, C>>> {
-        let mut members = self.members.lock();
-        let at = members.iter().position(|other| Arc::ptr_eq(other, member))?;
-        Some(members.remove(at))
     }
 }
 
-impl<T: Word + Keyed, C> Member<T, C> {
-    fn is_finished(&self) -> bool {
-        !self.queue.is_running()
-            && self.slots.iter().all(|slot| slot.lock().drainer.as_ref().is_some_and(Drainer::is_finished))
+impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
+    fn new(scheduler: &'a Scheduler<T, C>, number: QueueNumber, slot: usize) -> Self {
+        let member = {
+            let members = scheduler.members.lock();
+            members.iter().find(|member| member.number == number).expect("a queue on the board is a member").clone()
+        };
+        let drainer = member.slots[slot].lock().drainer.take();
+        member.queue.workers[slot].sleeper.wake_up();
+        Self { scheduler, member, slot, drainer, found: false }
     }
 
-    fn find_work(&self) -> Result<(usize, Drainer<T>), Option<Instant>> {
-        let mut due: Option<Instant> = None;
-        for (id, slot) in self.slots.iter().enumerate() {
-            let slot = &mut *slot.lock();
-            let Some(drainer) = slot.drainer.take() else { continue };
-            let sleeper = &self.queue.workers[id].sleeper;
-            let now = Instant::now();
-            let is_due = slot.due.is_some_and(|due| now >= due);
-            if sleeper.is_asleep() && !is_due {
-                due = [due, slot.due].into_iter().flatten().min();
-                slot.drainer = Some(drainer);
-                continue;
-            }
-            slot.due = None;
-            let watched = drainer.is_watched();
-            if drainer.has_work() || (is_due && watched) {
-                sleeper.wake_up();
-                return Ok((id, drainer));
-            }
-            slot.empty = slot.empty.saturating_add(1);
-            let settings = &self.queue.settings;
-            let (depth, time) = sleep_after(slot.empty, settings.min_idle, settings.max_idle, watched);
-            if !sleeper.fall_asleep(depth, || {}, || drainer.has_work()) {
-                return Ok((id, drainer));
-            }
-            slot.due = time.map(|time| now + time);
-            due = [due, slot.due].into_iter().flatten().min();
-            slot.drainer = Some(drainer);
-        }
-        Err(due)
+    fn is_worth_a_pass(&self, due: bool) -> bool {
+        self.drainer.as_ref().is_some_and(|drainer| drainer.has_work() || (due && drainer.is_watched()))
     }
-}
 
-impl<T: Word + Keyed, C> Loan<T, C> {
     /// What the queue's owner wanted to find again.
     pub fn context(&self) -> &C {
         &self.member.context
@@ -213,15 +176,46 @@ impl<T: Word + Keyed, C> Loan<T, C> {
     }
 
     /// The pass found something: the next sleep is a short one again.
-    pub fn found(&self) {
-        self.member.slots[self.slot].lock().empty = 0;
+    pub fn found(&mut self) {
+        self.found = true;
+    }
+
+    /// Puts the drainer back into its slot, and says in which state the slot is then (invariants 2 and 3).
+    fn settle(&mut self) -> Given {
+        let Some(drainer) = self.drainer.take().filter(|drainer| !drainer.is_finished()) else { return Given::Ended };
+        let slot = &mut *self.member.slots[self.slot].lock();
+        slot.empty_passes = if self.found { 0 } else { slot.empty_passes };
+        let given = if drainer.has_work() && !planted("pool_second_look") {
+            if !self.found {
+                // Claimed, but not published yet.
+                thread::yield_now();
+            }
+            Given::Ready
+        } else {
+            slot.empty_passes = slot.empty_passes.saturating_add(1);
+            let settings = &self.member.queue.settings;
+            let (depth, time) =
+                sleep_after(slot.empty_passes, settings.min_idle, settings.max_idle, drainer.is_watched());
+            let sleeper = &self.member.queue.workers[self.slot].sleeper;
+            let asleep = sleeper.fall_asleep(depth, || {}, || !planted("pool_second_look") && drainer.has_work());
+            if asleep { Given::Asleep(time.map(|time| Instant::now() + time)) } else { Given::Ready }
+        };
+        slot.drainer = Some(drainer);
+        given
     }
 }
 
-impl<T: Word + Keyed, C> Drop for Loan<T, C> {
+impl<T: Word + Keyed, C> Drop for Loan<'_, T, C> {
     fn drop(&mut self) {
-        self.member.slots[self.slot].lock().drainer = self.drainer.take();
-        self.member.busy.fetch_sub(1, Ordering::AcqRel);
+        let given = self.settle();
+        if self.scheduler.board.give_back(self.member.number, self.slot, given) {
+            let mut members = self.scheduler.members.lock();
+            members.retain(|member| member.number != self.member.number);
+            // Dropped with the loan, after the lock.
+        }
+        if plain::panicking() {
+            self.scheduler.board.replace();
+        }
         worker::leave();
     }
 }

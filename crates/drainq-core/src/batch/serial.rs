@@ -83,7 +83,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// That of [`Self::try_produce_serialised`].
     #[inline]
     pub unsafe fn look_around(&self, at: &Partition<T>) -> bool {
-        if self.pooled {
+        if self.place.is_some() {
             full_fence("pool_fence");
             self.wake_sleeper(at);
             return false;

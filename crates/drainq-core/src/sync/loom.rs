@@ -108,6 +108,7 @@ impl Backoff {
 #[cfg(test)]
 pub(crate) fn model(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
+    builder.max_branches = builder.max_branches.max(10_000);
     if builder.preemption_bound.is_none() {
         builder.preemption_bound = Some(preemptions);
     }

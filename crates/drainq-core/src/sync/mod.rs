@@ -30,13 +30,19 @@ pub(crate) use mutants::{full_fence, order, planted};
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex};
-    pub use std::thread::available_parallelism;
+    pub use std::thread::{available_parallelism, panicking};
 }
 
 /// Runs `test` once on real threads, or in every interleaving under a model checker.
 #[cfg(test)]
 pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(3, test);
+}
+
+/// As [`model`], with so many preemptions at most: few, where a model is of something large.
+#[cfg(test)]
+pub(crate) fn bounded_model(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
+    imp::model(preemptions, test);
 }
 
 /// As [`model`], with more preemptions: for protocols small enough, or that need them.

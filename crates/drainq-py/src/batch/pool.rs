@@ -13,10 +13,6 @@ use pyo3::prelude::*;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-/// A thread without work is woken when there is some; this is only the longest single wait.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// The scheduler of the core, with the right to call a queue's handlers as what is found again. A
 /// queue that has ended is dropped from it, and the right with it.
@@ -109,22 +105,23 @@ impl Renew for Pool {
 /// A pool thread's life.
 fn run(py: Python<'_>, scheduler: &PoolScheduler) {
     let begun_in = Generation::now();
-    let mut turn = 0;
+    let (mut me, mut last) = (scheduler.thread(), None);
     loop {
-        match gil::released(py, || scheduler.borrow(&mut turn, PATIENCE)) {
-            Ok(mut loan) => {
-                let shared = loan.context().shared().clone();
-                let found = serve(py, &shared, loan.drainer());
-                if begun_in.is_past() {
-                    mem::forget(loan);
-                    return lifecycle::leave_child(py);
-                }
-                if found {
-                    loan.found();
-                }
-            }
-            Err(true) => {}
-            Err(false) => return,
+        let given_back = last.take();
+        let next = gil::released(py, || {
+            drop(given_back);
+            me.borrow()
+        });
+        let Some(mut loan) = next else { return };
+        let shared = loan.context().shared().clone();
+        let found = serve(py, &shared, loan.drainer());
+        if begun_in.is_past() {
+            mem::forget(loan);
+            return lifecycle::leave_child(py);
         }
+        if found {
+            loan.found();
+        }
+        last = Some(loan);
     }
 }

@@ -1,0 +1,293 @@
+//! Which thread of a scheduler works for which queue: all slots and all parked threads, under one lock.
+//!
+//! Each queue has a slot per thread number of its own. A slot is *ready* (there may be work),
+//! *lent* to one thread, *asleep* (the sleeper of `park.rs` says so, and the next item rings) or
+//! *ended*. A thread of the scheduler is *parked*, *holds a loan*, or is *on its way* to
+//! [`Board::next`]. A slot can be lent if it is ready, or asleep and due, and its queue has fewer
+//! loans than its share.
+//!
+//! # Invariants
+//! 1. A slot is lent to one thread at a time.
+//! 2. With several queues and several threads no queue has loans for all threads. Loans are
+//!    counted, not looks: a thread that finds nothing takes nothing from the share.
+//! 3. For each point in time, now or later: while a thread is parked beyond it, the loans that can
+//!    be made by then are no more than the threads that are on their way, or parked until then at most.
+//!    So no thread stays parked beside a slot that can be lent.
+//!
+//! Why the third holds: each step is made under the lock and changes both numbers alike.
+//!
+//! | step | loans that can be made | threads that come by then |
+//! | --- | --- | --- |
+//! | a slot that is asleep rings | at most one more | a thread is called, the one that is parked longest; none if the queue has its share |
+//! | a slot that is lent rings | the same: it is noted, and the slot comes back ready | the same |
+//! | a slot is given back, ready or asleep, and leaves its place in the share | at most one more | its thread is on its way |
+//! | a slot ends, the last of its queue: the share of the one queue left grows | at most one more | its thread is on its way |
+//! | a queue is added | one more for each slot at most | as many are called |
+//! | a thread takes a loan | one less | one less |
+//! | a thread parks, having found nothing, until the next slot is due | none now | itself, at that time |
+//! | time passes | the same | the same |
+//!
+//! Source: ours; counting searchers against work is how Go's scheduler argues about its spinning threads.
+
+use crate::sync::{Mutex, Parker, Unparker, planted};
+use std::time::Instant;
+
+/// The number of a queue, unlike that of any other queue of the scheduler.
+pub(super) type QueueNumber = u64;
+
+/// What a thread is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Work with this slot; `due` if only because its time has come.
+    Work { queue: QueueNumber, slot: usize, due: bool },
+    /// Park until this time, if there is one, or until called.
+    Park(Option<Instant>),
+    /// The scheduler was stopped and its last queue has ended.
+    End,
+}
+
+/// In which state a slot comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// There is more to do.
+    Ready,
+    /// Its sleeper is asleep; to be looked at when this time has come, if there is one.
+    Asleep(Option<Instant>),
+    /// For ever: its queue is closed and empty.
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Ready,
+    Lent { rung: bool },
+    Asleep { due: Option<Instant> },
+    Ended,
+}
+
+struct Queue {
+    number: QueueNumber,
+    slots: Vec<Slot>,
+    /// Loans now, and how many there may be.
+    lent: usize,
+    /// The slot whose turn is next.
+    turn: usize,
+}
+
+struct Parked {
+    thread: usize,
+    unparker: Unparker,
+    until: Option<Instant>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By number.
+    queues: Vec<Queue>,
+    /// The queue that had the last loan.
+    last: QueueNumber,
+    parked: Vec<Parked>,
+    stopping: bool,
+    /// Numbers given to queues and to threads so far.
+    numbered: (QueueNumber, usize),
+}
+
+/// The slots of all queues of one scheduler, and its parked threads.
+pub(super) struct Board {
+    threads: usize,
+    state: Mutex<State>,
+}
+
+/// One thread, as the board knows it.
+pub(super) struct Seat {
+    number: usize,
+    parker: Parker,
+}
+
+impl Seat {
+    /// Parks until called, or until this time.
+    pub fn park(&self, until: Option<Instant>) {
+        match until {
+            Some(until) => self.parker.park_timeout(until.saturating_duration_since(Instant::now())),
+            None => self.parker.park(),
+        }
+    }
+}
+
+impl Board {
+    /// The board of so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self { threads, state: Mutex::new(State::default()) }
+    }
+
+    /// The number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// A number for a queue that is to be added.
+    pub fn number(&self) -> QueueNumber {
+        let numbered = &mut self.state.lock().numbered.0;
+        *numbered += 1;
+        *numbered
+    }
+
+    /// A seat for a thread.
+    pub fn seat(&self) -> Seat {
+        let numbered = &mut self.state.lock().numbered.1;
+        *numbered += 1;
+        Seat { number: *numbered, parker: Parker::new() }
+    }
+
+    /// Adds a queue whose slots are all ready.
+    pub fn add(&self, number: QueueNumber, slots: usize) {
+        let mut state = self.state.lock();
+        let at = state.queues.partition_point(|queue| queue.number < number);
+        state.queues.insert(at, Queue { number, slots: vec![Slot::Ready; slots], lent: 0, turn: 0 });
+        if !planted("pool_add") {
+            (0..slots).for_each(|_| state.call_one());
+        }
+    }
+
+    /// Says that a slot was rung for. Of a queue that is not there (yet, or any more) it says
+    /// nothing: the slots of a new queue are ready.
+    pub fn ring(&self, number: QueueNumber, slot: usize) {
+        let mut state = self.state.lock();
+        let share = state.share(self.threads);
+        let Some(queue) = state.queue(number) else { return };
+        match &mut queue.slots[slot] {
+            Slot::Lent { rung } => *rung = !planted("pool_ring_lent"),
+            asleep @ Slot::Asleep { .. } => {
+                *asleep = Slot::Ready;
+                if queue.lent < share && !planted("pool_ring_call") {
+                    state.call_one();
+                }
+            }
+            Slot::Ready | Slot::Ended => {}
+        }
+    }
+
+    /// The next thing to do for a thread that holds no loan.
+    pub fn next(&self, seat: &Seat, now: Instant) -> Next {
+        let mut state = self.state.lock();
+        state.parked.retain(|parked| parked.thread != seat.number);
+        if let Some((queue, slot, due)) = state.lend(self.threads, now) {
+            return Next::Work { queue, slot, due };
+        }
+        if state.stopping && state.queues.is_empty() {
+            return Next::End;
+        }
+        let until = state.next_due(self.threads);
+        state.parked.push(Parked { thread: seat.number, unparker: seat.parker.unparker().clone(), until });
+        Next::Park(until)
+    }
+
+    /// Takes a slot back from the thread that had it, which is then on its way to
+    /// [`Self::next`]. Says whether that was the last slot of its queue to end.
+    pub fn give_back(&self, number: QueueNumber, slot: usize, given: Given) -> bool {
+        let mut state = self.state.lock();
+        let queue = state.queue(number).expect("a queue stays while it has a loan");
+        let Slot::Lent { rung } = queue.slots[slot] else { unreachable!("only a lent slot comes back") };
+        queue.lent -= 1;
+        queue.slots[slot] = match given {
+            Given::Ended => Slot::Ended,
+            Given::Asleep(due) if !rung => Slot::Asleep { due },
+            Given::Ready | Given::Asleep(_) => Slot::Ready,
+        };
+        let over = queue.slots.iter().all(|slot| *slot == Slot::Ended);
+        if over {
+            state.queues.retain(|queue| queue.number != number);
+            if state.stopping && state.queues.is_empty() && !planted("pool_last_queue") {
+                state.call_all();
+            }
+        }
+        over
+    }
+
+    /// Lets the threads end once every queue has.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopping = true;
+        if !planted("pool_stop") {
+            state.call_all();
+        }
+    }
+
+    /// Calls a parked thread in the place of one that will not come back.
+    pub fn replace(&self) {
+        self.state.lock().call_one();
+    }
+}
+
+impl Slot {
+    /// Whether a thread may be lent it at this time, and if so whether because it is due.
+    fn is_lendable(self, now: Instant) -> Option<bool> {
+        match self {
+            Self::Ready => Some(false),
+            Self::Asleep { due: Some(due) } if due <= now => Some(true),
+            Self::Asleep { .. } | Self::Lent { .. } | Self::Ended => None,
+        }
+    }
+}
+
+impl State {
+    fn queue(&mut self, number: QueueNumber) -> Option<&mut Queue> {
+        let at = self.queues.binary_search_by_key(&number, |queue| queue.number).ok()?;
+        Some(&mut self.queues[at])
+    }
+
+    /// How many loans one queue may have.
+    fn share(&self, threads: usize) -> usize {
+        let alone = self.queues.len() <= 1 || planted("pool_share");
+        if alone { threads } else { (threads - 1).max(1) }
+    }
+
+    /// Lends the next slot that can be lent: queues take turns, and so do the slots of each.
+    fn lend(&mut self, threads: usize, now: Instant) -> Option<(QueueNumber, usize, bool)> {
+        let share = self.share(threads);
+        let count = self.queues.len();
+        let last = if planted("pool_queue_turn") { 0 } else { self.last };
+        let first = self.queues.partition_point(|queue| queue.number <= last);
+        for at in (0..count).map(|step| (first + step) % count) {
+            let queue = &mut self.queues[at];
+            let slots = queue.slots.len();
+            if queue.lent >= share {
+                continue;
+            }
+            for slot in (0..slots).map(|step| (queue.turn + step) % slots) {
+                if let Some(due) = queue.slots[slot].is_lendable(now) {
+                    queue.slots[slot] = Slot::Lent { rung: false };
+                    queue.lent += 1;
+                    queue.turn = if planted("pool_slot_turn") { 0 } else { slot + 1 };
+                    self.last = queue.number;
+                    return Some((queue.number, slot, due));
+                }
+            }
+        }
+        None
+    }
+
+    /// When the first sleeping slot is due that can be lent then.
+    fn next_due(&self, threads: usize) -> Option<Instant> {
+        let share = self.share(threads);
+        let slots = self.queues.iter().filter(|queue| queue.lent < share).flat_map(|queue| &queue.slots);
+        let due = |slot: &Slot| if let Slot::Asleep { due } = slot { *due } else { None };
+        slots.filter_map(due).filter(|_| !planted("pool_timekeeper")).min()
+    }
+
+    /// Calls the parked thread that would wake up last by itself.
+    fn call_one(&mut self) {
+        let latest = |parked: &Parked| (parked.until.is_none() != planted("pool_call_keeper"), parked.until);
+        if let Some(at) = (0..self.parked.len()).max_by_key(|at| latest(&self.parked[*at])) {
+            self.parked.swap_remove(at).unparker.unpark();
+        }
+    }
+
+    fn call_all(&mut self) {
+        self.parked.drain(..).for_each(|parked| parked.unparker.unpark());
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+#[path = "board_tests.rs"]
+mod tests;
