@@ -1,0 +1,118 @@
+"""The GIL between producers that never give it up and drain threads that need it.
+
+A producer keeps the GIL here: no thread gets it by asking, for the switch interval is a quarter of an hour. So if
+a handler is called at all, it is because a produce call handed the GIL over. Such a producer cannot wait for a
+thread either, only let processor time pass; a drain thread that got none in that time is given another try.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from drainq import BatchQueue, BufferStrategy
+from tests.batch.conftest import PATIENCE
+
+TRIES = 12
+
+
+@contextmanager
+def keeping_the_gil() -> Iterator[None]:
+    """No other thread gets the GIL by asking for it."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1_000)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def pass_time(seconds: float) -> None:
+    """Lets time pass with the GIL held."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def is_handed_over(queue: BatchQueue, handled: list[Any], produce: Callable[[], object], times: int) -> bool:
+    """Whether one of so many produce calls lets the handler run."""
+    for _ in range(TRIES):
+        assert queue.flush(PATIENCE)
+        handled.clear()
+        before = queue.stats().gil_yields
+        with keeping_the_gil():
+            for _ in range(times):
+                produce()
+                if handled:
+                    break
+                pass_time(0.0005)
+            came = bool(handled)
+        if came and queue.stats().gil_yields > before:
+            return True
+    return False
+
+
+def queue_of(make_queue, **settings):
+    handled: list[Any] = []
+    # The nap after a flush is long enough for a try to begin within it; it finds what the try produced.
+    queue = make_queue(strategy=BufferStrategy.IF_POSSIBLE, min_idle=0.02, **settings)
+    queue.add_handler("all" if "dispatch_key" in settings else int, handled.extend)
+    assert queue.produce(0)  # From here on its type is known.
+    return queue, handled
+
+
+WAYS = {
+    "one-by-one": lambda queue: lambda: queue.produce(1),
+    "lists": lambda queue: lambda: queue.produce_many([1, 2, 3]),
+    "iterators": lambda queue: lambda: queue.produce_many(iter([1, 2, 3])),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_producer_whose_partition_fills_up_lets_the_handler_run(make_queue, way):
+    queue, handled = queue_of(make_queue, buffer_size=1_000)
+    produce = WAYS[way](queue)
+
+    def fill_then_produce():
+        if queue.stats().total_used() < 300:  # calm ends at a quarter; full it never is
+            queue.produce_many([1] * 300)
+        produce()
+
+    assert is_handed_over(queue, handled, fill_then_produce, 150)
+    assert queue.stats().rejected["full"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty(make_queue, way):
+    queue, handled = queue_of(make_queue, buffer_size=1_000_000, dispatch_key=lambda item: "all")
+    assert is_handed_over(queue, handled, WAYS[way](queue), 100)
+
+
+def test_a_list_in_calm_looks_once_whether_a_drain_thread_waits(make_queue):
+    """Its items go in without a look at anything, far below the mark; the call itself looks at its end."""
+    queue, handled = queue_of(make_queue, buffer_size=1_000_000)
+    assert is_handed_over(queue, handled, lambda: queue.produce_many([1, 2, 3]), 80)
+
+
+def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
+    """A producer that holds it may be in the middle of a call that looks at nothing; its item must be seen."""
+    queue = make_queue(min_idle=0.03)
+    queue.add_handler(int, lambda batch: None)
+
+    def stays():
+        """Whether an item stays where it is, because the thread that would take it waits for the GIL."""
+        assert queue.produce(0)
+        assert queue.flush(PATIENCE)
+        with keeping_the_gil():  # within the nap
+            pass_time(0.08)  # the nap is over, and nothing was found
+            assert queue.produce(1)
+            pass_time(0.08)
+            return queue.stats().total_used() == 1
+
+    assert any(stays() for _ in range(TRIES))
+    assert queue.flush(PATIENCE)
