@@ -6,5 +6,6 @@ from .binding import MUTANTS as BINDING
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
 from .python import MUTANTS as PYTHON
+from .routing import MUTANTS as ROUTING
 
-ROOMS: dict[str, list[Mutant]] = {"binding": BINDING, "multi": MULTI, "python": PYTHON}
+ROOMS: dict[str, list[Mutant]] = {"binding": BINDING, "multi": MULTI, "python": PYTHON, "routing": ROUTING}

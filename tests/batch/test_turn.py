@@ -79,8 +79,8 @@ def test_a_producer_whose_partition_fills_up_lets_the_handler_run(make_queue, wa
     produce = WAYS[way](queue)
 
     def fill_then_produce():
-        if queue.stats().total_used() < 300:  # calm ends at a quarter; full it never is
-            queue.produce_many([1] * 300)
+        while queue.stats().total_used() < 300 and not handled:  # calm ends at a quarter; full it never is
+            produce()
         produce()
 
     assert is_handed_over(queue, handled, fill_then_produce, 150)

@@ -1,0 +1,187 @@
+"""Faults on an item's way in: keys, classes, the lane, the GIL's turn, counts, and what is accepted at the door."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+BATCH = "crates/drainq-py/src/batch"
+KEYS = "tests/batch/test_keys.py"
+TURN = "tests/batch/test_turn.py"
+DOOR = "tests/batch/test_callables.py"
+
+MUTANTS = [
+    # -- the GIL, between producers and drain threads ---------------------------------------------
+    Mutant(
+        "calm_ended_without_the_gil",
+        "a drain thread falls idle in the middle of a produce call, which then does not wake it",
+        f"{BATCH}/drain.rs",
+        "gil::held(|_| end_calm());",
+        "end_calm();",
+        f"{TURN}::test_a_drain_thread_falls_idle_only_with_the_gil",
+    ),
+    Mutant(
+        "hand_over_keeps_the_gil",
+        "a producer waits for the drain thread without giving the GIL up",
+        f"{BATCH}/turn.rs",
+        "gil::released(py, || line.wait(PATIENCE));",
+        "let _ = (py, line.wait(PATIENCE));",
+        f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
+    ),
+    Mutant(
+        "hand_over_past_the_calm_off",
+        "a producer fills its partition while the drain thread waits for the GIL",
+        f"{BATCH}/lane.rs",
+        "if queued && process.turn.is_wanted() {",
+        "if queued && false {",
+        f"{TURN}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
+    ),
+    Mutant(
+        "hand_over_in_calm_off",
+        "lists that are produced in calm never hand the GIL over",
+        f"{BATCH}/lane.rs",
+        "        if process.turn.is_wanted() {\n            self.hand_over_if_due(list.py(), at);\n",
+        "        if false {\n            self.hand_over_if_due(list.py(), at);\n",
+        f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
+    ),
+    Mutant(
+        "overdue_drain_thread_is_ignored",
+        "a drain thread gets the GIL only when its partition fills up",
+        f"{BATCH}/lane.rs",
+        "(at.holds_one_in(CALM) || turn.is_overdue())",
+        "at.holds_one_in(CALM)",
+        f"{TURN}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
+    ),
+    # -- keys and classes -------------------------------------------------------------------------
+    Mutant(
+        "key_added_in_two_steps",
+        "two threads that meet a new key at once give it two numbers",
+        f"{BATCH}/keys.rs",
+        'self.firsts.bind(name.py()).call_method1("setdefault", (name, name))',
+        "self.firsts.bind(name.py()).set_item(name, name).map(|()| name.clone())",
+        f"{KEYS}::test_threads_that_meet_a_new_key_at_the_same_time_give_it_one_number",
+    ),
+    Mutant(
+        "hash_under_the_lock",
+        "the hash of a key runs while the names are locked",
+        f"{BATCH}/keys.rs",
+        "        let first = self.first(name)?;\n",
+        "        let held = self.names.lock();\n        let first = self.first(name)?;\n        drop(held);\n",
+        f"{KEYS}::test_a_hash_may_call_the_queue_and_give_up_the_gil",
+    ),
+    Mutant(
+        "handler_ends_under_the_lock",
+        "a handler that is replaced ends while the handlers are locked",
+        f"{BATCH}/shared.rs",
+        "            handlers[key as usize].replace(registered)\n",
+        "            drop(handlers[key as usize].replace(registered));\n            None\n",
+        f"{KEYS}::test_the_end_of_a_replaced_handler_may_call_the_queue",
+        dies="hangs",
+    ),
+    Mutant(
+        "class_read_twice",
+        "the class that is remembered is the one that the item has by then",
+        f"{BATCH}/produce.rs",
+        "            self.remember(&class, key);",
+        "            self.remember(object.get_type().as_any(), key);",
+        f"{KEYS}::test_an_item_goes_by_the_class_that_it_had_when_it_was_produced",
+    ),
+    Mutant(
+        "serial_of_a_call",
+        "several threads are in the handler of one type at once",
+        f"{BATCH}/shared.rs",
+        "        serials[key as usize].clone()\n",
+        "        Arc::default()\n",
+        f"{KEYS}::test_a_handler_registered_again_is_still_called_by_one_thread_at_a_time",
+    ),
+    Mutant(
+        "flush_of_one_partition",
+        "removing a handler waits for one of the partitions that hold its type",
+        "crates/drainq-core/src/batch/flush.rs",
+        "if !queue.settings.sticky {",
+        "if false {",
+        f"{KEYS}::test_removing_a_handler_waits_for_all_partitions_that_hold_its_type",
+    ),
+    # -- counts -----------------------------------------------------------------------------------
+    Mutant(
+        "equal_classes_lose_counts",
+        "of classes that are equal per_type shows the last",
+        f"{BATCH}/stats.rs",
+        'Ok(per_type.call_method1("setdefault", (name, stats))?.cast_into()?)',
+        "per_type.set_item(name, stats).map(|()| stats.clone())",
+        f"{KEYS}::test_classes_are_told_apart_by_identity_whatever_their_metaclass_says",
+    ),
+    Mutant(
+        "broken_hash_breaks_per_type",
+        "per_type raises for ever once a hash raises",
+        f"{BATCH}/stats.rs",
+        "Err(error) if error.is_instance_of::<PyException>(py) => {",
+        "Err(error) if error.is_instance_of::<PyException>(py) && false => {",
+        f"{KEYS}::test_a_key_whose_hash_raises_later_is_still_counted",
+    ),
+    Mutant(
+        "per_type_hides_ctrl_c",
+        "Ctrl-C within a hash is taken for a hash that raises",
+        f"{BATCH}/stats.rs",
+        "Err(error) if error.is_instance_of::<PyException>(py) => {",
+        "Err(error) if error.is_instance_of::<PyException>(py) || true => {",
+        f"{KEYS}::test_ctrl_c_within_a_hash_is_no_broken_hash",
+    ),
+    Mutant(
+        "rows_without_a_limit",
+        "an item may count for 2**64 - 1 rows, and the counters wrap",
+        f"{BATCH}/produce.rs",
+        "Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),",
+        "Ok(Some(weight)) => return Ok(weight),",
+        "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",
+        dies="crashes",
+    ),
+    Mutant(
+        "true_is_a_number_of_rows",
+        "len_of may say True",
+        f"{BATCH}/produce.rs",
+        "if rows.is_instance_of::<PyBool>() { Ok(None) }",
+        "if rows.is_instance_of::<PyBool>() && false { Ok(None) }",
+        "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",
+    ),
+    Mutant(
+        "buffer_without_a_limit",
+        "a buffer may be larger than the memory, and the process aborts",
+        "crates/drainq-core/src/batch/config.rs",
+        "if value > MAX_BUFFER_SIZE {",
+        "if false {",
+        "tests/batch/test_config.py::test_a_buffer_that_is_too_large_is_refused_with_the_limit",
+    ),
+    # -- what is handed over to be called ---------------------------------------------------------
+    Mutant(
+        "async_handlers_are_accepted",
+        "an async handler is accepted and never runs",
+        "python/drainq/callables.py",
+        "if lazy := _lazy(value):",
+        "if (lazy := _lazy(value)) and False:",
+        f"{DOOR}::test_what_a_call_would_not_run_is_refused",
+    ),
+    Mutant(
+        "arguments_are_not_looked_at",
+        "a handler without an argument is accepted and fails with data in its hands",
+        "python/drainq/callables.py",
+        "    if why:\n",
+        "    if why and False:\n",
+        f"{DOOR}::test_what_takes_other_arguments_is_refused",
+    ),
+    Mutant(
+        "decorators_are_looked_through",
+        "a decorated handler is judged by the function inside",
+        "python/drainq/callables.py",
+        "inspect.signature(value, follow_wrapped=False)",
+        "inspect.signature(value)",
+        f"{DOOR}::test_a_decorator_is_judged_by_what_it_takes_itself",
+    ),
+    Mutant(
+        "on_idle_is_not_looked_at",
+        "an async on_idle is accepted and never runs",
+        f"{BATCH}/handler.rs",
+        '        callables::check_if_given(&part("on_idle"), on_idle.as_ref(), &[])?;\n',
+        "",
+        f"{DOOR}::test_the_methods_of_a_handler_are_looked_at_too",
+    ),
+]
