@@ -13,6 +13,7 @@ ARGS ?=
 PYTHONS ?= $(PYTHON)
 SCHEDULES ?= 125
 SECONDS_EACH ?= 20
+SOAK_SECONDS ?= 600
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/stamp
@@ -91,9 +92,10 @@ fuzz: ## sequences of operations on the batch queue against plain lists, by libF
 	scripts/fuzz.sh $(SECONDS_EACH)
 
 .PHONY: soak
-soak: ## ten minutes of the batch queue on real threads, then ten under ThreadSanitizer
-	DRAINQ_STRESS_SECONDS=600 cargo test -p drainq-core --test stress --release
-	$(MAKE) tsan SECONDS_EACH=600
+soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the core on real threads, the core under ThreadSanitizer; SOAK_SECONDS=600
+	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS) $(ARGS)
+	DRAINQ_STRESS_SECONDS=$(SOAK_SECONDS) cargo test -p drainq-core --test stress --release
+	$(MAKE) tsan SECONDS_EACH=$(SOAK_SECONDS)
 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 

@@ -1,0 +1,18 @@
+"""The soak: whole queues on real threads, in random programs, with an account of every item.
+
+Where a model explores one mechanism completely, this runs everything at once and for long: what nobody thought of.
+`python -m tests.soak --seconds 600` runs it; `make soak` does that beside the core's own. A round is a program made
+from one seed; a round that fails prints its seed and the stacks of all threads, and
+`python -m tests.soak --room batch --seed 1234 --rounds 20` runs the same programs again. The threads of course
+take turns as they like, so a seed may have to be tried a few times.
+
+| file | what it holds |
+| --- | --- |
+| `__main__.py` | the driver: starts rooms as processes, watches them, prints what was wrong |
+| `room.py` | the inside of such a process: one round after the other, and the heartbeat |
+| `ledger.py` | the account of a batch queue's items |
+| `hostile.py` | items, keys, selectors and handlers that do what they should not |
+| `batch.py` | rounds of one batch queue; `program.py` is what its producers do |
+| `pools.py`, `forks.py`, `exits.py` | shared schedulers, forked children, interpreters that end |
+| `multi.py`, `sets.py`, `prefetch.py` | rounds of the multi-queue, the set queue, the prefetching source |
+"""

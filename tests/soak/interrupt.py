@@ -1,0 +1,63 @@
+"""A timer's signal that raises in the main thread, within a call that expects it: what Ctrl-C does, often."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+
+class Interrupted(BaseException):
+    """Raised by the signal handler, as KeyboardInterrupt is."""
+
+
+class Signals:
+    """Interrupts calls made by :meth:`call`, while the block runs.
+
+    Args:
+        also: what the signal handler does besides, each time.
+        interval: seconds between two signals; 0: none comes.
+    """
+
+    def __init__(self, interval: float, also: Callable[[], object] | None = None) -> None:
+        self.interval, self._also, self._armed, self._inside, self._process = interval, also, False, False, os.getpid()
+
+    def call(self, call: Callable[[], Any]) -> Any:
+        """What `call` returns. Raises Interrupted if the signal came first, or so late that nobody knows."""
+        try:
+            self._armed = self.interval > 0
+            return call()
+        finally:
+            self._armed = False
+
+    def _hit(self, *_: object) -> None:
+        if self._inside or os.getpid() != self._process:  # a signal within the handler, or in a forked child
+            return
+        self._inside = True
+        try:
+            if self._also is not None:
+                self._also()
+        finally:
+            self._inside = False
+        if self._armed:
+            self._armed = False
+            raise Interrupted
+
+    def __enter__(self) -> Signals:
+        if self.interval:
+            signal.signal(signal.SIGALRM, self._hit)
+            signal.setitimer(signal.ITIMER_REAL, self.interval, self.interval)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.interval:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+QUIET = Signals(0.0)
+"""No signal comes: for the threads that no signal reaches."""
