@@ -56,7 +56,7 @@ MUTANTS = [
         "key_added_in_two_steps",
         "two threads that meet a new key at once give it two numbers",
         f"{BATCH}/keys.rs",
-        'self.firsts.bind(name.py()).call_method1("setdefault", (name, name))',
+        'gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])',
         "self.firsts.bind(name.py()).set_item(name, name).map(|()| name.clone())",
         f"{KEYS}::test_threads_that_meet_a_new_key_at_the_same_time_give_it_one_number",
     ),
@@ -175,6 +175,14 @@ MUTANTS = [
         "inspect.signature(value, follow_wrapped=False)",
         "inspect.signature(value)",
         f"{DOOR}::test_a_decorator_is_judged_by_what_it_takes_itself",
+    ),
+    Mutant(
+        "a_coroutine_is_an_answer",
+        "a batch counts as handled although its handler's call made a coroutine that nobody runs",
+        f"{BATCH}/handler.rs",
+        "gil::call(self.consume.bind(py), [&batch]).and_then(callables::check_answer)",
+        "gil::call(self.consume.bind(py), [&batch]).map(gil::let_go)",
+        f"{DOOR}::test_a_handler_whose_call_ran_nothing_has_failed",
     ),
     Mutant(
         "on_idle_is_not_looked_at",

@@ -169,6 +169,36 @@ def test_a_decorator_is_judged_by_what_it_takes_itself(make_queue):
     assert (sorted(map(str, done)), queue.stats().handled) == (["2", "three"], 3)
 
 
+@pytest.mark.parametrize("lazy", [waits, yields, does_both])
+@pytest.mark.parametrize("place", ["handler", "consumer"])
+def test_a_handler_whose_call_ran_nothing_has_failed(make_queue, lazy, place):
+    """Behind a lambda nobody sees that it is async; what it returns shows it."""
+    failures = []
+    settings = {"error_handler": lambda batch, error: failures.append((batch, error))}
+    if place == "consumer":
+        queue = make_queue(consumer=lambda batch: lazy(batch), **settings)
+    else:
+        queue = make_queue(**settings)
+        queue.add_handler(int, lambda batch: lazy(batch))
+    assert queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert (queue.stats().handled, queue.stats().failed) == (0, 1)
+    ((batch, error),) = failures
+    assert batch == [1]
+    assert isinstance(error, TypeError)
+    kind = {waits: "coroutine", yields: "generator", does_both: "async_generator"}[lazy]
+    assert f"the handler returned <{kind} object {lazy.__name__} at" in str(error)
+
+
+@pytest.mark.parametrize("answer", [None, 3, [1], iter([1]), NotImplemented])
+def test_whatever_else_a_handler_returns_is_no_failure(make_queue, answer):
+    queue = make_queue()
+    queue.add_handler(int, lambda batch: answer)
+    assert queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert queue.stats().handled == 1
+
+
 def test_a_refused_handler_changes_nothing(make_queue):
     queue, got = make_queue(), []
     queue.add_handler(int, got.extend)

@@ -96,11 +96,8 @@ impl Handler {
                 return vec![(Outcome::Failed, size)];
             }
         };
-        let outcomes = match gil::call(self.consume.bind(py), [&batch]) {
-            Ok(answer) => {
-                gil::let_go(answer);
-                vec![(Outcome::Handled, size)]
-            }
+        let outcomes = match gil::call(self.consume.bind(py), [&batch]).and_then(callables::check_answer) {
+            Ok(()) => vec![(Outcome::Handled, size)],
             Err(error) => {
                 let dead = report(py, on_error, &batch, size, error, queue).min(size);
                 vec![(Outcome::DeadLettered, dead), (Outcome::Failed, size - dead)]

@@ -45,7 +45,8 @@ pub struct BatchQueue {
 }
 
 impl BatchQueue {
-    /// The queue behind the object.
+    /// The queue behind the object. In line, for a produce call is hardly longer than a call.
+    #[inline(always)]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
