@@ -10,8 +10,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 HEAD = """
 import faulthandler, os, threading
-from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, PartitionSelector, ThreadPolicy
-faulthandler.dump_traceback_later(50, exit=True)
+from drainq import BatchQueue, BatchQueueConfig, DrainqError, PartitionPolicy, PartitionSelector, ThreadPolicy
+faulthandler.dump_traceback_later(15, exit=True)
 def config(n=1, **settings):
     return BatchQueueConfig(threads=ThreadPolicy.fixed(n), partitions=PartitionPolicy.fixed(n), **settings)
 def waited(child):
@@ -49,7 +49,6 @@ print(waited(child), queue.shutdown(20), seen)
 def test_a_wait_that_a_signal_handler_forks_goes_on_in_the_parent_and_raises_in_the_child(waiting):
     lines = forks(f"""
 import signal
-from drainq import DrainqError
 entered, leave, children = threading.Event(), threading.Event(), []
 def handler(batch):
     entered.set()
@@ -70,3 +69,163 @@ except DrainqError:
 print(answer, [waited(child) for child in children])
 """)
     assert lines == ["True [7]"]
+
+
+def test_a_produce_that_waits_for_room_when_a_signal_handler_forks_goes_on_in_the_parent():
+    lines = forks("""
+import signal
+entered, leave, children, seen = threading.Event(), threading.Event(), [], []
+def handler(batch):
+    entered.set()
+    leave.wait()
+    seen.extend(batch)
+def fork(*_):
+    children.append(os.fork())
+    leave.set()
+signal.signal(signal.SIGALRM, fork)
+queue = BatchQueue("signal", config(buffer_size=1, consumer=handler))
+queue.produce(1)
+entered.wait()
+queue.produce(2)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try:
+    answer = queue.produce(3)
+except DrainqError:
+    os._exit(7 if queue.produce(4) and queue.flush(20) and seen == [4] else 8)
+print(answer, [waited(child) for child in children], queue.shutdown(20), seen)
+""")
+    assert lines == ["True [7] True [1, 2, 3]"]
+
+
+POOL = 'BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), max_batch=2, consumer=handler)'
+
+
+@pytest.mark.parametrize("settings", ["config(max_batch=2, consumer=handler)", POOL], ids=["own threads", "a pool"])
+def test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents(settings):
+    lines = forks(f"""
+made, parent = [], os.getpid()
+def handler(batch):
+    if 1 in batch and not made:
+        made.append(os.fork())
+        if made == [0]:
+            assert queue.stats().offered == 0
+            queue.produce_many(["child's"] * 5)
+    who = "parent" if os.getpid() == parent else "child"
+    os.write(1, "".join(f"{{who}} {{item}}\\n" for item in batch).encode())
+queue = BatchQueue("fork", {settings})
+queue.produce_many(range(1, 15))
+while not made:
+    pass
+assert queue.shutdown(20), queue.stats()
+os.write(1, b"status %d\\n" % waited(made[0]))
+""")
+    parent, child = ([line for line in lines if line.startswith(who)] for who in ("parent", "child"))
+    assert sorted(parent) == sorted(f"parent {n}" for n in range(1, 15))
+    # The batch that the child was born in is the caller's copy; after it come the child's own.
+    assert [line for line in child if "child's" in line] == ["child child's"] * 5
+    assert set(child) - {"child child's"} <= {"child 1", "child 2"}
+    assert lines[-1] == "status 0"
+
+
+PLACES = {
+    "a handler": "consumer=fork",
+    "an error handler": "consumer=lambda batch: 1 / 0, error_handler=fork",
+    "on_idle": "consumer=having(consume=lambda *_: None, on_idle=fork)",
+    "on_close": "consumer=having(consume=lambda *_: None, on_close=fork)",
+    "a balancer": "consumer=lambda batch: None, balancer=lambda *_: fork(), rebalance_interval=0.001",
+    "on_drop": "on_drop=lambda *_: fork()",
+    "a dispatch key": "consumer=lambda batch: None, dispatch_key=fork",
+    "a selector": "consumer=lambda batch: None, partition_selector=lambda item, count: fork() or 0",
+    "len_of": "consumer=lambda batch: None, len_of=lambda item: fork() or 1",
+}
+
+
+PRODUCING = {"a dispatch key", "a selector", "len_of"}  # called on the thread that produces
+AT_THE_END = {"on_close"}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("pool", [False, True], ids=["own threads", "a pool"])
+def test_a_fork_at_any_place_leaves_both_processes_with_queues_that_work(place, pool):
+    threads = 'shared_scheduler=("pool", ThreadPolicy.fixed(2))' if pool else "threads=ThreadPolicy.fixed(2)"
+    lines = forks(f"""
+parent, made, accepted, calls_fork = os.getpid(), [], 0, {place in PRODUCING}
+def fork(*_):
+    if os.getpid() != parent or made or not (accepted or calls_fork):
+        return 0
+    made.append(os.fork())
+    if made == [0]:
+        seen = []
+        with BatchQueue("other", config(consumer=seen.extend)) as other:
+            other.produce_many(range(100))
+        assert seen == list(range(100))
+        assert (queue.stats().offered, queue.stats().queued) == (0, 0)
+        assert queue.shutdown(20)
+        os.write(1, b"child\\n")
+    return 0
+class Having:
+    pass
+def having(**methods):
+    made = Having()
+    made.__dict__.update(methods)
+    return made
+queue = BatchQueue("fork", BatchQueueConfig({threads}, partitions=PartitionPolicy.fixed(2), {PLACES[place]}))
+accepted = queue.produce_many(range(100))
+if os.getpid() != parent:
+    os._exit(0)  # in a callback of produce the thread that forked is the program's own
+while {place not in AT_THE_END} and not made:
+    queue.produce_many("once more")
+    accepted += 9
+try:
+    ok = queue.shutdown(20)
+except DrainqError:
+    os._exit(0 if os.getpid() != parent else 8)
+stats = queue.stats()
+ended = stats.handled + stats.failed + stats.unrouted
+os.write(1, f"parent {{accepted == ended}} {{ok}} {{waited(made[0])}}\\n".encode())
+""")
+    assert sorted(lines) == ["child", "parent True True 0"]
+
+
+def test_forks_under_producers_and_in_handlers_deliver_everything_once():
+    lines = forks("""
+import itertools
+parent, children, born_in_handler = os.getpid(), [], []
+def handler(batch):
+    seen.extend(batch)
+    if os.getpid() == parent and len(born_in_handler) < 15:
+        child = os.fork()
+        if child == 0:
+            seen.clear()
+            assert queue.produce_many(range(50)) == 50
+            assert queue.flush(20) and seen == list(range(50)), seen
+            os._exit(7)
+        born_in_handler.append(child)
+seen, numbers, stop = [], itertools.count(), threading.Event()
+queue = BatchQueue("storm", BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=500, max_batch=50))
+queue.add_handler(int, handler)
+produced = []
+def produce():
+    mine = []
+    while not stop.is_set():
+        number = next(numbers)
+        assert queue.produce(number)
+        mine.append(number)
+    produced.extend(mine)
+producers = [threading.Thread(target=produce) for _ in range(3)]
+for producer in producers:
+    producer.start()
+for _ in range(15):
+    child = os.fork()
+    if child == 0:
+        os._exit(7 if queue.produce_many(range(50)) == 50 and queue.shutdown(20) else 8)
+    children.append(child)
+while len(born_in_handler) < 15:
+    pass
+stop.set()
+for producer in producers:
+    producer.join()
+ok = queue.shutdown(20)
+print(ok, {waited(child) for child in children + born_in_handler}, sorted(seen) == sorted(produced), len(seen) == queue.stats().accepted)
+""")
+    assert lines == ["True {7} True True"]

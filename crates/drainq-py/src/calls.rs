@@ -36,10 +36,14 @@ static LOG: Function = Function::new("log");
 static REPORT_FAILURE: Function = Function::new("report_failure");
 static PLAN: Function = Function::new("plan");
 static SHOWN: Function = Function::new("shown");
+static JOIN_OTHERS: Function = Function::new("join_others");
+static EXIT: Function = Function::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN].into_iter().try_for_each(|function| function.get(py).map(drop))
+    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &JOIN_OTHERS, &EXIT]
+        .into_iter()
+        .try_for_each(|function| function.get(py).map(drop))
 }
 
 /// The exception itself, with the traceback that it was raised with.
@@ -87,4 +91,15 @@ pub fn plan(
 /// The repr of a thing, or a question mark.
 pub fn shown(thing: &Bound<'_, PyAny>) -> String {
     SHOWN.call(thing.py(), [thing]).map_or_else(|_| "?".into(), |shown| shown.to_string())
+}
+
+/// Waits until the threads have ended that are no daemons, the current one apart.
+pub fn join_others(py: Python<'_>) -> PyResult<()> {
+    JOIN_OTHERS.call(py, []).map(drop)
+}
+
+/// Ends the process with status 0, without what the interpreter does at its exit.
+pub fn exit(py: Python<'_>) -> ! {
+    let _ = EXIT.call(py, []);
+    std::process::abort()
 }

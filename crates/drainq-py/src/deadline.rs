@@ -67,14 +67,17 @@ pub fn wait<R: Send>(
         let answer = gil::released(py, || attempt(slice));
         let interrupted = py.check_signals();
         if begun_in.is_past() {
-            return Err(errors::DRAINQ_ERROR.error(
-                py,
-                "the process forked during this call, which goes on in the parent; call again in the child",
-            ));
+            return Err(forked(py));
         }
         interrupted?;
         if answer.is_some() || deadline.passed() {
             return Ok(answer);
         }
     }
+}
+
+/// The DrainqError of a call that waited when a signal handler forked, in the child.
+pub fn forked(py: Python<'_>) -> PyErr {
+    errors::DRAINQ_ERROR
+        .error(py, "the process forked during this call, which goes on in the parent; call again in the child")
 }

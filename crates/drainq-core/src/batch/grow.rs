@@ -47,6 +47,11 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.grow_to(control, self.wanted_partitions(control));
     }
 
+    /// Adds partitions until there are `count`, as there were in another process.
+    pub fn grow_to_at_least(&self, count: usize) {
+        self.grow_to(&mut self.control.lock(), count);
+    }
+
     fn wanted_partitions(&self, control: &Control) -> usize {
         self.settings.partitions.resolve(self.workers.len(), control.weights.iter().sum())
     }

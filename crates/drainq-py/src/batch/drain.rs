@@ -5,8 +5,7 @@
 //! themselves: `lifecycle.rs` sees to it that they have nothing left then.
 //!
 //! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
-//! parent's: what the pass holds is forgotten, the child's own queues are shut down as at the
-//! interpreter's exit, and the thread ends, and with it the child.
+//! parent's. So when the callable returns there, the child ends (`lifecycle::leave_child`).
 
 use super::callers::{Caller, Role};
 use super::drops::Reason;
@@ -21,7 +20,6 @@ use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -77,7 +75,7 @@ impl Shared {
         while let Some(mut batch) = pass.next_batch() {
             let outcomes = self.hand_over(py, &mut batch);
             if begun_in.is_past() {
-                return mem::forget(pass);
+                lifecycle::leave_child(py);
             }
             if !pass.account(batch, &outcomes) {
                 return;
@@ -87,7 +85,7 @@ impl Shared {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
-                    return mem::forget(pass);
+                    lifecycle::leave_child(py);
                 }
             }
         }
@@ -140,11 +138,14 @@ impl Shared {
         }
         for (key, handler) in self.watching(py) {
             if begun_in.is_past() {
-                return;
+                break;
             }
             if drainer.found_nothing_for(key) {
                 handler.idle(py);
             }
+        }
+        if begun_in.is_past() {
+            lifecycle::leave_child(py);
         }
     }
 
@@ -165,7 +166,7 @@ impl Shared {
                     gil::let_go(error.into_any());
                 }
                 if begun_in.is_past() {
-                    return lifecycle::leave_child(py);
+                    lifecycle::leave_child(py);
                 }
             }
         })?;
@@ -218,13 +219,7 @@ pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bo
 
 /// A drain thread's life.
 fn run(py: Python<'_>, shared: &Shared, mut drainer: Drainer<Item>) {
-    let begun_in = Generation::now();
-    while step(py, shared, &mut drainer) {
-        if begun_in.is_past() {
-            mem::forget(drainer);
-            return lifecycle::leave_child(py);
-        }
-    }
+    while step(py, shared, &mut drainer) {}
 }
 
 /// Waits for something to do, and does it; false if there will be nothing more.

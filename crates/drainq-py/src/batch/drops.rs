@@ -150,7 +150,7 @@ impl Drops {
             });
             self.flush(py);
             if begun_in.is_past() {
-                return lifecycle::leave_child(py);
+                lifecycle::leave_child(py);
             }
             let mut state = self.state.lock();
             if state.pending.iter().all(|pending| pending.count == 0) {

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::calls;
 use crate::deadline::{self, Deadline};
 use crate::errors;
-use crate::fork::{self, Renew};
+use crate::fork::{self, Generation, Renew};
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::flush::Flush;
 use drainq_core::sync::Mutex;
@@ -57,22 +57,23 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
 
 /// Ends a queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
 pub fn end(py: Python<'_>, shared: &Arc<Shared>, deadline: Deadline) -> PyResult<bool> {
-    let process = shared.process();
+    let (process, begun_in) = (shared.process(), Generation::now());
     let queue = process.queue.clone();
     queue.close();
     let drained = deadline::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
-    if !drained {
-        let cut = queue.cut();
-        if cut.abandoned > 0 {
-            shared.drops.add(py, Reason::Abandoned, cut.abandoned);
-        }
-    }
+    let abandoned = if drained { 0 } else { queue.cut().abandoned };
     let is_clean = drained && !queue.is_cut();
-    if is_clean {
+    if abandoned > 0 {
+        shared.drops.add(py, Reason::Abandoned, abandoned);
+    }
+    if is_clean && process.is_started() && shared.pool().is_some() {
         // The threads of a pool may be busy with other queues.
-        if process.is_started() && shared.pool().is_some() {
-            shared.tell_closed(py);
-        }
+        shared.tell_closed(py);
+    }
+    if begun_in.is_past() {
+        return Err(deadline::forked(py));
+    }
+    if is_clean {
         let callers = process.callers.clone();
         deadline::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
         join(py, shared, deadline)?;
@@ -158,12 +159,17 @@ pub fn check_not_over(py: Python<'_>, name: &str) -> PyResult<()> {
     ))
 }
 
-/// The end of a thread of this module in the child of a fork that it made inside one of our calls:
-/// there it is the only thread, and the process ends with it.
-pub fn leave_child(py: Python<'_>) {
-    if let Err(error) = end_live(py) {
+/// Ends the child of a fork that was made on one of this module's threads, inside a call of user code.
+///
+/// That thread is the child's main thread, and what stands below it on the stack is the parent's: it
+/// must not go on. The child ends as a program does: its other threads end, daemons apart, then its
+/// queues are shut down, and it exits with status 0.
+pub fn leave_child(py: Python<'_>) -> ! {
+    let ended = calls::join_others(py).and_then(|()| end_live(py));
+    if let Err(error) = ended {
         error.write_unraisable(py, None);
     }
+    calls::exit(py)
 }
 
 /// A deadline for the shutdown of several queues.

@@ -3,14 +3,12 @@
 use super::callers::Caller;
 use super::drain::{serve, start_thread};
 use super::item::Item;
-use super::lifecycle;
-use crate::fork::{self, ForkCell, Generation, Renew};
+use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil};
 use drainq_core::batch::ThreadPolicy;
 use drainq_core::batch::scheduler::Scheduler;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -104,7 +102,6 @@ impl Renew for Pool {
 
 /// A pool thread's life.
 fn run(py: Python<'_>, scheduler: &PoolScheduler) {
-    let begun_in = Generation::now();
     let (mut me, mut last) = (scheduler.thread(), None);
     loop {
         let given_back = last.take();
@@ -114,12 +111,7 @@ fn run(py: Python<'_>, scheduler: &PoolScheduler) {
         });
         let Some(mut loan) = next else { return };
         let shared = loan.context().shared().clone();
-        let found = serve(py, &shared, loan.drainer());
-        if begun_in.is_past() {
-            mem::forget(loan);
-            return lifecycle::leave_child(py);
-        }
-        if found {
+        if serve(py, &shared, loan.drainer()) {
             loan.found();
         }
         last = Some(loan);

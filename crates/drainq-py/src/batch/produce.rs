@@ -9,7 +9,8 @@ use super::item::Item;
 use super::lane;
 use super::policy::{PartitionSelector, Selection};
 use super::shared::{Select, Shared};
-use crate::deadline::Deadline;
+use crate::deadline::{self, Deadline};
+use crate::fork::Generation;
 use crate::{errors, gil};
 use drainq_core::batch::config::MAX_WEIGHT;
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
@@ -17,6 +18,7 @@ use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList};
+use std::mem;
 use std::sync::Arc;
 
 /// What to do if there is no room.
@@ -122,7 +124,7 @@ impl Shared {
         };
         let weight = item.weight();
         self.check_not_draining_here(py, weight)?;
-        let queue = self.queue().clone();
+        let (queue, begun_in) = (self.queue().clone(), Generation::now());
         let mut line = queue.wait_for_room(partition);
         loop {
             // SAFETY: the GIL is held (invariant 1).
@@ -131,14 +133,23 @@ impl Shared {
                     line.served();
                     return Ok(true);
                 }
-                Err((_, Refusal::Closed)) => {
+                Err((back, Refusal::Closed)) => {
+                    drop(line);
+                    drop(back);
                     self.reject(py, Rejection::Closed, weight);
                     return Ok(false);
                 }
                 Err((back, Refusal::Full)) => item = back,
             }
             let interrupted = py.check_signals();
+            if begun_in.is_past() {
+                // The parent's line; its lock may be taken.
+                mem::forget(line);
+                return Err(deadline::forked(py));
+            }
             if interrupted.is_err() || deadline.passed() {
+                drop(line);
+                drop(item);
                 self.reject(py, Rejection::Full, weight);
                 return interrupted.map(|()| false);
             }

@@ -360,6 +360,8 @@ impl Renew for Shared {
                 }
             }
         }
+        // A selector that forked chose among as many.
+        fresh.queue.grow_to_at_least(self.queue().partition_count());
         if !self.queue().is_running() {
             fresh.queue.close();
         }

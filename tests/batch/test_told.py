@@ -1,0 +1,214 @@
+"""What users are told: every refusal, and errors with their traceback."""
+
+import collections
+import threading
+import traceback
+
+import pytest
+
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    BufferStrategy,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
+from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.batch.test_lifecycle import run
+from tests.batch.test_shutdown import drain_threads, ended
+
+
+class Told:
+    """An `on_drop` that adds up, and can be waited for."""
+
+    def __init__(self):
+        self.calls, self.sums, self.changed = [], collections.Counter(), threading.Condition()
+
+    def __call__(self, reason, count):
+        with self.changed:
+            self.calls.append((reason, count))
+            self.sums[reason] += count
+            self.changed.notify_all()
+
+    def wait_for(self, reason, count):
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.sums[reason] >= count, PATIENCE), self.calls
+            assert self.sums[reason] == count
+
+
+def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
+    told = Told()
+    queue = make_queue(on_drop=told)
+    queue.shutdown(PATIENCE)
+    for n in range(10):
+        assert queue.produce(n) is False
+    assert told.calls == [("closed", 1)], "the others wait for the second to be over"
+    told.wait_for("closed", 10)
+    assert told.calls == [("closed", 1), ("closed", 9)]
+    ended(drain_threads("test-0-drops"))
+
+
+def test_the_last_refusals_of_a_burst_are_told_while_the_queue_runs(make_queue):
+    told, gate = Told(), Gate(is_open=False)
+    queue = make_queue(on_drop=told, consumer=gate, buffer_size=1, strategy=BufferStrategy.IF_POSSIBLE)
+    queue.produce(0)
+    gate.wait_entered()
+    refused = [queue.produce(n) for n in range(50)].count(False)
+    told.wait_for("full", refused)
+    assert refused == queue.stats().rejected["full"] == 49
+    gate.open()
+
+
+@pytest.mark.parametrize("end", ["flush", "shutdown"])
+def test_a_flush_and_a_shutdown_tell_what_waits_and_leave_no_thread(make_queue, end):
+    told = Told()
+    queue = make_queue(on_drop=told)
+    for _ in range(4):
+        queue.produce_many("abc")
+        queue.flush(PATIENCE)
+    queue.produce_many("abc")
+    getattr(queue, end)(PATIENCE)
+    assert told.sums == {"unrouted": 15} and queue.stats().unrouted == 15
+    ended(drain_threads("test-0-drops"))
+
+
+def test_a_queue_that_goes_tells_what_waits():
+    told = Told()
+    queue = BatchQueue("gone", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=told))
+    queue.shutdown(PATIENCE)
+    produce = queue.produce
+    for n in range(5):
+        produce(n)
+    del queue, produce
+    told.wait_for("closed", 5)
+    ended(drain_threads("gone-drops"))
+
+
+def test_the_exit_tells_what_waits():
+    out = run(
+        """
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        queue = BatchQueue("exit", BatchQueueConfig(threads=ThreadPolicy.fixed(1),
+                                                    on_drop=lambda reason, count: print(reason, count, flush=True)))
+        queue.shutdown()
+        for n in range(100):
+            queue.produce(n)
+        """
+    )
+    assert out == "closed 1\nclosed 99\n"
+
+
+def test_an_on_drop_that_raises_is_logged_and_the_totals_stay_exact(make_queue, caplog):
+    told = Told()
+
+    def raises(reason, count):
+        told(reason, count)
+        raise RuntimeError("from on_drop")
+
+    queue = make_queue(on_drop=raises)
+    queue.shutdown(PATIENCE)
+    for n in range(3):
+        queue.produce(n)
+    queue.shutdown(PATIENCE)
+    told.wait_for("closed", 3)
+    errors = [record for record in caplog.records if record.exc_info]
+    assert [record.message for record in errors] == ["on_drop raised"] * 2
+    assert "from on_drop" in "".join(traceback.format_exception(*errors[0].exc_info))
+
+
+def buggy_line(batch):
+    raise KeyError(batch[0])
+
+
+def test_an_error_handler_gets_the_traceback_of_the_handlers_frames(make_queue):
+    errors = []
+    queue = make_queue(error_handler=lambda batch, error: errors.append(error), consumer=buggy_line)
+    queue.produce("item")
+    assert queue.flush(PATIENCE)
+    frames = traceback.extract_tb(errors[0].__traceback__)
+    assert [frame.name for frame in frames] == ["buggy_line"]
+
+
+def test_the_log_shows_the_line_of_the_user_that_raised(make_queue, caplog):
+    queue = make_queue(consumer=buggy_line)
+    queue.produce("item")
+    assert queue.flush(PATIENCE)
+    (record,) = caplog.records
+    assert "in buggy_line" in "".join(traceback.format_exception(*record.exc_info))
+
+
+def test_the_log_shows_both_errors_when_the_error_handler_raises_too(make_queue, caplog):
+    def worse(batch, error):
+        raise OSError("worse")
+
+    queue = make_queue(consumer=buggy_line, error_handler=worse)
+    queue.produce("item")
+    assert queue.flush(PATIENCE)
+    shown = ["".join(traceback.format_exception(*record.exc_info)) for record in caplog.records]
+    assert len(shown) == 2 and "in buggy_line" in shown[0] and "in worse" in shown[1]
+    assert queue.stats().failed == 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"threads": ThreadPolicy.fixed(4)}, {"shared_scheduler": ("serial", ThreadPolicy.fixed(4))}]
+)
+def test_a_handler_is_called_by_one_thread_at_a_time_however_its_items_are_spread(settings):
+    inside, most, total = [], [], [0]
+
+    def handler(batch):
+        inside.append(1)
+        most.append(len(inside))
+        gone.wait(0.0002)  # gives the GIL up
+        inside.pop()
+        total[0] += len(batch)
+
+    gone = threading.Event()
+    config = BatchQueueConfig(partitions=PartitionPolicy.fixed(4), partition_selector=PartitionSelector.round_robin(),
+                              max_batch=5, **settings)  # fmt: skip
+    queue = BatchQueue("serial", config)
+    queue.add_handler(int, handler)
+    queue.produce_many(range(1_000))
+    assert queue.shutdown(PATIENCE) is True
+    BatchQueueManager.shutdown_all(PATIENCE)
+    accounts(queue.stats())
+    assert (max(most), total[0]) == (1, 1_000)
+
+
+def test_no_drain_thread_is_left_when_shutdown_returns():
+    for n in range(20):
+        queue = BatchQueue(
+            f"left-{n}", BatchQueueConfig(threads=ThreadPolicy.fixed(4), partitions=PartitionPolicy.fixed(4))
+        )
+        threads = drain_threads(f"left-{n}")
+        assert len(threads) == 4
+        assert queue.shutdown(PATIENCE) is True
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_shutdown_that_was_interrupted_while_it_joined_is_finished_by_the_next(monkeypatch):
+    class Late(Gate):
+        consume = Gate.__call__
+
+        def on_close(self):
+            self("closing")
+
+    gate = Late(is_open=False)
+    queue = BatchQueue("joined", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=gate))
+    (thread,) = drain_threads("joined")
+
+    def interrupted(self, timeout=None):
+        raise KeyboardInterrupt
+
+    gate.open()
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    monkeypatch.setattr(threading.Thread, "is_alive", lambda self: True)
+    with pytest.raises(KeyboardInterrupt):
+        queue.shutdown(PATIENCE)
+    monkeypatch.undo()
+    joined = []
+    monkeypatch.setattr(thread, "is_alive", lambda: not joined)
+    monkeypatch.setattr(thread, "join", lambda timeout: joined.append(timeout))
+    assert queue.shutdown(PATIENCE) is True
+    assert joined, "the thread is still waited for"
