@@ -6,7 +6,8 @@
 | ``session`` | one open queue's way to its storage, shared by all of these |
 | ``message``, ``encode``, ``codec`` | a message on its way in |
 | ``envelope``, ``consume``, ``lease`` | a message on loan, the consuming loop, the lease's extension |
-| ``config``, ``retry``, ``wake`` | times and limits; trying again; waking who waits |
+| ``config``, ``retry``, ``deadline``, ``errors`` | times and limits; trying again; what a caller runs into |
+| ``wake`` | ending a wait |
 | ``dead_letters`` | a batch queue's failed batches, kept here |
 | ``storage`` | the back ends |
 | ``cron`` | schedules |
@@ -24,9 +25,9 @@ from drainq.delayed.cron.message import CronMessage
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.dead_letters import to_delayed_queue
 from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavailable
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.retry import ResourceUnavailable
 from drainq.delayed.storage.protocol import DeadLetter
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "JsonCodec",
     "MsgspecCodec",
     "OfferOutcome",
+    "QueueBroken",
+    "QueueUnavailable",
     "ResourceUnavailable",
     "RetryConfig",
     "ScheduledMessage",

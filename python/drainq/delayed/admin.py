@@ -43,7 +43,7 @@ class Admin:
 
     def contains_message(self, key: str) -> bool:
         """Whether there is a message of this key, due or not, in flight or not."""
-        return self._session.call(self._session.storage.read, self._session.kind, check_key(key)) is not None
+        return self._session.call(self._session.storage.contains, self._session.kind, check_key(key))
 
     def drop_message(self, key: str) -> bool:
         """Delete the message of this key, in flight or not; False if there is none."""

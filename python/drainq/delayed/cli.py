@@ -14,10 +14,10 @@ import msgspec
 
 from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
-from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.open import open_storage
+from drainq.delayed.storage.open import open_storage, reach
 from drainq.sql.url import without_password
 
 CODECS: dict[str, Callable[[], Codec]] = {
@@ -96,10 +96,11 @@ def _migrate(arguments: argparse.Namespace) -> None:
     _check_url(arguments.url)
     storage, _ = open_storage(arguments.url, table=arguments.table, time=TimeConfig(), retry=RetryConfig())
     try:
+        reach(storage, NO_RETRIES, migrate=False)  # a person at a shell wants to hear at once
         if arguments.sql:
             sys.stdout.write(storage.migration_sql())
             return
-        done = storage.migrate()
+        done = reach(storage, RetryConfig(), migrate=True)
     finally:
         storage.close()
     for name in done:
@@ -160,7 +161,9 @@ def _redrive(arguments: argparse.Namespace) -> None:
 def _opened(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
     _check_url(arguments.url)
     codec = CODECS[arguments.codec]()
-    queue = DelayedQueue.open(arguments.url, arguments.queue, table=arguments.table, codec=codec, migrate=False)
+    queue = DelayedQueue.open(
+        arguments.url, arguments.queue, table=arguments.table, codec=codec, migrate=False, retry=NO_RETRIES
+    )
     with queue:
         if queue._session.storage.migration_sql():
             raise _UserError(

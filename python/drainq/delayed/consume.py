@@ -8,6 +8,8 @@ one commit. Nothing is fetched ahead: what this loop holds is what its handler w
 1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only when the database said so.
 2. Whatever was fetched ends as acknowledged, given back, or buried, also when the loop is stopped or interrupted. What
    the database could not be told comes back when its lease runs out.
+3. A database that fails for a reason that passes never ends the loop; the loop itself is what tries again, one try a
+   step, so that ``stop`` is seen in between. It ends with QueueBroken alone.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
-from drainq.delayed.retry import ResourceUnavailable
 from drainq.delayed.session import Session
 from drainq.delayed.storage.protocol import Held, Row, new_lock
 from drainq.errors import ShutDown
@@ -27,6 +29,8 @@ from drainq.errors import ShutDown
 _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
 """Seconds between two looks at ``stop`` while there is nothing to do."""
+_LONGEST_OUTAGE_PAUSE = 1.0
+"""Seconds between two tries while the database is away, at most: once it is back the consumer is, too."""
 
 
 def consume(
@@ -82,20 +86,24 @@ class _Loop:
         return self._handled
 
     def _step(self) -> None:
-        noted = self._session.wakeup.count()
+        session = self._session
+        noted = session.wakeup.count()
+        rows: list[Row] = []
         try:
             fetched, lock = self._fetch()
-            rows, payloads = self._session.deliverable(fetched, lock)
-            pause = None if fetched else self._session.pause()
+            rows, payloads = session.deliverable(fetched, lock)
+            if not fetched:
+                pause = session.pause_until(session.call_once(session.storage.next_due, session.kind, session.now()))
             self._failures = 0
-        except ResourceUnavailable as error:
+        except QueueUnavailable as error:
             self._failures += 1
-            pause = self._session.retry.delay(self._failures)
-            _log.warning("consume cannot reach its database (%s); trying again in %.3g s", error, pause)
-            rows, payloads, lock = [], [], ""
+            pause = min(session.retry.delay(self._failures), _LONGEST_OUTAGE_PAUSE)
+            session.warn("consume of delayed queue %r waits for its database (%s)", session.name, error.__cause__)
+            self._sleep(noted, pause)
+            return
         if rows:
             self._handle(rows, payloads, lock)
-        elif pause is not None:
+        elif not fetched:
             self._sleep(noted, pause)
 
     def _fetch(self) -> tuple[list[Row], str]:
@@ -104,9 +112,9 @@ class _Loop:
         lock, now = new_lock(), session.now()
         until = session.lease_end(now)
         if self._done is None:
-            return session.call(session.storage.acquire, kind, self._batch_size, now, until, lock), lock
+            return session.call_once(session.storage.acquire, kind, self._batch_size, now, until, lock), lock
         done = self._done
-        fetched = session.call(session.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
+        fetched = session.call_once(session.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
         self._done = None
         _report_lost(fetched.acked, done)
         return fetched.rows, lock
@@ -148,13 +156,15 @@ class _Loop:
             for row in envelope._rows:
                 due_at = session.after(session.retry.delay(row.attempts), "delay")
                 session.nack(lock, [row], due_at, error, self._max_attempts)
-        except ResourceUnavailable:
-            _log.exception("could not give back %r; it comes back when its lease runs out", envelope.message_id)
+        except QueueUnavailable as unavailable:
+            self._session.warn(
+                "could not give back %r (%s); it comes back when its lease runs out", envelope.message_id, unavailable
+            )
 
     def _give_back(self, held: Held) -> None:
         try:
             self._session.release(held)
-        except (ResourceUnavailable, ShutDown):
+        except (QueueUnavailable, QueueBroken, ShutDown):
             _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
 
     def _flush(self) -> None:
@@ -164,7 +174,7 @@ class _Loop:
             return
         try:
             _report_lost(self._session.call(self._session.storage.ack, self._session.kind, done), done)
-        except (ResourceUnavailable, ShutDown):
+        except (QueueUnavailable, QueueBroken, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 
     def _stopped(self) -> bool:

@@ -16,6 +16,7 @@ import threading
 from typing import Any
 
 from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.errors import QueueUnavailable
 from drainq.delayed.session import Session
 from drainq.errors import ShutDown
 from drainq.timer import Repeat
@@ -68,6 +69,9 @@ class LeaseKeeper:
         try:
             kept = envelope.extend(self._lease)
         except ShutDown:
+            return
+        except QueueUnavailable as error:
+            self._session.warn("could not extend a lease (%s); its message may be delivered twice", error)
             return
         except Exception:
             _log.exception("could not extend the lease of %r; it may be delivered twice", envelope.message_id)

@@ -38,11 +38,10 @@ from drainq.delayed.message import (
     check_text,
     from_ms,
 )
-from drainq.delayed.retry import with_retries
 from drainq.delayed.session import Session
-from drainq.delayed.storage.open import open_storage
+from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Held, Storage
-from drainq.delayed.wake import shared_wakeup
+from drainq.delayed.wake import shared_wakeup, wake_after_commit
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -133,6 +132,8 @@ class DelayedQueue(Admin, Generic[T]):
         max_attempts: int | None = None,
         source: str | None = None,
         notify: bool = False,
+        max_connections: int = 10,
+        prepare: bool | None = None,
     ) -> DelayedQueue[Any]:
         """Open a queue, and create its tables if they are missing.
 
@@ -146,8 +147,14 @@ class DelayedQueue(Admin, Generic[T]):
             time: lease and polling times; by default ``TimeConfig()``, in memory with a poll period of 0.5 s.
             retry: how patiently a failing database, or handler, is tried again.
             clock: what tells the time; by default the system's.
-            migrate: whether missing tables and columns are created; if not, ``drainq delayed migrate`` does it.
+            migrate: whether missing tables, columns and indexes are made; if not, ``drainq delayed migrate`` does it. A
+                table that others use is never locked for longer than a second at a time.
             max_attempts, source, notify: see :class:`DelayedQueue`.
+            max_connections: PostgreSQL: connections at most; schedules have one more, of their own.
+            prepare: PostgreSQL: whether statements are prepared on the server, which makes them twice as quick.
+                ``None``: yes, unless there is a pooler before the server. ``True`` behind a pooler that hands out
+                connections by the transaction needs one that keeps track of prepared statements (pgbouncer from 1.21
+                on with ``max_prepared_statements``).
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -155,6 +162,8 @@ class DelayedQueue(Admin, Generic[T]):
         Raises:
             ValueError: the URL, a name or a limit is not one.
             ImportError: the back end's driver is not installed.
+            QueueUnavailable: the database could not be reached, or is locked, for as long as ``retry`` says.
+            QueueBroken: the database refuses: a wrong password, a missing right.
 
         Example:
             >>> DelayedQueue.open("memory:", "mail").stats().ready
@@ -164,10 +173,11 @@ class DelayedQueue(Admin, Generic[T]):
         retry = RetryConfig() if retry is None else retry
         if time is None:
             time = TimeConfig(poll_period=MEMORY_POLL_PERIOD) if url == "memory:" else TimeConfig()
-        storage, address = open_storage(url, table=table, time=time, retry=retry)
+        storage, address = open_storage(
+            url, table=table, time=time, retry=retry, max_connections=max_connections, prepare=prepare
+        )
         try:
-            if migrate:
-                with_retries(storage.migrate, retry, storage.is_transient)
+            reach(storage, retry, migrate=migrate)
             return cls(
                 storage,
                 queue,
@@ -205,7 +215,8 @@ class DelayedQueue(Admin, Generic[T]):
 
         Raises:
             ValueError: the key or the time is not one.
-            ResourceUnavailable: the database went on failing.
+            QueueUnavailable: the database went on failing for a reason that passes.
+            QueueBroken: the database refuses for good.
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
@@ -251,8 +262,16 @@ class DelayedQueue(Admin, Generic[T]):
         if connection is not None:  # the caller's transaction, so the caller's to try again
             session.check_open()
             outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
-        else:
-            outcomes = session.call(session.storage.offer, session.kind, offers, now, announce=announce)
+            wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)
+            return outcomes
+        tries = 0
+
+        def offer() -> list[OfferOutcome]:
+            nonlocal tries
+            tries += 1
+            return session.storage.offer(session.kind, offers, now, announce=announce, again=tries > 1)
+
+        outcomes = session.call(offer)
         session.wakeup.wake()
         return outcomes
 

@@ -1,7 +1,8 @@
-"""Trying a database call again while its failure may pass.
+"""Trying a database call again while its failure may pass, within two limits of time.
 
 Only failures that the storage calls transient are tried again; a wrong table name, a refused password or a bug come
-out at once. Between two tries the thread waits in real time.
+out at once. Between two tries the thread waits in real time. Each try has a deadline, the end of ``try_timeout`` or of
+``total_timeout``, whichever comes first: see :mod:`drainq.delayed.deadline`.
 
 Source: ``withRetries`` of funfix ``delayedqueue``; ours retries no error of the caller's own making.
 """
@@ -15,18 +16,36 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from drainq.delayed.config import RetryConfig
-from drainq.errors import DrainqError
+from drainq.delayed.deadline import set_deadline
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.sql.errors import failure_of, one_line
 
 R = TypeVar("R")
 _log = logging.getLogger("drainq")
+_QUIET = 60.0  # seconds between two warnings about the same database
 
 
-class ResourceUnavailable(DrainqError):
-    """The database went on failing; ``errors`` has the error of every try, ``__cause__`` the last."""
+class RareWarning:
+    """Warns, but not twice within a minute; the next warning says how many were left out.
 
-    def __init__(self, message: str, errors: list[BaseException]) -> None:
-        super().__init__(message)
-        self.errors = errors
+    Args:
+        monotonic: the clock for that.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._next = float("-inf")
+        self._left_out = 0
+
+    def __call__(self, message: str, *values: object) -> None:
+        now = self._monotonic()
+        if now < self._next:
+            self._left_out += 1  # two threads may count one less: it is a hint, not a book
+            return
+        self._next, left_out, self._left_out = now + _QUIET, self._left_out, 0
+        if left_out:
+            message, values = message + " (and %d times in the minute before)", (*values, left_out)
+        _log.warning(message, *values)
 
 
 def with_retries(
@@ -36,6 +55,7 @@ def with_retries(
     *,
     wait: Callable[[float], object] | None = None,
     monotonic: Callable[[], float] = time.monotonic,
+    warn: Callable[..., object] = _log.warning,
 ) -> R:
     """Return what ``call`` returns, calling it again while it fails for a passing reason.
 
@@ -45,9 +65,11 @@ def with_retries(
         is_transient: tells the failures that may pass.
         wait: waits so many seconds between two tries; by default in real time.
         monotonic: the clock that ``total_timeout`` is read on.
+        warn: told of each failure that is followed by another try.
 
     Raises:
-        ResourceUnavailable: every try failed. Other errors come out as they are.
+        QueueUnavailable: every try failed.
+        QueueBroken: the database's driver raised an error that does not pass. Other errors come out as they are.
 
     Example:
         >>> tries = iter([ConnectionError("gone"), None])
@@ -61,23 +83,33 @@ def with_retries(
     started = monotonic()
     errors: list[BaseException] = []
     while True:
+        before = set_deadline(_end_of_try(config, monotonic() - started))
         try:
             return call()
         except Exception as error:
             if not is_transient(error):
-                raise
+                if failure_of(error) is None:
+                    raise
+                raise QueueBroken(f"the delayed queue's database refused: {one_line(error)}") from error
             errors.append(error)
+        finally:
+            set_deadline(before)
         retries = len(errors) - 1
         delay = config.delay(len(errors))
         out_of_tries = config.max_retries is not None and retries >= config.max_retries
         out_of_time = config.total_timeout is not None and monotonic() - started + delay > config.total_timeout
+        last = errors[-1]
         if out_of_tries or out_of_time:
-            last = errors[-1]
-            raise ResourceUnavailable(f"Giving up after {retries} retries: {last}", errors) from last
-        _log.warning(
-            "the delayed queue's database failed (%s); trying again in %.3g s", type(errors[-1]).__name__, delay
-        )
+            raise QueueUnavailable(f"Giving up after {retries} retries: {one_line(last)}", errors) from last
+        warn("the delayed queue's database failed (%s: %s); trying again", type(last).__name__, one_line(last))
         (wait or _wait)(delay)
+
+
+def _end_of_try(config: RetryConfig, spent: float) -> float | None:
+    limits = [] if config.try_timeout is None else [config.try_timeout]
+    if config.total_timeout is not None:
+        limits.append(max(0.0, config.total_timeout - spent))
+    return time.monotonic() + min(limits) if limits else None
 
 
 def _wait(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""One queue's way to its storage: its clock, its patience, its wake-ups, and the taking of messages.
+"""One open queue's way to its storage: its clock, its retries, its wake-ups, and the taking of messages.
 
 :class:`~drainq.delayed.DelayedQueue` is what a user sees; the envelope, the consuming loop, the lease keeper and the
 asyncio side all work on this object behind it, so none of them knows the other's inside.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,7 +16,7 @@ from drainq.clock import Clock
 from drainq.delayed.codec import Codec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import error_text, to_ms
-from drainq.delayed.retry import with_retries
+from drainq.delayed.retry import RareWarning, with_retries
 from drainq.delayed.storage.protocol import Closeable, Held, Row, Storage, new_lock
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
@@ -61,9 +62,12 @@ class Session:
         self.clock = clock
         self.time = time
         self.retry = retry
+        self._one_try = replace(retry, max_retries=0)
         self.max_attempts = max_attempts
         self.wakeup = wakeup
         self.notify = notify
+        self.warn = RareWarning()
+        """Tells the log of a failing database, at most once a minute."""
         self.closed = False
         self.listener: Closeable | None = None
         self._listener_lock = threading.Lock()
@@ -75,11 +79,19 @@ class Session:
 
         Raises:
             ShutDown: the queue is closed.
-            ResourceUnavailable: every try failed.
+            QueueUnavailable: every try failed.
+            QueueBroken: the database refuses, and no waiting changes that.
         """
+        return self._call(self.retry, lambda: method(*arguments, **more))
+
+    def call_once(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """The same with one try, for a caller that comes back by itself."""
+        return self._call(self._one_try, lambda: method(*arguments, **more))
+
+    def _call(self, retry: RetryConfig, call: Callable[[], R]) -> R:
         self.check_open()
         try:
-            return with_retries(lambda: method(*arguments, **more), self.retry, self._is_transient)
+            return with_retries(call, retry, self._is_transient, warn=self.warn)
         except Exception:
             self.check_open()  # closed by another thread in the middle of the call
             raise
@@ -121,8 +133,11 @@ class Session:
 
     def pause(self) -> float:
         """Seconds until it is worth looking again: the next due time, at most a poll period."""
+        return self.pause_until(self.call(self.storage.next_due, self.kind, self.now()))
+
+    def pause_until(self, due: int | None) -> float:
+        """Seconds until ``due`` (milliseconds; None: nothing is scheduled), at most a poll period."""
         now = self.now()
-        due = self.call(self.storage.next_due, self.kind, now)
         period = self.time.poll_period
         return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
 

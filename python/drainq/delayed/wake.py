@@ -7,8 +7,15 @@ consumer notes the count *before* it looks and sleeps only if it is unchanged, s
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Hashable
+from typing import Any
+
+from drainq.timer import SHARED
+
+_FIRST_CHECK, _LAST_CHECK = 0.005, 0.1
+"""Seconds between two checks whether a caller's transaction has ended; they grow by half."""
 
 
 class Wakeup:
@@ -59,3 +66,34 @@ def shared_wakeup(address: Hashable) -> Wakeup:
         if wakeup is None:
             wakeup = _shared[address] = Wakeup()
         return wakeup
+
+
+def wake_after_commit(connection: Any, wake: Callable[[], None], most: float) -> None:
+    """Call ``wake`` once the transaction that is open on a caller's connection has ended.
+
+    No driver tells of a commit, so the connection's state is read, more and more rarely; its caller may go on using it
+    meanwhile. After ``most`` seconds nobody needs waking: every waiting consumer has polled by then.
+
+    Args:
+        connection: a ``sqlite3`` or ``psycopg`` connection; kept until then.
+        wake: must not block.
+        most: seconds.
+    """
+    ends_at = time.monotonic() + most
+
+    def check(pause: float) -> None:
+        if not _in_transaction(connection):
+            wake()
+        elif time.monotonic() < ends_at:
+            SHARED.after(pause, lambda: check(min(pause * 1.5, _LAST_CHECK)))
+
+    check(_FIRST_CHECK)
+
+
+def _in_transaction(connection: Any) -> bool:
+    try:
+        if hasattr(connection, "in_transaction"):  # sqlite3
+            return bool(connection.in_transaction)
+        return int(connection.info.transaction_status) in (1, 2)  # libpq: a statement runs, or a transaction is open
+    except Exception:  # closed: committed, or rolled back
+        return False

@@ -95,6 +95,9 @@ class MemoryStorage:
         self._queues: dict[str, _Queue] = {}
         self._ids = itertools.count(1)
 
+    def connect(self) -> None:
+        """There is nothing to connect to."""
+
     def migrate(self) -> list[str]:
         return []
 
@@ -102,7 +105,14 @@ class MemoryStorage:
         return ""
 
     def offer(
-        self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
+        self,
+        kind: str,
+        offers: Sequence[Offer],
+        now: int,
+        *,
+        connection: Any = None,
+        announce: bool = False,
+        again: bool = False,
     ) -> list[OfferOutcome]:
         if connection is not None:
             raise ValueError("a queue in memory has no connection to share; leave out connection=")
@@ -186,6 +196,10 @@ class MemoryStorage:
         with self._lock:
             message = self._queue(kind).rows.get(key)
             return message.row() if message else None
+
+    def contains(self, kind: str, key: str) -> bool:
+        with self._lock:
+            return key in self._queue(kind).rows
 
     def delete_unchanged(self, kind: str, row: Row) -> bool:
         with self._lock:

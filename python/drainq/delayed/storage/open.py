@@ -6,9 +6,11 @@ The drivers are imported here, when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from pathlib import Path
 
 from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.retry import RareWarning, with_retries
 from drainq.delayed.storage.memory import MemoryStorage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.table_names import TableNames
@@ -16,8 +18,18 @@ from drainq.sql.connect import postgres_driver
 from drainq.sql.url import DatabaseUrl, Dialect
 
 
-def open_storage(url: str, *, table: str, time: TimeConfig, retry: RetryConfig) -> tuple[Storage, Hashable]:
+def open_storage(
+    url: str,
+    *,
+    table: str,
+    time: TimeConfig,
+    retry: RetryConfig,
+    max_connections: int = 10,
+    prepare: bool | None = None,
+) -> tuple[Storage, Hashable]:
     """Return the storage that ``url`` names, and an address that two names of the same one have in common.
+
+    Nothing is connected yet: see :func:`reach`.
 
     Raises:
         ValueError: the URL names no back end.
@@ -33,17 +45,33 @@ def open_storage(url: str, *, table: str, time: TimeConfig, retry: RetryConfig) 
 
         file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout)
         return file, ("sqlite", str(Path(where.target).resolve()), table)
-    _check_driver()
+    postgres_driver()  # refuses with the name of the extra
     from drainq.delayed.storage.postgres import PostgresStorage
 
-    server = PostgresStorage(where, table=table, poll_period=time.poll_period, try_timeout=retry.try_timeout)
+    server = PostgresStorage(
+        where,
+        table=table,
+        poll_period=time.poll_period,
+        try_timeout=retry.try_timeout,
+        max_connections=max_connections,
+        prepare=prepare,
+    )
     return server, ("postgresql", where.target, table)
 
 
-def _check_driver() -> None:
-    """Refuse with the name of the extra if psycopg or its pool is missing."""
-    postgres_driver()
-    try:
-        import psycopg_pool  # noqa: F401
-    except ImportError as missing:
-        raise ImportError(f"PostgreSQL needs a driver: pip install 'drainq[postgres]' ({missing})") from missing
+def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:
+    """Connect, and bring the tables up to date if ``migrate``; again while the database starts or is locked.
+
+    Returns:
+        The names of the migrations that were applied.
+
+    Raises:
+        QueueUnavailable: it went on failing for as long as ``retry`` says.
+        QueueBroken: it refuses, and no waiting changes that.
+    """
+    with_retries(storage.connect, retry, storage.is_transient)
+    if not migrate:
+        return []
+    # A lock that is not to be had in a second is given up on, to let the others pass; so there are more tries.
+    patient = retry if retry.max_retries == 0 or retry.total_timeout is None else replace(retry, max_retries=None)
+    return with_retries(storage.migrate, patient, storage.is_transient, warn=RareWarning())

@@ -11,15 +11,18 @@ ignored, an acknowledgement finds nothing).
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+import psycopg
 
 from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import postgres_sql as sql
-from drainq.delayed.storage.migrate import Migration, as_script, pending
+from drainq.delayed.storage.migrate import Index, Migration, as_script, pending
 from drainq.delayed.storage.postgres_listen import Listener
 from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
 from drainq.delayed.storage.protocol import (
@@ -35,11 +38,17 @@ from drainq.delayed.storage.protocol import (
 )
 from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
 from drainq.delayed.storage.table_names import TableNames
-from drainq.sql.errors import passes
+from drainq.sql.errors import one_line, passes
 from drainq.sql.names import quote
 from drainq.sql.url import DatabaseUrl
 
+_log = logging.getLogger("drainq")
 _CHUNK = 1000
+_BUILD_LOCK_TIMEOUT_MS = 5000
+"""Milliseconds that the build of an index waits for older transactions to end; it holds up nobody meanwhile."""
+_LOCK_TIMEOUT_MS = 1000
+"""Milliseconds to wait for a lock that others may hold for long. Who waits for a table's lock holds up everybody who
+comes later, so the wait is short, and made again after a pause."""
 
 
 class PostgresStorage:
@@ -50,7 +59,8 @@ class PostgresStorage:
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.storage.scan_floor`.
         try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
-        max_connections: the size of the pool.
+        max_connections: how many connections at most, beside one for schedules.
+        prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
     """
 
     def __init__(
@@ -61,9 +71,12 @@ class PostgresStorage:
         poll_period: float = 3.0,
         try_timeout: float | None = 10.0,
         max_connections: int = 10,
+        prepare: bool | None = None,
     ) -> None:
         self._url = url
-        self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections)
+        self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
+        # A connection apart: a schedule that waits for the lock of a frozen scheduler keeps no consumer waiting.
+        self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)
         self._names = TableNames(table)
         self._poll_period = poll_period
         texts = {name: text for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)}
@@ -75,20 +88,60 @@ class PostgresStorage:
     def _fill(self, text: str) -> str:
         return self._names.fill(text, percent="%%")
 
+    def connect(self) -> None:
+        with self._pool.cursor():
+            pass
+
     # --- schema
 
     def migrate(self) -> list[str]:
+        with self._pool.cursor() as cursor:
+            if not self._pending(cursor):  # the common case asks for no lock and no right
+                return []
         with self._pool.patient() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}", prepare=False)
             self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate {self._names.table}"})
             missing = self._pending(cursor)
-            if missing:
+            together = [migration for migration in missing if migration.apart is None]
+            if together:
                 cursor.execute(self._sql["CREATE_LEDGER"], {})
-            for migration in missing:
+            for migration in together:
                 for statement in migration.statements:
-                    cursor.execute(statement, {})
-                entry = {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)}
-                cursor.execute(self._sql["RECORD"], entry)
-            return [migration.name for migration in missing]
+                    cursor.execute(statement, {}, prepare=False)
+                self._record_migration(cursor, migration)
+        done = [migration.name for migration in together]
+        return done + [m.name for m in missing if m.apart is not None and self._build(m, m.apart)]
+
+    def _build(self, migration: Migration, index: Index) -> bool:
+        """Build an index beside running programs; False if it has to wait for another time."""
+        name = quote(self._names.name(index.token))
+        try:
+            with self._pool.alone(lock_timeout=_BUILD_LOCK_TIMEOUT_MS, statement_timeout=0) as cursor:
+                if cursor is None:
+                    _log.warning(
+                        "the index %s is not built through a pooler; run 'drainq delayed migrate' without", name
+                    )
+                    return False
+                if self._says(cursor, "BROKEN_INDEX", index=name):
+                    cursor.execute(sql.drop_index(name))
+                for statement in migration.statements:
+                    cursor.execute(statement, {}, prepare=False)
+                if not self._says(cursor, "INDEX_IS_VALID", index=name):
+                    return False  # another process is building it
+                self._record_migration(cursor, migration)
+        except psycopg.Error as error:
+            if not passes(error):
+                raise
+            _log.warning("the index %s could not be built now (%s); the next open() tries again", name, one_line(error))
+            return False
+        return True
+
+    def _record_migration(self, cursor: Any, migration: Migration) -> None:
+        entry = {"number": migration.number, "name": migration.name, "now": int(time.time() * 1000)}
+        self._execute(cursor, "RECORD", entry)
+
+    def _says(self, cursor: Any, name: str, **values: Any) -> bool:
+        return bool(cursor.execute(self._sql[name], values, prepare=False).fetchone()[0])
 
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
@@ -109,17 +162,26 @@ class PostgresStorage:
         applied: set[int] = set()
         if cursor.execute(self._sql["HAS_LEDGER"], {"table": ledger}).fetchone()[0]:
             applied = {number for (number,) in cursor.execute(self._sql["APPLIED"], {})}
-        return pending(sql.MIGRATIONS, applied, self._fill, holds)
+        if len(applied) == len(sql.MIGRATIONS):
+            return []
+        return pending(sql.MIGRATIONS, applied, self._fill, holds, in_use=self._says(cursor, "TABLE_EXISTS"))
 
     # --- producers
 
     def offer(
-        self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
+        self,
+        kind: str,
+        offers: Sequence[Offer],
+        now: int,
+        *,
+        connection: Any = None,
+        announce: bool = False,
+        again: bool = False,
     ) -> list[OfferOutcome]:
         if not offers:
             return []
         self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
-        if len(offers) == 1:
+        if len(offers) == 1 and not again:
             statement, values = self._one_offer(kind, offers[0], now, announce=announce)
             if connection is None:
                 return [_outcome(self._pool.run(statement, values).fetchone())]
@@ -127,6 +189,8 @@ class PostgresStorage:
                 return [_outcome(cursor.execute(statement, values).fetchone())]
         with self._pool.transaction() if connection is None else in_transaction_of(connection) as cursor:
             outcomes = self._offer_all(cursor, kind, offers, now)
+            if again:
+                outcomes = self._found_stored(cursor, kind, offers, outcomes, now)
             if announce:
                 self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
             return outcomes
@@ -140,40 +204,50 @@ class PostgresStorage:
         return self._sql[name], values
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
+        """Offer any number of messages, rows locked in the order of their keys, so that two batches cannot deadlock."""
         outcomes: dict[int, OfferOutcome] = {}
+        may_update = {offer.can_update for offer in offers}
+        statement = (
+            "OFFER_MANY_MIXED" if len(may_update) > 1 else "OFFER_MANY" if True in may_update else "OFFER_MANY_NEW"
+        )
         for places in _rounds(offers):
+            ids: dict[int, int] = {}
+            if len(places) > _CHUNK:  # ids follow the input; within one statement they do so by themselves
+                numbers = cursor.execute(self._sql["RESERVE"], {"n": len(places)}).fetchall()
+                ids = {place: number for place, (number,) in zip(places, numbers)}
+                places = sorted(places, key=lambda place: offers[place].key)
             for start in range(0, len(places), _CHUNK):
-                outcomes.update(
-                    self._offer_chunk(
-                        cursor, kind, [(place, offers[place]) for place in places[start : start + _CHUNK]], now
-                    )
-                )
+                chunk = places[start : start + _CHUNK]
+                values = {
+                    "keys": [offers[place].key for place in chunk],
+                    "payloads": [offers[place].payload for place in chunk],
+                    "times": [offers[place].scheduled_at for place in chunk],
+                    "ids": [ids[place] for place in chunk] if ids else None,
+                    "kind": kind,
+                    "now": now,
+                }
+                if statement == "OFFER_MANY_MIXED":
+                    values["may"] = [offers[place].can_update for place in chunk]
+                self._execute(cursor, statement, values)
+                changed = {key: (created,) for key, created in cursor.fetchall()}
+                outcomes.update((place, _outcome(changed.get(offers[place].key))) for place in chunk)
         return [outcomes[place] for place in range(len(offers))]
 
-    def _offer_chunk(
-        self, cursor: Any, kind: str, chunk: list[tuple[int, Offer]], now: int
-    ) -> Iterator[tuple[int, OfferOutcome]]:
-        """Offer messages with distinct keys, those that may update and those that may not each in one statement."""
-        if len({offer.can_update for _, offer in chunk}) == 1:
-            parts: list[tuple[list[tuple[int, Offer]], list[int] | None]] = [(chunk, None)]
-        else:
-            ids = [number for (number,) in cursor.execute(self._sql["RESERVE"], {"n": len(chunk)})]
-            numbered = list(zip(chunk, ids))
-            halves = ([pair for pair in numbered if pair[0][1].can_update is may] for may in (False, True))
-            parts = [([placed for placed, _ in half], [number for _, number in half]) for half in halves]
-        for placed, numbers in parts:
-            values = {
-                "keys": [offer.key for _, offer in placed],
-                "payloads": [offer.payload for _, offer in placed],
-                "times": [offer.scheduled_at for _, offer in placed],
-                "ids": numbers,
-                "kind": kind,
-                "now": now,
-            }
-            self._execute(cursor, "OFFER_MANY" if placed[0][1].can_update else "OFFER_MANY_NEW", values)
-            changed = {key: (created,) for key, created in cursor.fetchall()}
-            for place, offer in placed:
-                yield place, _outcome(changed.get(offer.key))
+    def _found_stored(
+        self, cursor: Any, kind: str, offers: Sequence[Offer], outcomes: list[OfferOutcome], now: int
+    ) -> list[OfferOutcome]:
+        """The outcomes of offers whose first answer was lost: what that try stored is not called ignored."""
+        ignored = [place for place, outcome in enumerate(outcomes) if outcome is OfferOutcome.IGNORED]
+        values = {"kind": kind, "keys": [offers[place].key for place in ignored], "now": now}
+        stored = {
+            key: (payload, at, created)
+            for key, payload, at, created in (cursor.execute(self._sql["STORED"], values) if ignored else ())
+        }
+        for place in ignored:
+            payload, at, created = stored.get(offers[place].key, (None, None, None))
+            if (payload, at) == (offers[place].payload, offers[place].scheduled_at):
+                outcomes[place] = OfferOutcome.CREATED if created else OfferOutcome.UPDATED
+        return outcomes
 
     # --- consumers
 
@@ -231,6 +305,9 @@ class PostgresStorage:
         found = self._one("READ", {"kind": kind, "key": key})
         return Row(*found) if found else None
 
+    def contains(self, kind: str, key: str) -> bool:
+        return bool(self._one("CONTAINS", {"kind": kind, "key": key})[0])
+
     def delete_unchanged(self, kind: str, row: Row) -> bool:
         what = {"id": row.id, "created": row.created_at, "at": row.scheduled_at, "payload": row.payload}
         return self._change("DELETE_UNCHANGED", what) > 0
@@ -272,8 +349,8 @@ class PostgresStorage:
         ours = f"{prefix}/{escape_hash(config_hash)}"
         if ticks:
             self._mark(kind).offered(min(tick.scheduled_at for tick in ticks))
-        with self._pool.transaction() as cursor:
-            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
+        with self._schedules.transaction() as cursor:
+            self._lock_schedules(cursor, kind)
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             new = self._record(cursor, schedule, ticks)
             fresh = [Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False) for tick in new.values()]
@@ -306,8 +383,8 @@ class PostgresStorage:
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
         ours = f"{prefix}/{escape_hash(config_hash)}"
-        with self._pool.transaction() as cursor:
-            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
+        with self._schedules.transaction() as cursor:
+            self._lock_schedules(cursor, kind)
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
 
     def _forget(
@@ -335,8 +412,14 @@ class PostgresStorage:
         return len(doomed)
 
     def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        latest: int | None = self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+        values = {"kind": kind, "prefix": prefix, "hash": config_hash}
+        latest: int | None = self._schedules.run(self._sql["LAST_TICK"], values, binary=True).fetchone()[0]
         return latest
+
+    def _lock_schedules(self, cursor: Any, kind: str) -> None:
+        """Take turns with other schedulers; give up on a turn that does not come, to try again later."""
+        cursor.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}", prepare=False)
+        self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})
 
     # --- the connection
 
@@ -348,6 +431,7 @@ class PostgresStorage:
 
     def close(self) -> None:
         self._pool.close()
+        self._schedules.close()
 
     def _mark(self, kind: str) -> ScanFloor:
         mark = self._marks.get(kind)

@@ -1,117 +1,231 @@
-"""Connections to PostgreSQL: the pool, what every connection is set to.
+"""The connections of one storage: few, reused, and thrown away together when one turns out to be dead.
+
+Why our own: a pool that hands out the next dead connection at each try needs as many tries as it has connections. Here
+the first dead one ends the *round*: every connection that was opened in it is closed instead of being used again. So
+after a restart of the server, a fail-over or a kill of all sessions at most one try of a call fails; mostly none, since
+a server that ends an idle connection says so, and what was said to an idle connection is seen before it is used. And
+connecting happens on the caller's thread: what stands in the way is the caller's error, in the caller's time.
 
 # Invariants
 
-1. Pool connections are in autocommit mode at READ COMMITTED; several statements stand in one transaction block.
-2. A child of ``fork`` never touches its parent's pool; it opens its own.
+1. At most ``max_connections`` connections are open and in use at once.
+2. A connection is used by one thread at a time. It goes back only outside a transaction, in the current round, and
+   younger than ``_LONGEST_LIFE``; else it is closed.
+3. Statements run in autocommit mode at READ COMMITTED; several stand in one transaction block.
+4. A child of ``fork`` never touches its parent's connections; it opens its own.
 """
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
-import psycopg_pool
 
-from drainq.sql.connect import connect_postgres
+from drainq.delayed.deadline import seconds_left
+from drainq.delayed.storage.postgres_connection import BoundedConnection, Opener, PoolExhausted
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sql.errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
 
-_RECONNECT_TIMEOUT = 2.0
-"""Seconds that the pool goes on by itself with one attempt to connect, at growing intervals. Short: after a long outage
-the next call begins a new attempt at once, instead of waiting for the old one's next turn."""
+_LONGEST_IDLE = 600.0  # seconds after which a connection that is not needed is closed
+_LONGEST_LIFE = 3600.0  # seconds after which a connection is closed, so that a change of the address is noticed
+_LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no limit of its own
 
 
 class PostgresPool:
-    """The connections of one storage; opened when the first is needed.
+    """Connections, opened when they are needed.
 
     Args:
         url: the database.
-        try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
-        max_connections: how many at most.
+        try_timeout: seconds that one statement may take; None for no limit.
+        max_connections: how many at most; at least 1.
+        prepare: whether statements are prepared; None: yes, unless there is a pooler.
     """
 
-    def __init__(self, url: DatabaseUrl, *, try_timeout: float | None, max_connections: int) -> None:
-        self._url = url
-        self._try_timeout = try_timeout
+    def __init__(
+        self, url: DatabaseUrl, *, try_timeout: float | None, max_connections: int, prepare: bool | None = None
+    ) -> None:
+        if not isinstance(max_connections, int) or isinstance(max_connections, bool) or max_connections < 1:
+            raise ValueError(f"max_connections must be a whole number of at least 1, got {max_connections!r}")
+        if prepare is not None and not isinstance(prepare, bool):
+            raise TypeError(f"prepare must be True, False or None, got {prepare!r}")
+        self._opener = Opener(url, try_timeout=try_timeout, prepare=prepare)
         self._max_connections = max_connections
+        self._idle: list[BoundedConnection] = []  # the last one given back is the next one taken
+        self._round = 0
+        self._tidy_at = 0.0
+        self._closed = False
+        self._begin()
+        renew_in_child(self)
+
+    def _begin(self) -> None:
+        self._room = threading.BoundedSemaphore(self._max_connections)
         self._lock = threading.Lock()
-        self._pool: psycopg_pool.ConnectionPool | None = None
-        self._pid = os.getpid()
-        connect_postgres(url).close()  # a wrong address or password is an error now, not a pool that keeps trying
+
+    def _renew_in_child(self) -> None:
+        leave_to_parent(*self._idle)
+        self._idle = []
+        self._begin()
 
     def close(self) -> None:
-        """Close every connection, and end the pool's threads."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None and self._pid == os.getpid():
-            pool.close()
+        """Close every connection that is not in use, and each other one when it is given back."""
+        self._closed = True
+        self._close_idle()
 
-    def _open_pool(self) -> psycopg_pool.ConnectionPool:
-        with self._lock:
-            if self._pid != os.getpid():
-                self._pool, self._pid = None, os.getpid()
-            if self._pool is None:
-                self._pool = psycopg_pool.ConnectionPool(
-                    self._url.target,
-                    min_size=1,
-                    max_size=self._max_connections,
-                    timeout=self._try_timeout or 30.0,
-                    reconnect_timeout=_RECONNECT_TIMEOUT,
-                    kwargs={"autocommit": True, **dict(self._url.secrets)},
-                    configure=self._configure,
-                    open=True,
-                    name="drainq-delayed",
-                )
-                with suppress(psycopg_pool.PoolTimeout):  # whoever asks for a connection will hear of it
-                    # A thread that asks before the first is there makes a second, and the pool then takes turns.
-                    self._pool.wait(self._try_timeout or 30.0)
-            return self._pool
-
-    def _configure(self, connection: Any) -> None:
-        timeout = int((self._try_timeout or 0) * 1000)
-        connection.execute(f"SET default_transaction_isolation = 'read committed'; SET statement_timeout = {timeout}")
-        # Every statement here has an index to go by. Planned once for all values it costs a third of the time, and
-        # without sequential scans the plan that was made while the table was small is right when it is large.
-        connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
-
-    def _our_pool(self) -> psycopg_pool.ConnectionPool:
-        pool = self._pool
-        return self._open_pool() if pool is None or self._pid != os.getpid() else pool
-
-    @contextmanager
-    def cursor(self) -> Iterator[Any]:
-        """A cursor on a connection of the pool; each statement is its own transaction."""
-        with self._our_pool().connection() as connection, connection.cursor() as cursor:
-            yield cursor
+    # --- what storages call
 
     def run(self, statement: str, values: dict[str, Any], *, binary: bool = False) -> Any:
-        """Run one statement, which is its own transaction, and return its cursor with the result.
-
-        The pool's context managers take a third of the time of a statement, and do nothing for a single one.
-        """
-        pool = self._our_pool()
-        connection = pool.getconn()
+        """Run one statement, which is its own transaction, and return its cursor with the result."""
+        connection = self._take()
         try:
-            return connection.cursor(binary=binary).execute(statement, values, prepare=True)
+            if connection.behind_a_pooler:
+                return self._run_among_others(connection, statement, values, binary=binary)
+            prepare = connection.prepare_threshold is not None
+            return connection.cursor(binary=binary).execute(statement, values, prepare=prepare)
+        except BaseException as error:
+            self._note(connection, error)
+            raise
         finally:
-            pool.putconn(connection)
+            self._give_back(connection)
+
+    def _run_among_others(
+        self, connection: BoundedConnection, statement: str, values: dict[str, Any], *, binary: bool
+    ) -> Any:
+        """Run one statement with our settings on a server connection that is ours until the commit only."""
+        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._opener.set_local}", prepare=False)
+        prepare = connection.prepare_threshold is not None
+        try:
+            answered = connection.cursor(binary=binary).execute(statement, values, prepare=prepare)
+        except psycopg.Error:
+            if not connection.closed:
+                connection.execute("ROLLBACK", prepare=False)
+            raise
+        connection.execute("COMMIT", prepare=False)
+        return answered
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """A cursor in one transaction, which the block's end commits."""
-        with self.cursor() as cursor, cursor.connection.transaction():
-            yield cursor
+        connection = self._take()
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                if connection.behind_a_pooler:
+                    cursor.execute(self._opener.set_local, prepare=False)
+                yield cursor
+        except BaseException as error:
+            self._note(connection, error)
+            raise
+        finally:
+            connection.patient = False
+            self._give_back(connection)
 
     @contextmanager
     def patient(self) -> Iterator[Any]:
-        """A transaction of work that may take as long as it takes."""
+        """A transaction of work that may take as long as it takes, once the server has answered its BEGIN in time."""
         with self.transaction() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on")
+            cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on", prepare=False)
+            cursor.connection.patient = True
             yield cursor
+
+    @contextmanager
+    def cursor(self, *, patient: bool = False) -> Iterator[Any]:
+        """A cursor outside a transaction, also for statements that refuse to be in one; ``patient``: without limit."""
+        connection = self._take()
+        try:
+            with connection.cursor() as cursor:
+                connection.patient = patient
+                yield cursor
+        except BaseException as error:
+            self._note(connection, error)
+            raise
+        finally:
+            connection.patient = False
+            self._give_back(connection)
+
+    @contextmanager
+    def alone(self, **settings: int) -> Iterator[Any]:
+        """A cursor on a connection for this work only, with settings of its own and no limit of time; None behind a
+        pooler, which has no such connections."""
+        connection = self._opener.open(settings)
+        try:
+            if connection.behind_a_pooler:
+                yield None
+            else:
+                connection.patient = True
+                with connection.cursor() as cursor:
+                    yield cursor
+        finally:
+            _close(connection)
+
+    # --- inside
+
+    def _take(self) -> BoundedConnection:
+        if not self._room.acquire(timeout=seconds_left(_LONGEST_WAIT)):
+            raise PoolExhausted(f"all {self._max_connections} connections were in use; see max_connections")
+        try:
+            while True:
+                try:
+                    connection = self._idle.pop()
+                except IndexError:
+                    break
+                if connection.round == self._round and not connection.closed and not connection.was_spoken_to():
+                    return connection
+                _close(connection)
+            if self._closed:
+                raise psycopg.InterfaceError("the connections of this queue are closed")
+            opened_in = self._round
+            connection = self._opener.open()
+            connection.round = opened_in
+            return connection
+        except BaseException:
+            self._room.release()
+            raise
+
+    def _give_back(self, connection: BoundedConnection) -> None:
+        try:
+            now = time.monotonic()
+            connection.used_at = now
+            reusable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            if reusable and not self._closed and connection.round == self._round:
+                if now - connection.opened_at < _LONGEST_LIFE:
+                    self._idle.append(connection)
+                    if now >= self._tidy_at or self._closed:
+                        self._tidy_at = now + _LONGEST_IDLE / 10
+                        self._close_idle(float("inf") if self._closed else now - _LONGEST_IDLE)
+                    return
+            _close(connection)
+        finally:
+            self._room.release()
+
+    def _note(self, connection: BoundedConnection, error: BaseException) -> None:
+        """End the round if the connection turns out to be dead: the others of its round are likely to be, too."""
+        if not (isinstance(error, psycopg.Error) and (connection.closed or connection_is_gone(error))):
+            return
+        with self._lock:
+            if connection.round == self._round:
+                self._round += 1
+        connection.round = -1
+
+    def _close_idle(self, unused_since: float = float("inf")) -> None:
+        """Close the connections that were last used before a time; the oldest stand first."""
+        while True:
+            try:
+                connection = self._idle.pop(0)
+            except IndexError:
+                return
+            if connection.used_at >= unused_since:
+                self._idle.insert(0, connection)
+                return
+            _close(connection)
+
+
+def _close(connection: BoundedConnection) -> None:
+    with suppress(psycopg.Error):
+        connection.close()
 
 
 @contextmanager

@@ -7,7 +7,16 @@ braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`;
 run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
 """
 
-ROW = '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "scheduledAt", "lockUuid" IS NOT NULL'
+from drainq.delayed.storage.migrate import Index
+
+_ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
+"""Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
+
+ROW = (
+    '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
+    + _ATTEMPTS
+    + ', "scheduledAt", "lockUuid" IS NOT NULL'
+)
 
 # --- producers
 
@@ -37,24 +46,53 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s)
 )
 """Insert or update one message. True: created; false: updated; no row: the same was there."""
 
-_UNNEST = """
+_NEXT_ID = """nextval(COALESCE(pg_get_serial_sequence({literal}, 'id')::regclass, (
+    SELECT uses.refobjid FROM pg_attrdef AS def
+    JOIN pg_attribute AS col ON (col.attrelid, col.attnum, col.attname) = (def.adrelid, def.adnum, 'id')
+    JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
+    JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
+    WHERE def.adrelid = to_regclass({literal})))::regclass)"""
+"""The next id: of the sequence that the column owns, or else of the one that its default uses."""
+
+_UNNEST = (
+    """
 WITH sent AS MATERIALIZED (
-    SELECT COALESCE(i, nextval((SELECT pg_get_serial_sequence({literal}, 'id')::regclass))) AS id, k, p, s
-    FROM unnest(%(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[]) AS u(k, p, s, i)
+    SELECT COALESCE(i, """
+    + _NEXT_ID
+    + """) AS id, k, p, s{may}
+    FROM unnest(%(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[]{may_values})
+        AS u(k, p, s, i{may})
 )
 INSERT INTO {table} AS q ("id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
+OVERRIDING SYSTEM VALUE
 SELECT id, k, %(kind)s, p, s, s, %(now)s FROM sent ORDER BY k COLLATE "C"
 """
+)
+_UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
 
-RESERVE = "SELECT nextval(pg_get_serial_sequence({literal}, 'id')::regclass) FROM generate_series(1, %(n)s)"
-"""Ids for a batch that takes two statements, so that they follow the input all the same."""
+RESERVE = "SELECT " + _NEXT_ID + " FROM generate_series(1, %(n)s)"
+"""Ids for a batch that takes several statements, so that they follow the input all the same."""
 
-OFFER_MANY_NEW = _UNNEST + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
+OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
 """Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
-are locked in key order, so that two batches do not deadlock. One row per message created."""
+are locked in key order, so that two batches do not deadlock. One row per message created. An id is given although the
+column may be GENERATED ALWAYS: hence OVERRIDING, which other columns ignore."""
 
-OFFER_MANY = _UNNEST + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
+OFFER_MANY = _UNMIXED + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
 """Insert or update many messages with distinct keys. One row per message created (true) or updated (false)."""
+
+OFFER_MANY_MIXED = (
+    _UNNEST.replace("{may_values}", ", %(may)b::boolean[]").replace("{may}", ", m")
+    + _TAKE_OVER
+    + ' AND EXCLUDED."pKey" IN (SELECT k FROM sent WHERE m) RETURNING q."pKey", q.xmax = 0'
+)
+"""The same for a batch in which only some messages may update: one statement, so that there is one order of locks."""
+
+STORED = """
+SELECT "pKey", "payload", "scheduledAtInitially", xmax = 0
+FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
+"""
+"""The messages of these keys that were stored by a call at this time; true: created, not updated."""
 
 ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
 """Tell waiting consumers that something is due soon."""
@@ -67,10 +105,14 @@ OFFER_ANNOUNCED = "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created F
 
 # --- consumers
 
-_TAKE = """
+_TAKE = (
+    """
 UPDATE {table} SET
     "lockUuid" = %(lock)s, "scheduledAt" = %(until)s,
-    "attempts" = GREATEST("attempts", ("scheduledAt" > "scheduledAtInitially")::integer) + 1
+    "attempts" = GREATEST("""
+    + _ATTEMPTS
+    + """, ("scheduledAt" > "scheduledAtInitially")::integer) + 1,
+    "attemptsOf" = "createdAt"
 WHERE "id" = ANY(ARRAY(
     SELECT "id" FROM {table}
     WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
@@ -78,6 +120,7 @@ WHERE "id" = ANY(ARRAY(
     LIMIT {limit}
     FOR UPDATE SKIP LOCKED))
 """
+)
 
 ACQUIRE = _TAKE.replace("{but}", "") + "RETURNING " + ROW
 """Take the earliest due messages that nobody is taking right now. ``start`` skips the dead rows before it."""
@@ -129,6 +172,9 @@ NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND 
 READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
 """The message of a key, without taking it."""
 
+CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s)'
+"""Whether there is a message of a key; its payload is not read."""
+
 DELETE_UNCHANGED = """
 DELETE FROM {table}
 WHERE "id" = %(id)s AND "createdAt" = %(created)s AND "scheduledAtInitially" = %(at)s AND "payload" = %(payload)b
@@ -150,7 +196,7 @@ SELECT
     count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NULL),
     count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NOT NULL),
     min("scheduledAt") FILTER (WHERE "scheduledAt" <= %(now)s),
-    count(*) FILTER (WHERE "attempts" > 1),
+    count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
     (SELECT count(*) FROM {dead} WHERE "pKind" = %(kind)s)
 FROM {table} WHERE "pKind" = %(kind)s
 """
@@ -318,14 +364,48 @@ MIGRATIONS = (
         )
         """,
         'CREATE INDEX IF NOT EXISTS {cron_index} ON {cron} ("pKind", "keyPrefix", "configHash", "nominalAt")',
-        (
+    ),
+    (
+        "whose deliveries are counted",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "attemptsOf" BIGINT NULL',
+    ),
+    (
+        "an index for the source library's acknowledgements",
+        Index(
+            "lease_index",
+            'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
+        ),
+    ),
+    (
+        "an index for key ranges",
+        Index(
+            "range_index",
+            'CREATE INDEX IF NOT EXISTS {range_index} ON {table} ("pKind", "pKey" COLLATE "C")',
             """
             SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({literal}) AND attname = 'pKey'
                 AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
             """,
-            'CREATE INDEX IF NOT EXISTS {range_index} ON {table} ("pKind", "pKey" COLLATE "C")',
         ),
     ),
 )
-"""Each a name and its statements, numbered from 1; of a pair the second is run if the first says true. A table that
-the source's own library made is taken as it is; its keys sort by locale, so a key range there needs an index."""
+"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its
+keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the creation time
+whose deliveries ``attempts`` counts: the source's library replaces a message without counting anew."""
+
+TABLE_EXISTS = "SELECT to_regclass({literal}) IS NOT NULL"
+"""Whether the table is there."""
+
+BROKEN_INDEX = """
+SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND NOT indisvalid)
+    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = to_regclass(%(index)s))
+"""
+"""Whether an index is left over from a build that was given up on."""
+
+
+def drop_index(quoted: str) -> str:
+    """Drop what is left over of an index, without locking out writers."""
+    return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
+
+
+INDEX_IS_VALID = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)"
+"""Whether an index is there and complete."""

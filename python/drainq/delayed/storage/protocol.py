@@ -119,6 +119,10 @@ class Closeable(Protocol):
 class Storage(Protocol):
     """Where messages live. Methods may be called from many threads at once."""
 
+    def connect(self) -> None:
+        """Open the first connection; raise the driver's error if that fails. Every other method does it, too."""
+        ...
+
     def migrate(self) -> list[str]:
         """Bring the tables up to date, also those that another implementation made; return the names of the steps."""
         ...
@@ -130,11 +134,20 @@ class Storage(Protocol):
     # --- producers
 
     def offer(
-        self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
+        self,
+        kind: str,
+        offers: Sequence[Offer],
+        now: int,
+        *,
+        connection: Any = None,
+        announce: bool = False,
+        again: bool = False,
     ) -> list[OfferOutcome]:
         """Insert or update, one after the other in the order given, with an outcome for each.
 
         ``connection``: the caller's own, which the caller commits. ``announce``: tell waiting consumers elsewhere.
+        ``again``: the same offers, with the same ``now``, were made before and the answer was lost; what is found
+        stored just so was stored by that try, and is not called ignored.
         """
         ...
 
@@ -176,6 +189,10 @@ class Storage(Protocol):
 
     def read(self, kind: str, key: str) -> Row | None:
         """The message of this key, without taking it."""
+        ...
+
+    def contains(self, kind: str, key: str) -> bool:
+        """Whether there is a message of this key; its payload stays where it is."""
         ...
 
     def delete_unchanged(self, kind: str, row: Row) -> bool:

@@ -12,7 +12,6 @@ One connection a process, used by one thread at a time; readers of other process
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import time
@@ -21,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
+from drainq.delayed.deadline import seconds_left
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import sqlite_sql as sql
 from drainq.delayed.storage.migrate import Migration, as_script, pending
@@ -36,6 +36,7 @@ from drainq.delayed.storage.protocol import (
     Tick,
 )
 from drainq.delayed.storage.table_names import TableNames
+from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.connect import connect_sqlite
 from drainq.sql.errors import passes
 
@@ -62,14 +63,25 @@ class SQLiteStorage:
             name: names.fill(text) for name, text in vars(sql).items() if name[0].isupper() and isinstance(text, str)
         }
         self._lock = threading.RLock()
-        self._connection = self._connect()
-        self._pid = os.getpid()
+        self._opened: sqlite3.Connection | None = None
+        self._lock_timeout = self._busy_timeout  # what the connection is set to
+        self._closed = False
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        leave_to_parent(self._opened)
+        self._opened, self._lock = None, threading.RLock()
+
+    def connect(self) -> None:
+        with self._cursor():
+            pass
 
     def _connect(self) -> sqlite3.Connection:
         connection = connect_sqlite(
             self._path, lock_timeout=self._busy_timeout, write_ahead=True, cached_statements=256
         )
         connection.execute("PRAGMA cache_size = -65536")  # KiB
+        self._lock_timeout = self._busy_timeout
         return connection
 
     # --- schema
@@ -108,7 +120,14 @@ class SQLiteStorage:
     # --- producers
 
     def offer(
-        self, kind: str, offers: Sequence[Offer], now: int, *, connection: Any = None, announce: bool = False
+        self,
+        kind: str,
+        offers: Sequence[Offer],
+        now: int,
+        *,
+        connection: Any = None,
+        announce: bool = False,
+        again: bool = False,
     ) -> list[OfferOutcome]:
         if connection is not None:
             with _in_transaction_of(connection) as cursor:
@@ -186,6 +205,9 @@ class SQLiteStorage:
     def read(self, kind: str, key: str) -> Row | None:
         found = self._one("READ", {"kind": kind, "key": key})
         return _row(found) if found else None
+
+    def contains(self, kind: str, key: str) -> bool:
+        return bool(self._one("CONTAINS", {"kind": kind, "key": key})[0])
 
     def delete_unchanged(self, kind: str, row: Row) -> bool:
         what = {"id": row.id, "created": row.created_at, "at": row.scheduled_at, "payload": row.payload}
@@ -292,19 +314,36 @@ class SQLiteStorage:
 
     def close(self) -> None:
         with self._lock:
-            if self._pid == os.getpid():
-                self._connection.close()
+            self._closed = True
+            if self._opened is not None:
+                self._opened.close()
 
     @contextmanager
     def _cursor(self) -> Iterator[sqlite3.Cursor]:
-        with self._lock:
-            if self._pid != os.getpid():
-                self._connection, self._pid = self._connect(), os.getpid()
-            cursor = self._connection.cursor()
+        if not self._lock.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
+            raise sqlite3.OperationalError("database is locked by another thread of this process")
+        try:
+            if self._opened is None:
+                if self._closed:
+                    raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+                self._opened = self._connect()
+            self._wait_for_locks_until_the_deadline(self._opened)
+            cursor = self._opened.cursor()
             try:
                 yield cursor
             finally:
                 cursor.close()
+        finally:
+            self._lock.release()
+
+    def _wait_for_locks_until_the_deadline(self, connection: sqlite3.Connection) -> None:
+        """Let SQLite wait for a foreign lock no longer than the current try may last."""
+        left = seconds_left(self._busy_timeout)
+        if left > self._busy_timeout - 0.05:
+            left = self._busy_timeout  # the common case: the try has just begun
+        if left != self._lock_timeout:
+            connection.execute(f"PRAGMA busy_timeout = {max(1, round(left * 1000))}")
+            self._lock_timeout = left
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
@@ -314,7 +353,7 @@ class SQLiteStorage:
                 yield cursor
                 cursor.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
+                if cursor.connection.in_transaction:
                     cursor.execute("ROLLBACK")
                 raise
 

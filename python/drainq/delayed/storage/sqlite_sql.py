@@ -4,7 +4,14 @@ One writer at a time, so no statement locks rows: a transaction of several state
 write lock before the first read. ``:name`` are bound by :mod:`sqlite3`; lists go in as one JSON text.
 """
 
-ROW = '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "scheduledAt", "lockUuid" IS NOT NULL'
+_ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
+"""Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
+
+ROW = (
+    '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
+    + _ATTEMPTS
+    + ', "scheduledAt", "lockUuid" IS NOT NULL'
+)
 
 _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock'
 
@@ -30,13 +37,18 @@ WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially") IS NO
 
 # --- consumers
 
-_TAKE = """
+_TAKE = (
+    """
 UPDATE {table} SET
     "lockUuid" = :lock, "scheduledAt" = :until,
-    "attempts" = MAX("attempts", "scheduledAt" > "scheduledAtInitially") + 1
+    "attempts" = MAX("""
+    + _ATTEMPTS
+    + """, "scheduledAt" > "scheduledAtInitially") + 1,
+    "attemptsOf" = "createdAt"
 WHERE "id" IN (
     SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id" LIMIT :limit)
 """
+)
 
 ACQUIRE = _TAKE + "RETURNING " + ROW
 """Take the earliest due messages."""
@@ -80,6 +92,9 @@ NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "sc
 READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
 """The message of a key, without taking it."""
 
+CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = :kind AND "pKey" = :key)'
+"""Whether there is a message of a key; its payload is not read."""
+
 DELETE_UNCHANGED = """
 DELETE FROM {table}
 WHERE "id" = :id AND "createdAt" = :created AND "scheduledAtInitially" = :at AND "payload" = :payload
@@ -102,7 +117,7 @@ SELECT
     count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NULL),
     count(*) FILTER (WHERE "scheduledAt" > :now AND "lockUuid" IS NOT NULL),
     min("scheduledAt") FILTER (WHERE "scheduledAt" <= :now),
-    count(*) FILTER (WHERE "attempts" > 1),
+    count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
     (SELECT count(*) FROM {dead} WHERE "pKind" = :kind)
 FROM {table} WHERE "pKind" = :kind
 """
@@ -266,5 +281,15 @@ MIGRATIONS = (
         """,
         'CREATE INDEX IF NOT EXISTS {cron_index} ON {cron} ("pKind", "keyPrefix", "configHash", "nominalAt")',
     ),
+    (
+        "whose deliveries are counted",
+        'ALTER TABLE {table} ADD COLUMN "attemptsOf" INTEGER NULL',
+    ),
+    (
+        "an index for the source library's acknowledgements",
+        'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
+    ),
 )
-"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is."""
+"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.
+``attemptsOf`` is the creation time whose deliveries ``attempts`` counts: the source's library
+replaces a message without counting anew."""

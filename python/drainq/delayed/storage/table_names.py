@@ -13,6 +13,7 @@ _SUFFIXES = {
     "key_index": "__PKeyPlusKindUniqueIndex",
     "kind_key_index": "__PKindPKeyUniqueIndex",
     "due_index": "__KindPlusScheduledAtIndex",
+    "lease_index": "__LockUuidPlusIdIndex",
     "range_index": "__KindPlusPKeyIndex",
     "dead_index": "__dead_KindIndex",
     "cron_index": "__cron_TickIndex",
@@ -44,6 +45,10 @@ class TableNames:
         if table.lower().startswith("sqlite_"):
             raise ValueError(f"a table name must not start with 'sqlite_', which SQLite keeps to itself, got {table!r}")
         self.table = table
+
+    def name(self, token: str) -> str:
+        """The name that ``token`` stands for, unquoted."""
+        return self.table + _SUFFIXES[token]
 
     def fill(self, template: str, *, percent: str = "%", limit: int = 0) -> str:
         """The statement with its names filled in.
