@@ -17,6 +17,7 @@ MAX_KEY_LENGTH = 200
 
 _ERROR_LENGTH = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z, the first that a datetime can hold
 _LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that a datetime can hold
 
 
@@ -29,7 +30,8 @@ class OfferOutcome(enum.Enum):
 
     @property
     def is_ignored(self) -> bool:
-        """True if the queue is as it was before the offer."""
+        """True if the queue is as it was before the offer; an offer that was made twice because its first answer was
+        lost, and finds its own message, is not ignored."""
         return self is OfferOutcome.IGNORED
 
 
@@ -81,7 +83,7 @@ def check_text(text: str, what: str) -> None:
 
 def to_ms(at: object, what: str = "schedule_at") -> int:
     """A time as milliseconds since the epoch, cut to the millisecond as the columns are."""
-    if type(at) is float and -_LAST_MS < at * 1000 < _LAST_MS:  # the common case, a million times a minute
+    if type(at) is float and _FIRST_MS < at * 1000 < _LAST_MS:  # the common case, a million times a minute
         return round(at * 1_000_000) // 1000  # the float nearest to .123 is below it
     if isinstance(at, datetime):
         if at.tzinfo is None:
@@ -94,8 +96,8 @@ def to_ms(at: object, what: str = "schedule_at") -> int:
         ms = at * 1000 if isinstance(at, int) else round(at * 1_000_000) // 1000
     else:
         raise TypeError(f"{what} must be an aware datetime or seconds since the epoch, got {at!r}")
-    if not -_LAST_MS <= ms <= _LAST_MS:
-        raise ValueError(f"{what} must lie before the year 10000, got {at!r}")
+    if not _FIRST_MS <= ms <= _LAST_MS:
+        raise ValueError(f"{what} must lie in the years 1 to 9999, got {at!r}")
     return ms
 
 

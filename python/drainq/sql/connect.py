@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote as percent_encoded
 
 from drainq.sql.url import DatabaseUrl, Dialect
 
@@ -56,6 +58,9 @@ def connect_sqlite(
 ) -> sqlite3.Connection:
     """Open an SQLite file; it is created if it is not there.
 
+    A file that may only be read is opened for reading; if its directory may not be written either, as it stands,
+    without what may be left in a write-ahead log.
+
     Args:
         path: the file.
         lock_timeout: seconds to wait for another connection's transaction to end.
@@ -64,26 +69,45 @@ def connect_sqlite(
     """
     import sqlite3
 
-    try:
-        connection = sqlite3.connect(
-            path,
+    def opened(name: str, *, uri: bool) -> sqlite3.Connection:
+        return sqlite3.connect(
+            name,
             timeout=lock_timeout,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=cached_statements,
+            uri=uri,
         )
-    except sqlite3.OperationalError as error:
+
+    try:
+        connection = opened(path, uri=False)
+        try:
+            _set_up(connection, write_ahead=write_ahead)
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if ("readonly" not in str(error) and "unable to open" not in str(error)) or not os.path.isfile(path):
+                raise
+            connection = opened(f"file:{percent_encoded(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
+            _set_up(connection, write_ahead=False)
+    except sqlite3.Error as error:
         error.args = (f"{error}: {path!r}",)
         raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection, *, write_ahead: bool) -> None:
     try:
-        connection.execute("PRAGMA schema_version").fetchone()  # opens the file: the first sign that it is a database
         if write_ahead:
-            connection.execute("PRAGMA journal_mode = WAL")
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except Exception as error:
+                if "readonly" not in str(error):
+                    raise
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first sign that it is a database
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def connect_postgres(

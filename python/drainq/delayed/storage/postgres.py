@@ -73,7 +73,6 @@ class PostgresStorage:
         max_connections: int = 10,
         prepare: bool | None = None,
     ) -> None:
-        self._url = url
         self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
         # A connection apart: a schedule that waits for the lock of a frozen scheduler keeps no consumer waiting.
         self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)
@@ -424,7 +423,7 @@ class PostgresStorage:
     # --- the connection
 
     def listen(self, kind: str, wake: Callable[[], None]) -> Listener:
-        return Listener(self._url, channel(kind), wake)
+        return Listener(self._pool.opener, channel(kind), wake)
 
     def is_transient(self, error: BaseException) -> bool:
         return passes(error)

@@ -1,7 +1,7 @@
 """Hearing of other processes' offers: one LISTEN connection and one thread a queue, in PostgreSQL.
 
-NOTIFY only shortens the wait; the poll period still bounds it. So a connection pooler that swallows notifications, or
-a lost connection, costs time and no message.
+NOTIFY only shortens the wait; the poll period still bounds it. So a lost connection costs time and no message. There is
+no LISTEN through a pooler: it would stay on a connection that other programs get, and its news would go to them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import select
 import threading
 from collections.abc import Callable
 
-from drainq.sql.connect import connect_postgres, postgres_driver
+import psycopg
+
+from drainq.delayed.retry import RareWarning
+from drainq.delayed.storage.postgres_connection import Opener
 from drainq.sql.names import quote
-from drainq.sql.url import DatabaseUrl
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
@@ -24,13 +26,14 @@ class Listener:
     """Calls ``wake`` at each notification on a channel, until closed.
 
     Args:
-        url: the database.
+        opener: opens connections to the database.
         channel: the channel's name.
         wake: called from the listener's thread; must not block.
     """
 
-    def __init__(self, url: DatabaseUrl, channel: str, wake: Callable[[], None]) -> None:
-        self._url = url
+    def __init__(self, opener: Opener, channel: str, wake: Callable[[], None]) -> None:
+        self._opener = opener
+        self._warn = RareWarning()
         self._channel = channel
         self._wake = wake
         self._stop_reader, self._stop_writer = os.pipe()
@@ -47,20 +50,22 @@ class Listener:
             os.close(self._stop_writer)
 
     def _run(self) -> None:
-        errors = postgres_driver().Error
         while True:
             try:
-                with connect_postgres(self._url) as connection:
-                    connection.execute(f"LISTEN {quote(self._channel)}")
+                with self._opener.open() as connection:
+                    if connection.behind_a_pooler:
+                        _log.warning("notify=True has no effect through a pooler; polling goes on")
+                        return
+                    connection.execute(f"LISTEN {quote(self._channel)}", prepare=False)
                     self.listening.set()
-                    self._wake()  # what was offered while nobody listened
+                    self._wake()  # for what was offered before
                     while not self._stopped(connection.fileno(), None):
                         for _ in connection.notifies(timeout=0):
                             pass
                         self._wake()
                     return
-            except errors as error:
-                _log.warning("lost the LISTEN connection (%s); polling goes on", type(error).__name__)
+            except psycopg.Error as error:
+                self._warn("lost the LISTEN connection (%s); polling goes on", type(error).__name__)
                 self.listening.clear()
             if self._stopped(None, _RECONNECT_AFTER):
                 return

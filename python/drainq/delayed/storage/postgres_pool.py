@@ -53,7 +53,7 @@ class PostgresPool:
             raise ValueError(f"max_connections must be a whole number of at least 1, got {max_connections!r}")
         if prepare is not None and not isinstance(prepare, bool):
             raise TypeError(f"prepare must be True, False or None, got {prepare!r}")
-        self._opener = Opener(url, try_timeout=try_timeout, prepare=prepare)
+        self.opener = Opener(url, try_timeout=try_timeout, prepare=prepare)
         self._max_connections = max_connections
         self._idle: list[BoundedConnection] = []  # the last one given back is the next one taken
         self._round = 0
@@ -96,7 +96,7 @@ class PostgresPool:
         self, connection: BoundedConnection, statement: str, values: dict[str, Any], *, binary: bool
     ) -> Any:
         """Run one statement with our settings on a server connection that is ours until the commit only."""
-        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._opener.set_local}", prepare=False)
+        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self.opener.set_local}", prepare=False)
         prepare = connection.prepare_threshold is not None
         try:
             answered = connection.cursor(binary=binary).execute(statement, values, prepare=prepare)
@@ -114,7 +114,7 @@ class PostgresPool:
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 if connection.behind_a_pooler:
-                    cursor.execute(self._opener.set_local, prepare=False)
+                    cursor.execute(self.opener.set_local, prepare=False)
                 yield cursor
         except BaseException as error:
             self._note(connection, error)
@@ -150,7 +150,7 @@ class PostgresPool:
     def alone(self, **settings: int) -> Iterator[Any]:
         """A cursor on a connection for this work only, with settings of its own and no limit of time; None behind a
         pooler, which has no such connections."""
-        connection = self._opener.open(settings)
+        connection = self.opener.open(settings)
         try:
             if connection.behind_a_pooler:
                 yield None
@@ -178,7 +178,7 @@ class PostgresPool:
             if self._closed:
                 raise psycopg.InterfaceError("the connections of this queue are closed")
             opened_in = self._round
-            connection = self._opener.open()
+            connection = self.opener.open()
             connection.round = opened_in
             return connection
         except BaseException:
