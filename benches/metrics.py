@@ -27,11 +27,11 @@ import pyarrow as pa
 from benches.pages import count
 from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure, measure, seconds
 
-from drainq.metrics import partials
+from drainq.metrics import partial_rows
 from drainq.metrics.columns import parse_lines
-from drainq.metrics.read import Door, read
+from drainq.metrics.log_files import find, link
 from drainq.metrics.session import DEFAULT_MASTER, SHORT, open_session
-from drainq.metrics.sources import find, link
+from drainq.metrics.spark_job import Door, read
 from drainq.spark.aggregate import merged
 
 LOG = Path(__file__).parents[1] / ".." / "shared" / "data" / "apache_access.log"
@@ -86,17 +86,17 @@ def dictionary(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     kinds, names, numbers, times = zip(*found) if found else ((), (), (), ())
     arrays = {
         "kind": pa.array(kinds, pa.string()),
-        "name": pa.array([None if name is None else partials.name(name) for name in names], pa.string()),
+        "name": pa.array([None if name is None else partial_rows.name(name) for name in names], pa.string()),
         "number": pa.array(numbers, pa.int64()),
         "time": pa.array(times, pa.int64()),
         **{
             sum_: pa.array([sums[place] for sums in found.values()], pa.int64())
-            for place, sum_ in enumerate(partials.SUMS)
+            for place, sum_ in enumerate(partial_rows.SUMS)
         },
     }
-    nothing = {field.name: pa.nulls(len(found), field.type) for field in partials.SCHEMA}
+    nothing = {field.name: pa.nulls(len(found), field.type) for field in partial_rows.SCHEMA}
     yield pa.RecordBatch.from_arrays(
-        [arrays.get(field.name, nothing[field.name]) for field in partials.SCHEMA], schema=partials.SCHEMA
+        [arrays.get(field.name, nothing[field.name]) for field in partial_rows.SCHEMA], schema=partial_rows.SCHEMA
     )
 
 
@@ -105,8 +105,8 @@ def by_dictionary(spark: Any, directory: str) -> pa.Table:
     from pyspark.sql import functions as F
 
     lines = spark.read.option("lineSep", "\n").text(directory).select(F.col("value").cast("binary").alias("line"))
-    partial = lines.mapInArrow(dictionary, partials.SPARK_SCHEMA)
-    return merged(partial, dict.fromkeys(partials.SUMS, "sum")).toArrow()
+    partial = lines.mapInArrow(dictionary, partial_rows.SPARK_SCHEMA)
+    return merged(partial, dict.fromkeys(partial_rows.SUMS, "sum")).toArrow()
 
 
 def requests(rows: pa.Table) -> int:

@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"drainq: {' '.join(str(error).split())}", file=sys.stderr)
         return getattr(error, "exit_code", 2)
     except KeyboardInterrupt:
+        print("drainq: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has gone, as in `drainq ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from drainq.metrics import read as reading
+from drainq.metrics import spark_job as reading
 from drainq.metrics.aggregate import make_handlers
 from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.job import run
-from drainq.metrics.read import Door
 from drainq.metrics.sketch import RELATIVE_ERROR
+from drainq.metrics.spark_job import Door
 from drainq.sql import Database, DatabaseUrl
 from tests.metrics.logs import contents, counted, timed_lines, write
 from tests.spark_session import by_value

@@ -136,6 +136,71 @@ def test_a_handler_error_reaches_the_driver_with_its_own_words(numbers):
         aggregate(numbers, make, schema="key long, n long").collect()
 
 
+class Count:
+    def __init__(self):
+        self.n = 0
+
+    def consume(self, batch):
+        self.n += len(batch)
+
+    def result(self):
+        return [self.n]
+
+
+MIXED = [1, 2, 3.5, None, True, 6]
+
+
+def test_items_without_a_handler_fail_the_task_and_the_driver_reads_which(spark):
+    rdd = spark.sparkContext.parallelize(MIXED, 1)
+    with pytest.raises(Exception) as raised:
+        rdd.mapPartitions(partition_fn(lambda info: {int: Count()})).collect()
+    said = str(raised.value)
+    assert "3 items have no handler: " in said
+    for part in ("1 of float", "1 of NoneType", "1 of bool", "There are handlers for int.", 'unrouted="count"'):
+        assert part in said, part
+
+
+def test_items_without_a_handler_are_counted_if_that_is_asked_for(spark):
+    rdd = spark.sparkContext.parallelize(MIXED, 1)
+    counting = partition_fn(
+        lambda info: {int: Count()}, unrouted="count", stats=lambda stats, handlers: [("unrouted", stats.unrouted)]
+    )
+    assert rdd.mapPartitions(counting).collect() == [3, ("unrouted", 3)]
+
+
+def test_a_handler_for_the_wrong_type_of_row_fails_instead_of_giving_nothing(numbers):
+    from pyspark.sql import Row
+
+    with pytest.raises(Exception, match=r"items have no handler: \d+ of tuple.*handlers for pyspark.sql.types.Row"):
+        aggregate(numbers, lambda info: {Row: CountByKey()}, schema="key long, n long").collect()
+
+
+def test_a_task_queue_with_items_that_have_no_handler_fails_its_task(spark):
+    def strings(how):
+        def run(rows):
+            with task_queue(**how) as queue:
+                queue.add_handler(str, print)
+                queue.produce_many(rows)
+            yield queue.stats().unrouted
+
+        return spark.sparkContext.parallelize(range(5), 1).mapPartitions(run)
+
+    with pytest.raises(Exception, match="5 items have no handler: 5 of int"):
+        strings({}).collect()
+    assert strings({"unrouted": "count"}).collect() == [5]
+
+
+@pytest.mark.parametrize("value", ["ignore", None, 3])
+def test_an_unknown_wish_for_unrouted_items_is_refused_before_anything_runs(numbers, value):
+    for make in (
+        lambda: aggregate(numbers, lambda info: {}, schema="n long", unrouted=value),
+        lambda: partition_fn(lambda info: {}, unrouted=value),
+        lambda: task_queue(unrouted=value).__enter__(),
+    ):
+        with pytest.raises(ValueError, match=f"unrouted must be 'fail' .* got {value!r}"):
+            make()
+
+
 def test_taking_one_row_ends_the_task_without_waiting(numbers):
     assert (
         len(aggregate(numbers, lambda info: {tuple: CountByKey()}, schema="key long, n long").limit(1).collect()) == 1

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from drainq.metrics import partials
+from drainq.metrics import partial_rows
 from drainq.metrics.types import METRICS, BadLine, LinesRead, Metric
 from drainq.spark.task import TaskInfo
 
@@ -85,8 +85,8 @@ class MergeByKey:
     def _rows(self, state: pa.Table) -> pa.RecordBatch:
         columns = {column: state[column].combine_chunks() for column in state.column_names}
         if "name" in columns:
-            columns["name"] = pa.array([partials.name(raw) for raw in columns["name"].to_pylist()], pa.string())
-        return partials.rows(self._metric.table, len(state), **columns)
+            columns["name"] = pa.array([partial_rows.name(raw) for raw in columns["name"].to_pylist()], pa.string())
+        return partial_rows.rows(self._metric.table, len(state), **columns)
 
 
 class KeepBadLines:
@@ -98,10 +98,10 @@ class KeepBadLines:
     def consume(self, batch: list[BadLine]) -> None:
         """Take bad lines; called by the queue."""
         self._out.append(
-            partials.rows(
-                partials.BAD_LINE,
+            partial_rows.rows(
+                partial_rows.BAD_LINE,
                 len(batch),
-                name=[partials.bad_line(bad.line) for bad in batch],
+                name=[partial_rows.bad_line(bad.line) for bad in batch],
                 detail=[bad.reason for bad in batch],
                 source=[bad.source for bad in batch],
                 number=[bad.block for bad in batch],
@@ -133,15 +133,15 @@ class CountLines:
 
     def result(self) -> Iterator[pa.RecordBatch]:
         """One row per block, and one per source."""
-        yield partials.rows(
-            partials.LINES_READ,
+        yield partial_rows.rows(
+            partial_rows.LINES_READ,
             len(self._lines),
             source=[source for source, _ in self._lines],
             number=[block for _, block in self._lines],
             requests=list(self._lines.values()),
         )
-        yield partials.rows(
-            partials.PARSED, len(self._parsed), source=list(self._parsed), requests=list(self._parsed.values())
+        yield partial_rows.rows(
+            partial_rows.PARSED, len(self._parsed), source=list(self._parsed), requests=list(self._parsed.values())
         )
 
 

@@ -65,7 +65,7 @@ def _positive(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the job; 0 if all is accounted for, 1 if not."""
+    """Run the job; 0 if all is accounted for, 1 if not, or if a log holds nothing but bad lines."""
     from drainq.metrics.errors import UserError
 
     try:
@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{error.name} is not installed: pip install 'drainq[metrics]'") from error
     from drainq.metrics.job import run
     from drainq.metrics.progress import Progress
-    from drainq.metrics.read import Door
+    from drainq.metrics.spark_job import Door
     from drainq.metrics.summary import summary
     from drainq.sql import DatabaseUrl
 
@@ -95,4 +95,10 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     print(summary(outcome))
     print(f"\nreport: {arguments.out}/report.html")
-    return 0 if outcome.reconciled else 1
+    for log in outcome.unparsed:
+        print(
+            f"drainq: no line of {log.path!r} could be parsed ({log.bad:,} bad); "
+            "is it an access log in Common or Combined Log Format?",
+            file=sys.stderr,
+        )
+    return 0 if outcome.reconciled and not outcome.unparsed else 1

@@ -13,3 +13,20 @@ class JobFailed(DrainqError):
     """Spark gave up on the job; nothing was loaded. The message names the log that tells more."""
 
     exit_code = 1
+
+
+class Interrupted(DrainqError):
+    """Ctrl-C while Spark was at work: it comes out of Py4J as whatever went wrong because of it."""
+
+    exit_code = 130
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether a Ctrl-C is what an error came from: PySpark raises it, and then fails to cancel its jobs."""
+    seen: set[int] = set()
+    while id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__ or error
+    return False

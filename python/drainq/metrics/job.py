@@ -15,20 +15,22 @@ import functools
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from drainq.metrics import load, partials, tables
-from drainq.metrics.errors import JobFailed, UserError
+from drainq.metrics import load, partial_rows, tables
+from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
+from drainq.metrics.log_files import Digests, Source, find, link
+from drainq.metrics.outcome import Outcome, SourceCounts, Stage
 from drainq.metrics.progress import Progress
-from drainq.metrics.read import Door, counters, read
+from drainq.metrics.report import write_report
 from drainq.metrics.session import DEFAULT_MASTER, open_session, tasks_done
-from drainq.metrics.sources import Digests, Source, find, link
+from drainq.metrics.spark_job import Door, counters, read
 from drainq.metrics.types import METRICS, BadLine, Metric, ServiceMinute
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from drainq.sql.errors import one_line
@@ -40,66 +42,6 @@ DEFAULT_OUT = "drainq-out"
 DEFAULT_TOP = 10
 PATIENCE = 1.0  # seconds to wait for the digests before Spark is started beside them; it may not be needed
 GZIP_RATIO = 10  # bytes of log in a byte of gzip, about
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One step of the job: what it handled, how many, and how long it took."""
-
-    name: str
-    items: int
-    unit: str
-    seconds: float
-
-
-@dataclass
-class Outcome:
-    """What a run did.
-
-    Args:
-        sources: every log that was named, with its counts; those loaded before have none.
-        queue: the counters of the tasks' queues, summed, and ``l2`` those of the loading queue.
-        top: (endpoint, requests, bytes), best first, over everything in the database.
-        stages: the steps with their times. written: rows by table.
-        parsed_in_tables: requests over the merged ``service_minute`` rows of this run.
-    """
-
-    sources: list[load.SourceCounts]
-    queue: dict[str, int] = field(default_factory=dict)
-    l2: dict[str, int] = field(default_factory=dict)
-    top: list[tuple[str, int, int]] = field(default_factory=list)
-    stages: list[Stage] = field(default_factory=list)
-    written: dict[str, int] = field(default_factory=dict)
-    parsed_in_tables: int = 0
-
-    @property
-    def lines(self) -> int:
-        """Lines read by this run."""
-        return sum(source.lines for source in self.sources)
-
-    @property
-    def parsed(self) -> int:
-        """Lines that became records."""
-        return sum(source.parsed for source in self.sources)
-
-    @property
-    def bad(self) -> int:
-        """Lines that did not."""
-        return sum(source.bad for source in self.sources)
-
-    @property
-    def reconciled(self) -> bool:
-        """Whether every line and every queued item is accounted for."""
-        lines = self.lines == self.parsed + self.bad and self.parsed == self.parsed_in_tables
-        return lines and all(accounted(queue) for queue in (self.queue, self.l2))
-
-
-def accounted(queue: Mapping[str, int]) -> bool:
-    """Whether a queue's counters add up, and nothing was refused, failed or left behind."""
-    offered, accepted = queue.get("offered", 0), queue.get("accepted", 0)
-    refused = sum(count for name, count in queue.items() if name.startswith("rejected_"))
-    lost = sum(queue.get(name, 0) for name in ("failed", "unrouted", "dead_lettered", "abandoned", "queued"))
-    return offered == accepted + refused and accepted == queue.get("handled", 0) + lost and refused == lost == 0
 
 
 def run(
@@ -154,7 +96,7 @@ def run(
                 with clock.stage("digest, the rest", len(sources), "logs"):
                     found = digests.result()
             outcome = Outcome(
-                [load.SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
+                [SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
             )
             fresh = _mark_loaded(connected, outcome.sources)
             if fresh:
@@ -174,8 +116,6 @@ def run(
                     _write(connected, loading, outcome, top)
                     stage.items = sum(loading.written.values())
         outcome.top = _top(connected)
-        from drainq.metrics.report import write_report
-
         with clock.stage("report", 1, "page"):
             write_report(connected, directory / "report.html", outcome)
     return outcome
@@ -187,10 +127,10 @@ def _read(spark: SparkSession, sources: list[Source], door: Door, shared: Path |
         link(sources, Path(links))
         try:
             merged = read(spark, Path(links).as_uri(), door)
-        except (
-            Exception
-        ) as error:  # whatever Java, Py4J or a task raised; a changed log is the likeliest reason, and told first
-            for source in sources:
+        except (Exception, KeyboardInterrupt) as error:  # whatever Java, Py4J or a task raised
+            if was_interrupted(error):
+                raise Interrupted("interrupted; nothing was loaded") from None
+            for source in sources:  # a changed log is the likeliest reason, and told first
                 source.check_unchanged()
             raise JobFailed(f"the Spark job failed, and nothing was loaded: {_reason(error)}") from error
     for source in sources:
@@ -198,7 +138,7 @@ def _read(spark: SparkSession, sources: list[Source], door: Door, shared: Path |
     return merged
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """The one line of a Java or Python stack that says what happened."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
@@ -223,20 +163,20 @@ def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
         return zip(*(by_kind.get(kind, empty)[column].to_pylist() for column in columns))
 
     before: dict[tuple[int, int], int] = {}
-    for source, block, lines in sorted(rows(partials.LINES_READ, "source", "number", "requests")):
+    for source, block, lines in sorted(rows(partial_rows.LINES_READ, "source", "number", "requests")):
         before[source, block] = counts[source].lines  # lines of the blocks in front of this one
         counts[source].lines += lines
     bad_lines = [
         BadLine(source, block, number, line, reason)
         for source, block, number, line, reason in sorted(
-            rows(partials.BAD_LINE, "source", "number", "time", "name", "detail")
+            rows(partial_rows.BAD_LINE, "source", "number", "time", "name", "detail")
         )
     ]
     for bad in bad_lines:
         counts[bad.source].bad += 1
-    for source, parsed in rows(partials.PARSED, "source", "requests"):
+    for source, parsed in rows(partial_rows.PARSED, "source", "requests"):
         counts[source].parsed += parsed
-    outcome.queue = dict(rows(partials.QUEUE, "name", "requests"))
+    outcome.queue = dict(rows(partial_rows.QUEUE, "name", "requests"))
     metrics: dict[type[Metric], pa.Table] = {}
     for metric in METRICS:
         if metric.table in by_kind:
@@ -253,7 +193,7 @@ def _worth_reading(database: Database, sources: Sequence[Source], digests: Seque
     return digests is None or len(load.loaded_before(database, digests)) < len(set(digests))
 
 
-def _mark_loaded(database: Database, sources: list[load.SourceCounts]) -> list[int]:
+def _mark_loaded(database: Database, sources: list[SourceCounts]) -> list[int]:
     """Mark what is in the database, or came earlier in this run; return the places of the others."""
     known = load.loaded_before(database, [source.sha256 for source in sources])
     fresh = []

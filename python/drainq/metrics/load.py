@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.metrics.errors import UserError
+from drainq.metrics.outcome import SourceCounts
 from drainq.metrics.sketch import percentiles
 from drainq.metrics.tables import (
     BAD_LINES,
@@ -35,18 +36,6 @@ from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue
 MINUTES_AT_ONCE = 200  # minutes whose percentiles are worked out together
-
-
-@dataclass
-class SourceCounts:
-    """What one log came to; ``loaded_before`` logs were not read."""
-
-    path: str
-    sha256: str
-    lines: int = 0
-    parsed: int = 0
-    bad: int = 0
-    loaded_before: bool = False
 
 
 @dataclass

@@ -20,7 +20,7 @@ from drainq.metrics.text import shortened
 from drainq.sql import Database
 
 if TYPE_CHECKING:
-    from drainq.metrics.job import Outcome
+    from drainq.metrics.outcome import Outcome
 
 MOST_BINS = 240  # points along a time axis
 WIDTHS = [60 * minutes for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320, 524160)]  # seconds

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import warnings
@@ -77,14 +78,35 @@ def open_session(master: str, log: Path, *, size: int = 0) -> Iterator[SparkSess
                 f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(log)!r}"
             ) from error
         try:
-            yield session
-        finally:
-            session.stop()
+            with _quiet_py4j():
+                yield session
+        except BaseException:
+            with _quiet_py4j(), contextlib.suppress(Exception):  # a Java that Ctrl-C ended cannot be asked to stop
+                session.stop()
+            raise
+        session.stop()
 
 
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Keep Py4J's own records out of the log: each of its errors is raised too, and some are logged at the root."""
+    loggers = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
+
+    def not_py4j(record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+    for logger in loggers:
+        logger.addFilter(not_py4j)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(not_py4j)
 
 
 @contextlib.contextmanager

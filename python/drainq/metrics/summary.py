@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drainq.metrics.job import Outcome, Stage, accounted
+from drainq.metrics.outcome import Outcome, Stage, accounted
 from drainq.metrics.text import shortened, table
 
 

@@ -6,7 +6,7 @@ Arrow batch, not per record: an object per record and type costs ten times the p
 
 1. Every type's rows can be merged by key: ``sums`` add up, and nothing else is in a row.
 2. Times are epoch seconds, cut to the type's period. Names are bytes as they were logged; they become text
-   when they leave the task (:func:`drainq.metrics.partials.text`).
+   when they leave the task (:func:`drainq.metrics.partial_rows.text`).
 3. ``len(metric)`` is the number of log records it stands for.
 """
 

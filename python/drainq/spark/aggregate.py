@@ -5,6 +5,7 @@ the only use of a queue on Spark that is exactly-once for free.
 
 1. One queue per task attempt, opened and drained inside the iterator (see :mod:`drainq.spark.queue`).
 2. Results leave after the drain; ``ready()`` may hand out rows earlier, to keep a task's memory bounded.
+   No result leaves a task that had items without a handler, unless they were asked for as a count.
 3. The iterator that feeds us may be filled by another thread; only the thread that iterates touches the task.
 
 Source: SkyWalking's ``MetricsAggregateWorker`` (L1), here a combiner in front of the shuffle.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from drainq.spark.queue import CAPACITY, default_config, task_queue
 from drainq.spark.task import TaskInfo, task_info
+from drainq.spark.unrouted import Unrouted, check_routed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +57,7 @@ class _Spec:
     capacity: int
     len_of: Callable[[Any], int] | None
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
+    unrouted: Unrouted
 
 
 def aggregate(
@@ -70,6 +73,7 @@ def aggregate(
     len_of: Callable[[Any], int] | None = None,
     merge: Mapping[str, str] | None = None,
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
+    unrouted: str | Unrouted = Unrouted.FAIL,
 ) -> DataFrame:
     """Run each partition through handlers on a batch queue; return what the handlers made of it.
 
@@ -88,10 +92,12 @@ def aggregate(
         merge: column -> ``"sum"``, ``"max"`` or ``"min"``; the partial results are merged by all other columns, in
             Spark. None: the partial results as they are.
         stats: ``stats(queue_stats, handlers) -> rows``, more rows of the schema at the end of a task.
+        unrouted: ``"fail"``: an item that has no handler fails the task, and the error names its type and how many
+            there were; ``"count"``: such items are missing in the result, and ``queue_stats`` counts them.
     Returns:
         A lazy DataFrame.
     Raises:
-        ValueError: ``rows`` or ``merge`` is unknown.
+        ValueError: ``rows``, ``merge`` or ``unrouted`` is unknown.
 
     Example:
         >>> class Count:
@@ -103,7 +109,7 @@ def aggregate(
         >>> aggregate(df, lambda info: {tuple: Count()}, schema="n long")  # doctest: +SKIP
     """
     kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats)
+    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
     if kind is Rows.ARROW:
         result = df.mapInArrow(lambda batches: _run(spec, batches), schema)
     else:
@@ -122,19 +128,20 @@ def partition_fn(
     capacity: int = CAPACITY,
     len_of: Callable[[Any], int] | None = None,
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
+    unrouted: str | Unrouted = Unrouted.FAIL,
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The same for ``rdd.mapPartitions``: returns the function to map with.
 
     Args:
         rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record
             batches.
-        make_handlers, items, dispatch_key, threads, capacity, len_of, stats: as in :func:`aggregate`.
+        make_handlers, items, dispatch_key, threads, capacity, len_of, stats, unrouted: as in :func:`aggregate`.
 
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
     """
     kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats)
+    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
     if kind is Rows.ARROW:
         return lambda batches: _run(spec, batches)
     return lambda elements: _run(spec, _chunks(elements))
@@ -172,7 +179,7 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
         len_of=spec.len_of,
     )
     failures: list[BaseException] = []
-    with task_queue(config, failures=failures) as queue:
+    with task_queue(config, failures=failures, unrouted=Unrouted.COUNT) as queue:
         for key, handler in handlers.items():
             queue.add_handler(key, handler)
         for batch in batches:
@@ -187,6 +194,8 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
                 yield from ready()
             if failures:
                 raise failures[0]
+    if spec.unrouted is Unrouted.FAIL:
+        check_routed(queue.stats(), handlers)
     for handler in handlers.values():
         yield from handler.result()
     if spec.stats is not None:

@@ -4,6 +4,7 @@ A Python worker runs no ``atexit``, gets no signal and no listener when a task e
 is the only hook there is. So the queue is opened and drained inside it:
 
 1. The block ends normally: everything accepted is handled, then a handler's error is raised, so that Spark tries again.
+   An item that no handler takes is an error too.
 2. ``GeneratorExit`` (nobody wants more rows) or another exception: what is queued is dropped, nothing waits for it.
 3. One queue per attempt: nothing is carried over to the next task of the process.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.errors import DrainqError
 from drainq.spark.task import task_info
+from drainq.spark.unrouted import Unrouted, check_routed
 
 CAPACITY = 10_000  # items that wait in a task's queue before the task does
 
@@ -48,7 +50,10 @@ def default_config(
 
 @contextlib.contextmanager
 def task_queue(
-    config: BatchQueueConfig | None = None, *, failures: list[BaseException] | None = None
+    config: BatchQueueConfig | None = None,
+    *,
+    failures: list[BaseException] | None = None,
+    unrouted: str | Unrouted = Unrouted.FAIL,
 ) -> Iterator[BatchQueue]:
     """Open a batch queue for this task attempt; a context manager around the loop that produces.
 
@@ -56,9 +61,12 @@ def task_queue(
         config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``error_handler``, if
             it has one, hears of failed batches; without one the first error is raised when the block ends.
         failures: a list that gets the errors as they happen, for a block that wants to stop early.
+        unrouted: ``"fail"``: items without a handler raise when the block ends; ``"count"``: the queue's ``stats()``
+            count them, and nothing else happens.
     Raises:
         RuntimeError: not inside a Spark task.
-        DrainqError: the queue could not be drained.
+        DrainqError: the queue could not be drained, or items had no handler.
+        ValueError: ``unrouted`` is neither.
         BaseException: what the first failing handler raised.
 
     Example:
@@ -71,6 +79,7 @@ def task_queue(
         ...     yield len(seen)
         >>> rdd.mapPartitions(count).sum()                     # doctest: +SKIP
     """
+    on_unrouted = Unrouted.of(unrouted)
     info = task_info()
     failed: list[BaseException] = [] if failures is None else failures
     config = config or default_config(threads=info.cpus)
@@ -94,3 +103,5 @@ def task_queue(
         )
     if failed:
         raise failed[0]
+    if on_unrouted is Unrouted.FAIL:
+        check_routed(queue.stats())

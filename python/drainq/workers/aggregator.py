@@ -11,7 +11,8 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
-from drainq.workers.worker import Worker
+from drainq.fork import leave_to_parent
+from drainq.workers.worker import Worker, check_callable
 
 
 class MetricsAggregator(Worker):
@@ -43,11 +44,13 @@ class MetricsAggregator(Worker):
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
+        check_callable(key=key, merge=merge, sink=sink)
         super().__init__(queue=queue, flush_interval=flush_interval, clock=clock)
         self._key, self._merge, self._sink = key, merge, sink
         self._merged: dict[Hashable, Any] = {}
 
     def _forget(self) -> None:
+        leave_to_parent(self._merged)
         self._merged = {}
 
     def _take(self, batch: list[Any]) -> None:

@@ -71,7 +71,7 @@ class MetricsPersister(Worker):
         self._merge_at = ROWS_A_STATEMENT
 
     def _forget(self) -> None:
-        leave_to_parent(self._database)
+        leave_to_parent(self._database, self._rows)
         self._database, self._rows, self._merge_at = None, [], ROWS_A_STATEMENT
 
     def _take(self, batch: list[Any]) -> None:

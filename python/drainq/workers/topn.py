@@ -14,7 +14,8 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
-from drainq.workers.worker import Worker
+from drainq.fork import leave_to_parent
+from drainq.workers.worker import Worker, check_callable
 
 
 class TopN(Worker):
@@ -52,8 +53,11 @@ class TopN(Worker):
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise TypeError(f"n must be a number of items, got {n!r}")
         if n < 1:
             raise ValueError(f"n must be >= 1, got {n}")
+        check_callable(score=score, group=group, sink=sink)
         super().__init__(queue=queue, flush_interval=flush_interval, clock=clock)
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[
@@ -62,6 +66,7 @@ class TopN(Worker):
         self._arrived = 0
 
     def _forget(self) -> None:
+        leave_to_parent(self._heaps)
         self._heaps = {}
 
     def _take(self, batch: list[Any]) -> None:

@@ -48,6 +48,17 @@ class WorkerStats:
     queue: BatchQueueStats | None
 
 
+def check_callable(**arguments: Any) -> None:
+    """Refuse, by name, an argument that is neither callable nor None.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name, value in arguments.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be a callable, got {value!r}")
+
+
 class Worker(abc.ABC):
     """The base of the workers. A subclass says how to ``_take`` a batch and how to ``_emit`` what is held.
 
@@ -59,14 +70,22 @@ class Worker(abc.ABC):
         clock: decides when the interval is over.
     Raises:
         ValueError: ``flush_interval`` is negative.
+        TypeError: an argument is of the wrong kind.
     """
 
     def __init__(
         self, *, queue: BatchQueue | None = None, flush_interval: float | None = None, clock: Clock | None = None
     ) -> None:
-        if flush_interval is not None and not flush_interval >= 0:
-            raise ValueError(f"flush_interval must be at least 0 seconds or None, got {flush_interval!r}")
-        self._clock = clock or SystemClock()
+        if flush_interval is not None:
+            if isinstance(flush_interval, bool) or not isinstance(flush_interval, (int, float)):
+                raise TypeError(f"flush_interval must be a number of seconds or None, got {flush_interval!r}")
+            if not flush_interval >= 0:
+                raise ValueError(f"flush_interval must be at least 0 seconds or None, got {flush_interval!r}")
+        if not (queue is None or isinstance(queue, BatchQueue)):
+            raise TypeError(f"queue must be a drainq.BatchQueue to share, or None for one of its own, got {queue!r}")
+        if not (clock is None or callable(getattr(clock, "now", None))):
+            raise TypeError(f"clock must be an object with now() -> float in seconds, got {clock!r}")
+        self._clock = SystemClock() if clock is None else clock
         self._interval = flush_interval
         self._flushed_at = self._clock.now()
         self._shared = queue

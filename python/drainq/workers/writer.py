@@ -84,8 +84,12 @@ class BatchWriter(Worker):
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if isinstance(threads, bool) or not isinstance(threads, int):
+            raise TypeError(f"threads must be a number of drain threads, got {threads!r}")
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")
+        if not (delayed is None or callable(getattr(delayed, "offer_if_not_exists", None))):
+            raise TypeError(f"delayed must be a drainq.delayed.DelayedQueue or None, got {delayed!r}")
         super().__init__(queue=queue, flush_interval=RESEND_INTERVAL, clock=clock)
         self._upsert = Upsert(table, columns, key=key or ())
         self._threads, self._delayed = threads, delayed

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drainq.metrics import partials
+from drainq.metrics import partial_rows
 from drainq.metrics.aggregate import make_handlers
-from drainq.metrics.records import Reader
+from drainq.metrics.line_reader import Reader
 from drainq.metrics.types import METRICS, records_of
 from drainq.spark.aggregate import aggregate, merged, partition_fn
 
@@ -44,9 +44,9 @@ def read(spark: SparkSession, directory: str, door: Door) -> pa.Table:
 
     Args:
         spark: a session whose workers can import drainq.
-        directory: what :func:`drainq.metrics.sources.link` filled.
+        directory: what :func:`drainq.metrics.log_files.link` filled.
     Returns:
-        Merged rows of :data:`drainq.metrics.partials.SCHEMA`.
+        Merged rows of :data:`drainq.metrics.partial_rows.SCHEMA`.
     """
     from pyspark.sql import functions as F
 
@@ -59,10 +59,10 @@ def read(spark: SparkSession, directory: str, door: Door) -> pa.Table:
             F.col("_metadata.file_block_start").alias("block"),
         )
     )
-    sums = dict.fromkeys(partials.SUMS, "sum")
+    sums = dict.fromkeys(partial_rows.SUMS, "sum")
     if door is Door.ARROW:
         return aggregate(
-            lines, make_handlers, schema=partials.SPARK_SCHEMA, rows="arrow", items=Reader, stats=queue_rows,
+            lines, make_handlers, schema=partial_rows.SPARK_SCHEMA, rows="arrow", items=Reader, stats=queue_rows,
             capacity=RECORDS_QUEUED, len_of=records_of, merge=sums,
         ).toArrow()  # fmt: skip
     function = partition_fn(
@@ -77,7 +77,7 @@ def read(spark: SparkSession, directory: str, door: Door) -> pa.Table:
 
 
 def _frame(spark: SparkSession, lines: DataFrame, function: Any) -> DataFrame:
-    return spark.createDataFrame(lines.rdd.mapPartitions(function), partials.SPARK_SCHEMA, verifySchema=False)
+    return spark.createDataFrame(lines.rdd.mapPartitions(function), partial_rows.SPARK_SCHEMA, verifySchema=False)
 
 
 def batches(rows: Iterable[Any]) -> Iterator[pa.RecordBatch]:
@@ -105,6 +105,6 @@ def counters(stats: BatchQueueStats) -> dict[str, int]:
 def queue_rows(stats: BatchQueueStats, handlers: dict[type, Any]) -> Iterator[pa.RecordBatch]:
     """A task's own counters as rows: the queue's, and how long the handlers were busy."""
     counted = counters(stats)
-    yield partials.rows(partials.QUEUE, len(counted), name=list(counted), requests=list(counted.values()))
+    yield partial_rows.rows(partial_rows.QUEUE, len(counted), name=list(counted), requests=list(counted.values()))
     busy = round(1e6 * sum(getattr(handler, "busy", 0.0) for handler in handlers.values()))
-    yield partials.rows(partials.BUSY, 1, name=["merge in tasks (L1)"], requests=[busy])
+    yield partial_rows.rows(partial_rows.BUSY, 1, name=["merge in tasks (L1)"], requests=[busy])

@@ -1,0 +1,80 @@
+"""``drainq metrics`` as a process of its own, with Spark: what it says of a log of rubbish, and on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from drainq.errors import DrainqError
+from drainq.spark.java import java_home
+
+pytest.importorskip("pyspark")
+pytest.importorskip("matplotlib")
+
+GOOD = 'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1\n'
+PATIENCE = 120  # seconds; a limit, not a measure
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    """Starts ``drainq metrics`` in a process group of its own, with a directory for temporary files of its own."""
+    try:
+        java_home()
+    except DrainqError as missing:
+        pytest.skip(str(missing))
+    started = []
+
+    def start(*logs: Path) -> subprocess.Popen[str]:
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "drainq.cli", "metrics", *map(str, logs), "--out", str(tmp_path / "out")],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def test_a_log_of_which_no_line_parses_is_exit_code_1_and_named(metrics, tmp_path):
+    good, bad, noise = (tmp_path / name for name in ("good.log", "bad.log", "noise.log"))
+    good.write_text(GOOD)
+    bad.write_text("not a log line\n" * 81)
+    noise.write_bytes(random.Random(1).randbytes(20_000))
+    process = metrics(good, bad, noise)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    said = err.splitlines()
+    assert len(said) == 2, err
+    assert said[0].startswith(f"drainq: no line of {str(bad)!r} could be parsed (81 bad)")
+    assert str(noise) in said[1]
+    assert "report: " in out
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["as a terminal sends it", "to the command alone"])
+def test_ctrl_c_while_spark_is_at_work_is_exit_code_130_and_one_sentence(metrics, tmp_path, group):
+    log = tmp_path / "large.log"
+    log.write_text(GOOD * 500_000)
+    process = metrics(log)
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while not list((tmp_path / "tmp").glob("drainq-logs-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        pause.wait(0.05)
+    (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (130, "", "drainq: interrupted; nothing was loaded\n")

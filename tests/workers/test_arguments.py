@@ -1,0 +1,69 @@
+"""What a worker could not use later is refused at its constructor, by name, with the value."""
+
+from __future__ import annotations
+
+import pytest
+
+from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
+
+
+def first(item):
+    return item[0]
+
+
+def aggregator(**changes):
+    return MetricsAggregator(**{"key": first, "merge": max, "sink": print, **changes})
+
+
+def top(**changes):
+    return TopN(**{"n": 3, "score": first, "sink": print, **changes})
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "error", "says"),
+    [
+        (aggregator, {"key": "id"}, TypeError, "key must be a callable, got 'id'"),
+        (aggregator, {"merge": "sum"}, TypeError, "merge must be a callable, got 'sum'"),
+        (aggregator, {"sink": []}, TypeError, r"sink must be a callable, got \[\]"),
+        (
+            aggregator,
+            {"flush_interval": "1s"},
+            TypeError,
+            "flush_interval must be a number of seconds or None, got '1s'",
+        ),
+        (aggregator, {"flush_interval": float("nan")}, ValueError, "got nan"),
+        (aggregator, {"queue": "metrics"}, TypeError, "queue must be a drainq.BatchQueue .*, got 'metrics'"),
+        (aggregator, {"clock": 3}, TypeError, "clock must be an object with now.*, got 3"),
+        (top, {"n": "3"}, TypeError, "n must be a number of items, got '3'"),
+        (top, {"n": True}, TypeError, "got True"),
+        (top, {"score": "size"}, TypeError, "score must be a callable, got 'size'"),
+        (top, {"group": "host"}, TypeError, "group must be a callable, got 'host'"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_refused(make, changes, error, says):
+    with pytest.raises(error, match=says):
+        make(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"columns": "abc"}, r"columns must be a list of names, such as \['id', 'name'\], got 'abc'"),
+        ({"columns": ["a", 3]}, "columns must be a list of names"),
+        ({"key": "a"}, "key must be a list of names, .* got 'a'"),
+    ],
+)
+@pytest.mark.parametrize("worker", [BatchWriter, MetricsPersister])
+def test_a_text_is_not_taken_for_a_list_of_columns(table, worker, changes, says):
+    options = {"url": table("a INTEGER PRIMARY KEY, b INTEGER, c INTEGER"), "table": "t", "columns": ["a", "b", "c"]}
+    more = {"merge": {}} if worker is MetricsPersister else {}
+    with pytest.raises(TypeError, match=says):
+        worker(**{**options, "key": ["a"], **more, **changes})
+
+
+def test_a_writer_refuses_threads_and_a_delayed_queue_that_are_none(table):
+    options = {"url": table("a INTEGER"), "table": "t", "columns": ["a"]}
+    with pytest.raises(TypeError, match="threads must be a number of drain threads, got '2'"):
+        BatchWriter(**options, threads="2")
+    with pytest.raises(TypeError, match="delayed must be a drainq.delayed.DelayedQueue or None, got 'mail'"):
+        BatchWriter(**options, delayed="mail")
