@@ -151,8 +151,8 @@ MUTANTS = [
         "asked_while_held",
         "the source is asked while something is held",
         f"{PACKAGE}/sources/intake.py",
-        "            if not room:\n                return\n",
-        "            if not room:\n                break\n",
+        "        while len(self._held):\n",
+        "        if len(self._held):\n",
         "tests/sources/test_prefetch.py::test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice",
     ),
     Mutant(

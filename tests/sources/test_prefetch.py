@@ -495,7 +495,7 @@ def test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice(mak
     source.get_next_batch(0)
     background.run()
     taken += source.get_next_batch(1)
-    hook.append(4)  # while 4 is moved, two are pulled
+    hook.append(3)  # while 3 is let in, a pull makes room
     for _ in range(8):
         background.run()
         batch = source.get_next_batch(2)
