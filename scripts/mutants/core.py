@@ -177,6 +177,57 @@ FAULTS: dict[str, dict[str, str]] = {
     "multi::models::shutdown_wakes_getters_and_putters": {
         "multi_final": "shutdown wakes nobody",
     },
+    "multi::models::a_wake_up_for_an_unreachable_getter_goes_to_the_next": {
+        "multi_unreachable": "a waiter that cannot be reached keeps its wake-up",
+    },
+    "multi::models::a_putter_learns_that_the_multi_queue_is_gone": {
+        "multi_orphan": "putters do not learn that there are no getters any more",
+    },
+    "multi::models::two_bulk_getters_never_share_what_is_enough_for_one": {
+        "multi_hold_and_wait": "a bulk getter takes what there is, and waits",
+    },
+    "multi::models::a_bulk_getter_holds_what_a_full_sub_queue_keeps_others_out_with": {
+        "multi_stuck": "a bulk getter holds nothing although producers are kept out",
+    },
+    "multi::tests::only_the_first_bulk_getter_holds": {
+        "multi_holder": "any bulk getter holds",
+    },
+    "multi::tests::a_getter_of_one_behind_a_bulk_getter_is_woken_for_one_item": {
+        "multi_skip": "a waiter that needs more keeps those behind it asleep",
+    },
+    "multi::tests::what_is_held_of_a_removed_sub_queue_is_among_its_leftovers": {
+        "multi_reclaim": "a removed sub-queue does not get back what is held of it",
+    },
+    "multi::tests::what_a_bulk_getter_holds_goes_back_to_the_head_when_it_leaves": {
+        "multi_give_back": "what is given back comes in the wrong order",
+    },
+    "multi::tests::one_by_one_a_bulk_getter_gives_back_what_is_too_little": {
+        "multi_settle": "too little is kept by a waiter that is not the holder",
+    },
+    "multi::tests::a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next": {
+        "multi_lapse": "a wake-up that nobody uses stays where it is",
+    },
+    "multi::tests::a_wake_up_given_since_the_last_look_is_not_stalled": {
+        "multi_pulse": "a wake-up that was used still counts as under way",
+    },
+    "multi::tests::places_of_removed_sub_queues_are_used_again_and_given_back": {
+        "multi_slots": "the place of a removed sub-queue is not used again",
+    },
+    "multi::tests::a_forked_child_starts_with_the_same_sub_queues_empty": {
+        "multi_restart": "a child has the getters of its parent in line",
+    },
+    "sources::set_queue::tests::places_are_used_again": {
+        "set_queue_slots": "the place of a forgotten entry is not used again",
+    },
+    "sources::set_queue::tests::a_token_of_a_poll_is_never_given_twice": {
+        "set_queue_polls": "poll tokens start anew after a reset",
+    },
+    "sources::set_queue::tests::an_entry_done_during_a_poll_stays_known_until_it_ends": {
+        "set_queue_fence": "a poll does not keep what is done known",
+    },
+    "sources::wait_list::tests::a_waiter_sees_what_it_is_woken_for": {
+        "wait_list_unpark": "a waiter is woken and its thread is not",
+    },
 }
 """For each model the faults that it must notice: their names, and what is wrong."""
 

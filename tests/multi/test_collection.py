@@ -129,3 +129,21 @@ def test_repr_of_a_multi_queue_shows_how_much_it_holds(queue, sub):
     assert repr(queue) == "<MultiQueue sub_queues=1 size=4>"
     queue.shutdown()
     assert repr(queue) == "<MultiQueue sub_queues=1 size=4 shut down>"
+
+
+def test_remove_if_takes_out_as_many_of_one_object_as_it_said_yes_to():
+    sub = MultiQueue().add_sub_queue("a")
+    one, answers = object(), iter([True, False, True])
+    sub.put_many([one, "x", one, one])
+    assert sub.remove_if(lambda item: item is one and next(answers)) == [one, one]
+    assert list(sub) == ["x", one]
+    stats = sub.stats()
+    assert (stats.put, stats.removed, stats.depth) == (4, 2, 2)
+
+
+def test_remove_if_takes_out_only_what_it_was_asked_about_and_is_still_there():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a")
+    sub.put_many([1, 2, 3, 4])
+    assert sub.remove_if(lambda item: queue.get() if item == 1 else item % 2 == 0) == [2, 4]
+    assert list(sub) == [3]

@@ -1,100 +1,264 @@
-"""A forked child gets a clear error from its parent's queue, and no deadlock."""
+"""A forked child starts with the same sub-queues, empty, and works; the parent keeps its items."""
 
+import asyncio
+import gc
 import os
+import queue as std
+import subprocess
 import sys
+import weakref
 
 import pytest
 
 from drainq import MultiQueue, ShutDown
+from tests.forked import in_child, needs_fork, run_and_exit
 
-from .helpers import PATIENCE, blocked_getters, drain, eventually, in_thread
+from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, ended, eventually, in_thread, totals_add_up
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-]
+pytestmark = needs_fork
 
 
-def in_child(check) -> int:
-    """Run ``check`` in a forked child; its exit status."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            check()
-            status = 0
-        except BaseException as error:  # the child must not run the parent's tests
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def test_a_child_finds_the_sub_queues_empty_and_the_parent_keeps_its_items():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", priority=3, capacity=2, weight=4)
+    paused = queue.add_sub_queue("b")
+    paused.disable("by hand")
+    removed = queue.add_sub_queue("c")
+    removed.put("leftover")
+    queue.remove_sub_queue("c")
+    sub.put_many(["parent's", "too"])
+    assert queue.get() == "parent's"
+
+    def check():
+        assert list(queue) == ["a", "b"]
+        assert (sub.priority, sub.capacity, sub.weight) == (3, 2, 4)
+        assert (paused.disabled_by, removed.removed, list(removed)) == (["by hand"], True, [])
+        stats = queue.stats()
+        assert (stats.put, stats.got, stats.removed, stats.depth, stats.oldest_age) == (0, 0, 0, 0, None)
+        assert (queue.qsize(), list(sub), sub.stats().put) == (0, [], 0)
+        with pytest.raises(std.Empty):
+            queue.get_nowait()
+        totals_add_up(queue)
+
+    assert in_child(check) == 0
+    assert drain(queue) == ["too"]
+    assert list(removed) == ["leftover"]
 
 
 USES = {
-    "get": lambda queue, sub: queue.get(),
+    "get": lambda queue, sub: queue.get(timeout=0),
     "get_nowait": lambda queue, sub: queue.get_nowait(),
-    "get_item": lambda queue, sub: queue.get_item(),
-    "get_many": lambda queue, sub: queue.get_many(1),
-    "get_async": lambda queue, sub: queue.get_async().send(None),
-    "peek": lambda queue, sub: queue.peek(),
-    "qsize": lambda queue, sub: queue.qsize(),
-    "stats": lambda queue, sub: queue.stats(),
-    "shutdown": lambda queue, sub: queue.shutdown(),
-    "add_sub_queue": lambda queue, sub: queue.add_sub_queue("b"),
-    "remove_sub_queue": lambda queue, sub: queue.remove_sub_queue("a"),
-    "put": lambda queue, sub: sub.put(1),
-    "put_nowait": lambda queue, sub: sub.put_nowait(1),
-    "put_many": lambda queue, sub: sub.put_many([1]),
-    "put_async": lambda queue, sub: sub.put_async(1).send(None),
-    "clear": lambda queue, sub: sub.clear(),
-    "disable": lambda queue, sub: sub.disable(),
-    "contains": lambda queue, sub: 1 in sub,
-    "iter": lambda queue, sub: list(sub),
+    "get_item": lambda queue, sub: queue.get_item(timeout=0)[1],
+    "get_many": lambda queue, sub: queue.get_many(1)[0],
+    "get_async": lambda queue, sub: asyncio.run(queue.get_async()),
+    "peek and get": lambda queue, sub: queue.peek() and queue.get(),
+    "clear": lambda queue, sub: sub.clear()[0],
+    "remove_if": lambda queue, sub: sub.remove_if(lambda item: True)[0],
+}
+PUTS = {
+    "put": lambda sub, item: sub.put(item),
+    "put_nowait": lambda sub, item: sub.put_nowait(item),
+    "put_many": lambda sub, item: sub.put_many([item]),
+    "put_async": lambda sub, item: asyncio.run(sub.put_async(item)),
 }
 
 
-@pytest.mark.parametrize("name", USES)
-def test_every_use_in_a_child_raises_shut_down(name):
+@pytest.mark.parametrize("get", USES)
+@pytest.mark.parametrize("put", PUTS)
+def test_every_call_works_in_a_child(put, get):
     queue = MultiQueue()
-    sub = queue.add_sub_queue("a")
+    sub = queue.add_sub_queue("a", capacity=1)
     sub.put("parent's")
 
     def check():
-        with pytest.raises(ShutDown, match="belong to the parent process"):
-            USES[name](queue, sub)
+        PUTS[put](sub, "child's")
+        assert USES[get](queue, sub) == "child's"
+        queue.add_sub_queue("b").put(1)
+        assert queue.remove_sub_queue("b").clear() == [1]
+        queue.shutdown()
+        with pytest.raises(ShutDown):
+            queue.get()
 
     assert in_child(check) == 0
     assert drain(queue) == ["parent's"]
+    assert not queue.is_shutdown
+
+
+def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent():
+    """The parent's waiters are not in the child: no wake-up of the child goes to one of them."""
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", capacity=1)
+    other = queue.add_sub_queue("other", capacity=1, enabled=False)
+    other.put(0)
+    getters = [in_thread(queue.get) for _ in range(3)]
+    putter = in_thread(other.put, 1)
+    bulk = in_thread(queue.get_many, 5, min_items=5)
+    eventually(blocked_getters(queue, 4))
+    eventually(blocked_putters(queue, 1))
+
+    def check():
+        stats = queue.stats()
+        assert (stats.blocked_getters, stats.blocked_putters) == (0, 0)
+        for item in range(20):
+            mine = in_thread(queue.get)
+            eventually(blocked_getters(queue, 1))
+            sub.put(item)
+            assert mine.result(PATIENCE) == item
+        sub.put(1)
+        blocked = in_thread(sub.put, 2)
+        eventually(blocked_putters(queue, 1))
+        assert queue.get() == 1
+        with ended(blocked):
+            assert queue.get() == 2
+
+    assert in_child(check) == 0
+    queue.shutdown()
+    for waiter in [*getters, putter]:
+        assert isinstance(waiter.exception(PATIENCE), ShutDown)
+    assert isinstance(bulk.exception(PATIENCE), ShutDown)
+
+
+def test_what_a_get_many_of_the_parent_holds_is_not_in_the_child():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", capacity=1)
+    bulk = in_thread(queue.get_many, 2, min_items=2)
+    sub.put("held")
+    eventually(lambda: queue.qsize() == 0)
+
+    def check():
+        assert (queue.stats().depth, queue.get_many(5, min_items=0)) == (0, [])
+
+    assert in_child(check) == 0
+    sub.put("second")
+    assert bulk.result(PATIENCE) == ["held", "second"]
 
 
 def test_a_child_may_collect_drop_and_show_its_parents_queue():
     queue = MultiQueue()
     sub = queue.add_sub_queue("a")
     sub.put(sub)
-    getter = in_thread(MultiQueue.get, waiting := MultiQueue())
-    eventually(blocked_getters(waiting, 1))
 
     def check():
         nonlocal queue, sub
-        import gc
-
-        assert "parent process" in repr(queue)
-        assert "parent process" in repr(sub)
+        assert repr(queue) == "<MultiQueue sub_queues=1 size=0>"
+        assert "size=0" in repr(sub)
         gc.collect()
+        seen = weakref.ref(queue)
         del queue, sub
         gc.collect()
+        assert seen() is None
 
     assert in_child(check) == 0
-    waiting.shutdown()
-    assert isinstance(getter.exception(PATIENCE), ShutDown)
 
 
-def test_a_child_can_use_a_queue_of_its_own():
-    MultiQueue()
+def test_the_items_of_the_parent_are_not_finalised_in_a_child():
+    class Item:
+        def __del__(self):
+            os.write(writing, b"x")
+
+    reading, writing = os.pipe()
+    queue = MultiQueue()
+    queue.add_sub_queue("a").put(Item())
 
     def check():
-        queue = MultiQueue()
-        queue.add_sub_queue("a").put(1)
-        assert queue.get() == 1
+        nonlocal queue
+        del queue
+        gc.collect()
 
     assert in_child(check) == 0
+    os.close(writing)
+    assert os.read(reading, 10) == b""
+    os.close(reading)
+    queue["a"].remove_if(lambda item: setattr(Item, "__del__", lambda item: None))
+
+
+def test_a_selection_that_forks_delivers_nothing_twice():
+    """The fork comes while a bulk get has one item in hand."""
+
+    class ForksAtTheSecond:
+        asked = child = None
+
+        def select(self, groups):
+            if self.asked and self.child is None:
+                self.child = os.fork()
+            self.asked = True
+            return groups[0][0]
+
+    queue, pid = MultiQueue(selection := ForksAtTheSecond()), os.getpid()
+    sub = queue.add_sub_queue("a")
+    sub.put_many([1, 2, 3])
+    got = queue.get_many(2, min_items=0)
+    if os.getpid() != pid:
+
+        def check():
+            assert (got, list(sub)) == ([], [])
+            sub.put("child's")
+            assert queue.get() == "child's"
+
+        run_and_exit(check)
+    assert os.waitstatus_to_exitcode(os.waitpid(selection.child, 0)[1]) == 0
+    assert (got, drain(queue)) == ([1, 2], [3])
+
+
+SIGNALLED = """
+import os, signal, sys, threading
+from drainq import DrainqError, MultiQueue
+
+queue, pid = MultiQueue(), os.getpid()
+sub = queue.add_sub_queue("a")
+
+def handler(*_):
+    global child
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+
+signal.signal(signal.SIGUSR1, handler)
+
+def disturb():
+    while queue.stats().blocked_getters == 0:
+        os.sched_yield()
+    os.kill(pid, signal.SIGUSR1)
+    while 'child' not in globals():
+        os.sched_yield()
+    sub.put("parent's")
+
+threading.Thread(target=disturb, daemon=True).start()
+try:
+    got = queue.get()
+except DrainqError:
+    assert os.getpid() != pid
+    sub.put("child's")
+    os._exit(0 if queue.get() == "child's" else 1)
+assert (os.getpid(), got) == (pid, "parent's")
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_call_that_a_signal_handler_forks_in_ends_in_the_child_and_goes_on_in_the_parent():
+    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
+    """Waiters with short time limits take their places in line and leave them all the time."""
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", capacity=1)
+    over = []
+
+    def wait():
+        while not over:
+            try:
+                queue.get(timeout=0.0005)
+            except std.Empty:
+                pass
+
+    def check():
+        sub.put(1)
+        assert (queue.get(), len(queue), queue.qsize()) == (1, 1, 0)
+
+    waiters = [in_thread(wait) for _ in range(8)]
+    assert [in_child(check) for _ in range(40)] == [0] * 40
+    over.append(True)
+    for waiter in waiters:
+        waiter.result(PATIENCE)

@@ -1,13 +1,14 @@
 """Putting: room, blocking, bulk, what is refused and counted."""
 
+import asyncio
 import queue as std
 import time
 
 import pytest
 
-from drainq import MultiQueue
+from drainq import MultiQueue, ShutDown
 
-from .helpers import PATIENCE, eventually, in_thread, totals_add_up
+from .helpers import PATIENCE, blocked_putters, eventually, in_thread, totals_add_up
 
 
 @pytest.fixture
@@ -182,3 +183,51 @@ def test_putters_are_served_in_order_of_arrival(queue):
         putters[item].result(PATIENCE)
         got.append(queue.get())
     assert got == ["first", 0, 1, 2, 3, 4]
+
+
+def orphan(capacity, items):
+    sub = MultiQueue().add_sub_queue("a", capacity=capacity)
+    sub.put_many(items)
+    return sub
+
+
+def test_a_sub_queue_without_its_multi_queue_accepts_what_there_is_room_for():
+    sub = orphan(2, [])
+    sub.put(0)
+    assert sub.put_many([1, 2], block=False) == 1
+    with pytest.raises(std.Full):
+        sub.put_nowait(2)
+    with pytest.raises(std.Full):
+        sub.put(2, block=False)
+    assert sub.clear() == [0, 1]
+    sub.put(3)
+    assert (list(sub), sub.stats().rejected) == ([3], 3)
+
+
+@pytest.mark.parametrize(
+    "put", [lambda sub: sub.put(1), lambda sub: sub.put(1, timeout=60), lambda sub: asyncio.run(sub.put_async(1))]
+)
+def test_a_put_that_no_getter_can_make_room_for_raises_instead_of_waiting(put):
+    sub = orphan(1, [0])
+    with pytest.raises(ShutDown, match="'a' is full, and its multi-queue is gone"):
+        put(sub)
+    assert (list(sub), sub.stats().rejected) == ([0], 1)
+
+
+def test_a_bulk_put_that_no_getter_can_make_room_for_says_how_much_went_in():
+    sub = orphan(2, [0])
+    with pytest.raises(ShutDown) as caught:
+        sub.put_many([1, 2, 3])
+    assert (caught.value.accepted, list(sub), sub.stats().rejected) == (1, [0, 1], 2)
+
+
+def test_a_blocked_put_ends_when_the_multi_queue_goes():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put(0)
+    putters = [in_thread(sub.put, 1), in_thread(sub.put_many, [1, 2])]
+    eventually(blocked_putters(queue, 2))
+    del queue
+    for putter in putters:
+        assert isinstance(putter.exception(PATIENCE), ShutDown)
+    assert sub.stats().rejected == 3

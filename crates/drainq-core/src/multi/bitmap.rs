@@ -87,6 +87,11 @@ impl Bitmap {
         self.next(from).or_else(|| self.next(0))
     }
 
+    /// The members, smallest first.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        std::iter::successors(self.next(0), |&member| self.next(member + 1))
+    }
+
     #[cold]
     fn grow(&mut self, words: usize) {
         if self.above.is_none() && words > 1 {
@@ -127,6 +132,7 @@ mod tests {
                     prop_assert_eq!(map.remove(number), set.remove(&number));
                 }
                 prop_assert_eq!(map.is_empty(), set.is_empty());
+                prop_assert!(map.iter().eq(set.iter().copied()));
                 for at in [0, number, number + 1, from] {
                     prop_assert_eq!(map.next(at), set.range(at..).next().copied());
                     prop_assert_eq!(map.contains(at), set.contains(&at));

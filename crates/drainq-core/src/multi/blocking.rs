@@ -1,46 +1,45 @@
 //! The blocking calls of a Rust program, by the protocol of [`Wait`].
 
+use super::gather::Gathered;
 use super::queue::{MultiQueue, SubQueue};
 use super::state::{Nothing, Refusal};
-use super::wait::Wait;
-use super::waiters::Wake;
-use crate::sync::{Parker, Unparker};
-
-impl Wake for Unparker {
-    fn wake(self: Box<Self>) -> bool {
-        self.unpark();
-        true
-    }
-}
+use super::wait::{Sleeper, Wait};
 
 impl<T, L> Wait<T, L> {
     /// Lines up and sleeps until it is worth trying again.
-    fn sleep(&mut self, parker: &Parker) {
-        self.enter(Box::new(parker.unparker().clone()));
-        while !self.is_notified() {
-            parker.park();
-        }
+    fn sleep(&mut self, sleeper: &Sleeper) {
+        self.enter(sleeper.waker());
+        sleeper.sleep();
     }
 }
 
 impl<T, L: Clone> MultiQueue<T, L> {
     /// Takes the item whose turn it is, waiting for one; `None` after shutdown.
     pub fn get(&self) -> Option<T> {
-        let (mut wait, parker) = (self.getter(), Parker::new());
+        let (mut wait, sleeper) = (self.getter(), Sleeper::default());
         loop {
             match self.try_get() {
                 Ok(item) => return Some(item),
                 Err(Nothing::ShutDown) => return None,
-                Err(Nothing::Empty) => wait.sleep(&parker),
+                Err(Nothing::Empty) => wait.sleep(&sleeper),
             }
         }
+    }
+
+    /// Takes up to `most` items once there are `least` of them, or what there is after shutdown.
+    pub fn get_many(&self, least: usize, most: usize) -> Vec<T> {
+        let (mut wait, sleeper) = (self.getter(), Sleeper::default());
+        while wait.gather(least, most) == Gathered::TooFew {
+            wait.sleep(&sleeper);
+        }
+        wait.finish()
     }
 }
 
 impl<T, L> SubQueue<T, L> {
     /// Adds an item, waiting for room; gives it back when it can never be accepted.
     pub fn put(&self, mut item: T) -> Result<(), (T, Refusal)> {
-        let (mut wait, parker) = (self.putter(), Parker::new());
+        let (mut wait, sleeper) = (self.putter(), Sleeper::default());
         loop {
             item = match self.try_put(item) {
                 Err((refused, Refusal::Full)) => refused,
@@ -51,7 +50,7 @@ impl<T, L> SubQueue<T, L> {
                     return done;
                 }
             };
-            wait.sleep(&parker);
+            wait.sleep(&sleeper);
         }
     }
 }

@@ -5,6 +5,10 @@
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
 //! | `state` | everything under the one lock, and each step on it |
 //! | `sub_queue` | what one sub-queue holds |
+//! | `gather` | bulk gets: nothing is taken until there is enough |
+//! | `lines` | whom a step has something for |
+//! | `settings` | live changes of priority, capacity, weight, reasons |
+//! | `stats`, `restart` | snapshots of the counters; a forked child |
 //! | [`selector`] | whose turn it is: groups by priority, round-robin by weight |
 //! | [`bitmap`] | the next ready place among any number, in a few steps |
 //! | [`waiters`] | who waits in which order, who was woken |
@@ -19,19 +23,27 @@
 
 pub mod bitmap;
 mod blocking;
+mod gather;
+mod lines;
 #[cfg(test)]
 mod models;
 mod owner;
 pub mod queue;
+mod restart;
 pub mod selector;
+mod settings;
 mod state;
+mod stats;
 mod sub_queue;
+#[cfg(test)]
+mod tests;
 pub mod wait;
 pub mod waiters;
 
-pub use queue::{MultiQueue, SubQueue, Taken};
+pub use gather::Gathered;
+pub use queue::{MultiQueue, Shared, SubQueue};
 pub use selector::Order;
 pub use state::{Leftovers, Nothing, Refusal, Settings};
 pub use sub_queue::{Bond, Counters, Stats};
-pub use wait::Wait;
+pub use wait::{Sleeper, Stalled, Wait};
 pub use waiters::Wake;

@@ -3,12 +3,14 @@
 //! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`.
 //! The mutants that they kill there: `multi_enter` (lining up does not look again),
 //! `multi_pass_on` (a given-up wake-up goes to nobody), `multi_spent` (a used wake-up stays
-//! counted as under way), `multi_final` (shutdown and removal wake nobody).
+//! counted as under way), `multi_final` (shutdown and removal wake nobody), `multi_unreachable` (a
+//! waiter that cannot be reached keeps its wake-up), `multi_orphan` (putters do not learn that the
+//! multi-queue is gone), `multi_hold_and_wait` (a bulk getter takes what there is, and waits).
 
 use super::waiters::Wake;
-use super::{MultiQueue, Order, Refusal, Settings, SubQueue};
+use super::{MultiQueue, Order, Refusal, Settings, Sleeper, SubQueue};
 use crate::clock::ManualClock;
-use crate::sync::{Arc, Parker, model, thread};
+use crate::sync::{Arc, model, thread};
 
 type Queue = MultiQueue<u32, ()>;
 
@@ -61,9 +63,9 @@ fn every_blocked_putter_is_woken_by_room_of_its_own() {
 fn a_getter_that_gives_up_passes_its_wake_up_on() {
     model(|| {
         let (queue, sub) = queue_of(usize::MAX);
-        let parker = Parker::new();
+        let sleeper = Sleeper::default();
         let mut impatient = queue.getter();
-        impatient.enter(Box::new(parker.unparker().clone()));
+        impatient.enter(sleeper.waker());
         let patient = thread::spawn(move || queue.get());
         let putter = thread::spawn(move || sub.put(7).map(|()| sub));
         drop(impatient);
@@ -77,9 +79,9 @@ fn a_putter_that_gives_up_passes_its_wake_up_on() {
     model(|| {
         let (queue, sub) = queue_of(1);
         sub.put(1).unwrap();
-        let parker = Parker::new();
+        let sleeper = Sleeper::default();
         let mut impatient = sub.putter();
-        impatient.enter(Box::new(parker.unparker().clone()));
+        impatient.enter(sleeper.waker());
         let patient = thread::spawn(move || sub.put(2).map(|()| sub));
         let getter = thread::spawn(move || [queue.get(), queue.get()]);
         drop(impatient);
@@ -100,7 +102,60 @@ fn a_wake_up_for_an_unreachable_getter_goes_to_the_next() {
         };
         sub.put(7).unwrap();
         assert_eq!(getter.join().unwrap(), Some(7));
+        drop(gone);
         assert_eq!(queue.stats(&[]).2, 0);
+    });
+}
+
+#[test]
+fn two_bulk_getters_never_share_what_is_enough_for_one() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let getters = [queue.clone(), queue.clone()].map(|queue| thread::spawn(move || queue.get_many(2, 2).len()));
+        sub.put(1).unwrap();
+        sub.put(2).unwrap();
+        queue.shut_down(super::Leftovers::Serve);
+        let mut got = getters.map(|getter| getter.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, [0, 2]);
+    });
+}
+
+#[test]
+fn a_bulk_getter_holds_what_a_full_sub_queue_keeps_others_out_with() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        let getter = thread::spawn(move || queue.get_many(2, 2));
+        sub.put(1).unwrap();
+        sub.put(2).unwrap();
+        assert_eq!(getter.join().unwrap(), [1, 2]);
+    });
+}
+
+#[test]
+fn a_bulk_getter_and_a_getter_of_one_are_both_served() {
+    model(|| {
+        let (queue, sub) = queue_of(usize::MAX);
+        let bulk = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.get_many(2, 2).len())
+        };
+        let single = thread::spawn(move || queue.get().is_some());
+        for item in 0..3 {
+            sub.put(item).unwrap();
+        }
+        assert_eq!((bulk.join().unwrap(), single.join().unwrap()), (2, true));
+    });
+}
+
+#[test]
+fn a_putter_learns_that_the_multi_queue_is_gone() {
+    model(|| {
+        let (queue, sub) = queue_of(1);
+        sub.put(1).unwrap();
+        let putter = thread::spawn(move || sub.put(2));
+        drop(queue);
+        assert_eq!(putter.join().unwrap(), Err((2, Refusal::Orphaned)));
     });
 }
 

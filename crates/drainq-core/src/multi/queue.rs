@@ -6,13 +6,14 @@
 use super::owner::Owner;
 use super::selector::{Order, Slot};
 use super::state::{Leftovers, Nothing, Refusal, Settings, State};
-use super::sub_queue::{Bond, Entry, Stats};
+use super::sub_queue::{Bond, Stats};
 use super::wait::Wait;
 use super::waiters::{Line, Ticket, Wakes};
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex, planted};
 
-pub(super) struct Shared<T, L> {
+/// What the handles of one multi-queue share.
+pub struct Shared<T, L> {
     state: Mutex<State<T, L>>,
     clock: Box<dyn Clock>,
 }
@@ -20,7 +21,7 @@ pub(super) struct Shared<T, L> {
 impl<T, L> Shared<T, L> {
     /// Runs one step under the lock, then delivers the wake-ups that it made due.
     #[inline]
-    pub fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let answer = {
             let mut state = self.state.lock();
@@ -41,15 +42,16 @@ impl<T, L> Shared<T, L> {
         self.clock.now().as_nanos() as u64
     }
 
-    /// Leaves a line; a wake-up under way goes to the next.
-    pub fn leave(&self, line: Line, ticket: Ticket) {
-        // A waker may own things of the caller's: it drops here, without the lock.
-        let _waker = self.with(|state, wakes| {
+    /// Leaves a line: what it held goes back, and a wake-up under way to the next.
+    pub(super) fn leave(&self, line: Line, ticket: Ticket) {
+        // A waker or an item may own things of the caller's: they drop here, without the lock.
+        let _dropped = self.with(|state, wakes| {
+            let discarded = state.give_back(ticket);
             let waker = state.line(line).leave(ticket);
             if !planted("multi_pass_on") {
                 state.wake(line, wakes);
             }
-            waker
+            (waker, discarded)
         });
     }
 
@@ -60,20 +62,6 @@ impl<T, L> Shared<T, L> {
                 self.with(|state, wakes| state.pass_on(line, ticket, wakes));
             }
         }
-    }
-}
-
-/// An item that was taken, and where from, so that it can be given back.
-pub struct Taken<T> {
-    entry: Entry<T>,
-    slot: Slot,
-    id: u64,
-}
-
-impl<T> Taken<T> {
-    /// The item, not to be given back any more.
-    pub fn into_item(self) -> T {
-        self.entry.item
     }
 }
 
@@ -123,29 +111,6 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Takes up to `count` items, at least one, in one step; they can be given back.
-    pub fn try_get_many(&self, count: usize) -> Result<Vec<Taken<T>>, Nothing> {
-        self.shared.with(|state, wakes| {
-            let mut taken = Vec::with_capacity(count.min(state.servable));
-            while taken.len() < count {
-                let Ok((slot, entry)) = state.take(wakes) else { break };
-                taken.push(Taken { entry, slot, id: state.sub(slot).id });
-            }
-            if taken.is_empty() { Err(state.nothing()) } else { Ok(taken) }
-        })
-    }
-
-    /// Gives taken items back to the heads they came from; returns those without a home.
-    pub fn put_back(&self, taken: Vec<Taken<T>>) -> Vec<T> {
-        self.shared.with(|state, _| {
-            let newest_first = taken.into_iter().rev();
-            newest_first
-                .filter_map(|Taken { entry, slot, id }| state.unpop(slot, id, entry))
-                .map(|entry| entry.item)
-                .collect()
-        })
-    }
-
     /// Reads the item whose turn it is; changes nothing.
     ///
     /// `read` runs under the lock: it must not call back, block, or drop an item.
@@ -168,6 +133,11 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
+    /// What the handles share, for [`Shared::restart_in_child`].
+    pub fn shared(&self) -> &Arc<Shared<T, L>> {
+        &self.shared
+    }
+
     /// A place in the line of getters; nobody stands there before [`Wait::enter`].
     pub fn getter(&self) -> Wait<T, L> {
         Wait::new(self.shared.clone(), Line::Getters, None)
@@ -182,6 +152,12 @@ impl<T, L: Clone> MultiQueue<T, L> {
     /// Whether nothing can be taken now.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// For how many sub-queues there is memory.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        self.shared.with(|state, _| state.subs.len())
     }
 
     /// Whether it was shut down.
@@ -206,11 +182,17 @@ impl<T, L: Clone> MultiQueue<T, L> {
     }
 }
 
+impl<T, L> Drop for MultiQueue<T, L> {
+    fn drop(&mut self) {
+        self.shared.with(|state, wakes| state.orphan(wakes));
+    }
+}
+
 /// One keyed queue below a [`MultiQueue`].
 ///
 /// Dropping it removes it and drops its items.
 pub struct SubQueue<T, L> {
-    owner: Arc<Owner<T, L>>,
+    pub(super) owner: Arc<Owner<T, L>>,
 }
 
 impl<T, L> SubQueue<T, L> {
@@ -236,12 +218,9 @@ impl<T, L> SubQueue<T, L> {
     }
 
     /// Takes the head, if this sub-queue can be served.
-    pub fn try_get(&self) -> Option<Taken<T>> {
+    pub fn try_get(&self) -> Option<T> {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, wakes| {
-            let entry = state.take_from(*slot, wakes)?;
-            Some(Taken { entry, slot: *slot, id: state.sub(*slot).id })
-        })
+        shared.with(|state, wakes| state.take_from(*slot, wakes)).map(|entry| entry.item)
     }
 
     /// A place in the line of putters; nobody stands there before [`Wait::enter`].
@@ -255,12 +234,12 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.clear(*slot, wakes))
     }
 
-    /// Takes out the first item that `is_it` holds for.
+    /// Takes out the items that `is_one` holds for; it is asked once about each, first to last.
     ///
-    /// `is_it` runs under the lock: it must not call back, block, or drop an item.
-    pub fn remove(&self, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+    /// `is_one` runs under the lock: it must not call back, block, or drop an item.
+    pub fn remove(&self, is_one: impl FnMut(&T) -> bool) -> Vec<T> {
         let Owner { shared, slot } = &*self.owner;
-        shared.with(|state, wakes| state.remove(*slot, is_it, wakes))
+        shared.with(|state, wakes| state.remove(*slot, is_one, wakes))
     }
 
     /// Reads the items, first to last, under the lock; see [`SubQueue::remove`] for `read`.

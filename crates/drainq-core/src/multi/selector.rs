@@ -3,8 +3,8 @@
 //! A sub-queue has a *seat*: a place in the group of its priority. Places are handed out in
 //! order and never reused, so a removal costs nobody a turn; a group whose places are mostly
 //! vacant is renumbered in the same order. A bitmap of the occupied places that are *ready*
-//! (enabled and not empty), and one of the groups that have any, make a choice as cheap
-//! among 10,000 idle sub-queues as among one.
+//! (enabled and not empty), and a search tree of the groups that have any, make a choice as
+//! cheap among 10,000 idle sub-queues as among one, and a new priority among as many.
 //!
 //! `weight` is the number of turns in a row (deficit round-robin with one item a turn).
 //! A ready sub-queue is passed over by at most the sum of the other weights: of its group
@@ -12,8 +12,8 @@
 //! [`Order::Weighted`].
 //!
 //! # Invariants
-//! 1. `order` lists the live groups by ascending priority; `groups[order[r]].rank == r`.
-//! 2. A place of `ready` is occupied; `ready_groups` holds the rank of each group with any.
+//! 1. `by_priority` holds the live groups.
+//! 2. A place of `ready` is occupied; `ready_groups` holds the groups with any.
 //! 3. `turn.served` turns in a row have gone to the occupant of `turn.place`; 0 means that
 //!    the search starts at that place.
 //!
@@ -21,6 +21,8 @@
 //! *Efficient Fair Queuing Using Deficit Round-Robin* (1996).
 
 use super::bitmap::Bitmap;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// Names a sub-queue inside its multi-queue.
 pub type Slot = usize;
@@ -43,7 +45,6 @@ struct Turn {
 #[derive(Debug)]
 struct Group {
     priority: i64,
-    rank: usize,
     places: Vec<Option<Occupant>>,
     occupied: usize,
     ready: Bitmap,
@@ -75,8 +76,8 @@ pub struct Selector {
     mode: Order,
     groups: Vec<Group>,
     free_groups: Vec<usize>,
-    order: Vec<usize>,
-    ready_groups: Bitmap,
+    by_priority: BTreeMap<i64, usize>,
+    ready_groups: BTreeMap<i64, usize>,
     /// The group that the ring of [`Order::Weighted`] stands at; none before its first turn.
     ring: Option<usize>,
     seats: Vec<Option<Seat>>,
@@ -89,8 +90,8 @@ impl Selector {
             mode,
             groups: Vec::new(),
             free_groups: Vec::new(),
-            order: Vec::new(),
-            ready_groups: Bitmap::default(),
+            by_priority: BTreeMap::new(),
+            ready_groups: BTreeMap::new(),
             ring: None,
             seats: Vec::new(),
         }
@@ -115,6 +116,9 @@ impl Selector {
         };
         self.set_ready(slot, false);
         self.seats[slot] = None;
+        while let Some(None) = self.seats.last() {
+            self.seats.pop();
+        }
         let group = &mut self.groups[id];
         group.places[place] = None;
         group.occupied -= 1;
@@ -143,11 +147,12 @@ impl Selector {
         };
         let group = &mut self.groups[seat.group];
         if ready {
-            if group.ready.insert(seat.place) {
-                self.ready_groups.insert(group.rank);
+            if group.ready.is_empty() {
+                self.ready_groups.insert(group.priority, seat.group);
             }
+            group.ready.insert(seat.place);
         } else if group.ready.remove(seat.place) && group.ready.is_empty() {
-            self.ready_groups.remove(group.rank);
+            self.ready_groups.remove(&group.priority);
         }
     }
 
@@ -181,7 +186,7 @@ impl Selector {
     fn choose(&self) -> Option<Choice> {
         match self.mode {
             Order::Priority => {
-                let id = self.order[self.ready_groups.next(0)?];
+                let id = *self.ready_groups.first_key_value()?.1;
                 let group = &self.groups[id];
                 match group.turn_in_row() {
                     Some(place) => Some(Choice { group: id, place, goes_on: true }),
@@ -196,7 +201,7 @@ impl Selector {
     }
 
     fn choose_on_ring(&self) -> Option<Choice> {
-        let mut rank = 0;
+        let mut later = None;
         if let Some(id) = self.ring {
             let here = &self.groups[id];
             if let Some(place) = here.turn_in_row() {
@@ -205,27 +210,24 @@ impl Selector {
             if let Some(place) = here.ready.next(here.after_turn()) {
                 return Some(Choice { group: id, place, goes_on: false });
             }
-            rank = here.rank + 1;
+            later = self.ready_groups.range((Excluded(here.priority), Unbounded)).next();
         }
-        let group = self.order[self.ready_groups.next_around(rank)?];
+        let (_, &group) = later.or_else(|| self.ready_groups.first_key_value())?;
         Some(Choice { group, place: self.groups[group].ready.next(0)?, goes_on: false })
     }
 
     /// The ready sub-queues, a list for each group by priority, each in order of turn.
     pub fn in_turn_order(&self) -> Vec<Vec<Slot>> {
-        let ranks = std::iter::successors(self.ready_groups.next(0), |&rank| self.ready_groups.next(rank + 1));
-        ranks.map(|rank| self.groups[self.order[rank]].in_turn_order()).collect()
+        self.ready_groups.values().map(|&id| self.groups[id].in_turn_order()).collect()
     }
 
     /// The group of `priority`, made if there is none.
     fn group_of(&mut self, priority: i64) -> usize {
-        let found = self.order.binary_search_by_key(&priority, |&id| self.groups[id].priority);
-        let rank = match found {
-            Ok(rank) => return self.order[rank],
-            Err(rank) => rank,
-        };
+        if let Some(&id) = self.by_priority.get(&priority) {
+            return id;
+        }
         let turn = Turn::default();
-        let group = Group { priority, rank, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
+        let group = Group { priority, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
         let id = match self.free_groups.pop() {
             Some(id) => {
                 self.groups[id] = group;
@@ -236,35 +238,19 @@ impl Selector {
                 self.groups.len() - 1
             }
         };
-        self.order.insert(rank, id);
-        self.rank_from(rank);
+        self.by_priority.insert(priority, id);
         id
     }
 
     fn remove_group(&mut self, id: usize) {
-        let rank = self.groups[id].rank;
-        self.order.remove(rank);
+        let priority = self.groups[id].priority;
+        self.by_priority.remove(&priority);
         self.free_groups.push(id);
-        self.rank_from(rank);
         if self.ring == Some(id) && self.mode == Order::Weighted {
             // The ring goes on with the group after it, at that group's first place.
-            self.ring = self.order.get(rank).copied();
+            self.ring = self.by_priority.range((Excluded(priority), Unbounded)).next().map(|(_, &next)| next);
             if let Some(next) = self.ring {
                 self.groups[next].turn = Turn::default();
-            }
-        }
-    }
-
-    /// Restores invariants 1 and 2 after a change of `order` at `rank`.
-    fn rank_from(&mut self, rank: usize) {
-        for at in rank..=self.order.len() {
-            self.ready_groups.remove(at);
-        }
-        for at in rank..self.order.len() {
-            let group = &mut self.groups[self.order[at]];
-            group.rank = at;
-            if !group.ready.is_empty() {
-                self.ready_groups.insert(at);
             }
         }
     }

@@ -1,25 +1,32 @@
 //! Everything under the multi-queue's one lock, and what each operation does to it.
 //!
 //! # Invariants
-//! 1. `servable` is the number of items in attached, enabled sub-queues, and the selector's
-//!    ready seats are exactly the sub-queues that hold them. Both are kept by
-//!    [`State::seat`] and its inverse [`State::unseat`], or by one push or pop.
-//! 2. `depth` is the number of items in attached sub-queues.
+//! 1. `servable` is the number of items in attached, enabled sub-queues, `full` the number of those
+//!    sub-queues that have items and no room, and the selector's ready seats are exactly the
+//!    sub-queues that hold these items. All are kept by [`State::seat`] and its inverse
+//!    [`State::unseat`], or by one push or pop.
+//! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
 //! 4. No code of the caller runs in here: items, labels and wakers are moved, never dropped.
 //!    What an operation has taken out is returned, and dropped once the lock is released.
+//! 5. `attached` holds the slots of the attached sub-queues, `free` the vacant ones. The last slot is
+//!    never vacant, so a queue that lost most of its sub-queues gives their memory back.
 
+use super::bitmap::Bitmap;
+use super::gather::Held;
 use super::selector::{Order, Selector, Slot};
-use super::sub_queue::{Bond, Counters, Entry, Stats, Sub};
-use super::waiters::{Line, Ticket, WaitList, Wakes};
+use super::sub_queue::{Bond, Counters, Entry, Sub};
+use super::waiters::{Ticket, WaitList, Wakes};
 use crate::sync::planted;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Why an item was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no room.
     Full,
+    /// There is no room, and the multi-queue whose getters would make some is gone.
+    Orphaned,
     /// The sub-queue was removed.
     Removed,
     /// The multi-queue was shut down.
@@ -57,31 +64,41 @@ pub struct Settings {
 
 pub(super) struct State<T, L> {
     pub subs: Vec<Option<Sub<T, L>>>,
-    free: Vec<Slot>,
+    free: Bitmap,
+    pub attached: Bitmap,
     ids: u64,
     pub selector: Selector,
     pub getters: WaitList,
+    /// What getters hold that wait for more; see `gather`.
+    pub held: BTreeMap<Ticket, Vec<Held<T>>>,
     pub servable: usize,
-    depth: usize,
-    totals: Counters,
+    full: usize,
+    pub depth: usize,
+    pub totals: Counters,
     pub is_shut_down: bool,
     /// An immediate shutdown: nothing comes back either.
-    discards: bool,
+    pub discards: bool,
+    /// The multi-queue is gone, and with it all getters.
+    pub is_orphaned: bool,
 }
 
 impl<T, L> State<T, L> {
     pub fn new(order: Order) -> Self {
         Self {
             subs: Vec::new(),
-            free: Vec::new(),
+            free: Bitmap::default(),
+            attached: Bitmap::default(),
             ids: 0,
             selector: Selector::new(order),
             getters: WaitList::default(),
+            held: BTreeMap::new(),
             servable: 0,
+            full: 0,
             depth: 0,
             totals: Counters::default(),
             is_shut_down: false,
             discards: false,
+            is_orphaned: false,
         }
     }
 
@@ -107,9 +124,9 @@ impl<T, L> State<T, L> {
             return Err(label);
         }
         let sub = Sub {
-            id: self.next_id(),
             label,
             items: Default::default(),
+            held: 0,
             priority: settings.priority,
             weight: settings.weight,
             capacity: settings.capacity,
@@ -118,12 +135,15 @@ impl<T, L> State<T, L> {
             counters: Counters::default(),
             putters: WaitList::default(),
         };
-        let slot = self.free.pop().unwrap_or(self.subs.len());
+        let reused = self.free.next(0).filter(|_| !planted("multi_slots"));
+        let slot = reused.unwrap_or(self.subs.len());
         if slot == self.subs.len() {
             self.subs.push(Some(sub));
         } else {
+            self.free.remove(slot);
             self.subs[slot] = Some(sub);
         }
+        self.attached.insert(slot);
         self.selector.insert(slot, settings.priority, settings.weight);
         Ok(slot)
     }
@@ -133,8 +153,10 @@ impl<T, L> State<T, L> {
         if self.sub(slot).bond == Bond::Removed {
             return false;
         }
+        self.reclaim(slot);
         self.unseat(slot);
         self.selector.remove(slot);
+        self.attached.remove(slot);
         let sub = self.sub_mut(slot);
         sub.bond = Bond::Removed;
         let leftovers = sub.items.len();
@@ -146,30 +168,54 @@ impl<T, L> State<T, L> {
 
     /// Forgets a removed sub-queue.
     pub fn release(&mut self, slot: Slot) -> Option<Sub<T, L>> {
-        self.free.push(slot);
-        self.subs[slot].take()
+        let sub = self.subs[slot].take();
+        self.free.insert(slot);
+        while let Some(None) = self.subs.last() {
+            self.subs.pop();
+            self.free.remove(self.subs.len());
+        }
+        if self.subs.len() < self.subs.capacity() / 4 {
+            self.subs.shrink_to(self.subs.len() * 2);
+        }
+        sub
     }
 
     /// Counts the items of a servable sub-queue and makes it ready.
-    fn seat(&mut self, slot: Slot) {
+    pub fn seat(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
-            self.servable += sub.items.len();
+            let (items, is_full) = (sub.items.len(), sub.room() == 0);
+            self.servable += items;
+            self.full += usize::from(is_full);
             self.selector.set_ready(slot, true);
         }
     }
 
     /// The inverse of [`State::seat`]; one of the two stands on each side of a change.
-    fn unseat(&mut self, slot: Slot) {
+    pub fn unseat(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
-            self.servable -= sub.items.len();
+            let (items, is_full) = (sub.items.len(), sub.room() == 0);
+            self.servable -= items;
+            self.full -= usize::from(is_full);
             self.selector.set_ready(slot, false);
         }
     }
 
+    /// As [`State::unseat`], for a slot that may be vacant.
+    pub fn unseat_if_any(&mut self, slot: Slot) {
+        if self.subs[slot].is_some() {
+            self.unseat(slot);
+        }
+    }
+
+    /// Whether a full sub-queue keeps producers out until a getter takes something.
+    pub fn is_stuck(&self) -> bool {
+        self.full > 0
+    }
+
     /// Why `slot` takes no item, were there room.
-    fn refusal(&self, slot: Slot) -> Option<Refusal> {
+    pub fn refusal(&self, slot: Slot) -> Option<Refusal> {
         match self.sub(slot).bond {
             Bond::Removed => Some(Refusal::Removed),
             Bond::Attached => self.is_shut_down.then_some(Refusal::ShutDown),
@@ -183,14 +229,16 @@ impl<T, L> State<T, L> {
         }
         let sub = self.sub_mut(slot);
         if sub.room() == 0 {
-            return Err((item, Refusal::Full));
+            return Err((item, if self.is_orphaned { Refusal::Orphaned } else { Refusal::Full }));
         }
         sub.items.push_back(Entry { item, at });
         let depth = sub.items.len();
         sub.counters.put += 1;
         sub.counters.high_water = sub.counters.high_water.max(depth);
         if sub.is_enabled() {
+            let is_full = sub.room() == 0;
             self.servable += 1;
+            self.full += usize::from(is_full);
             if depth == 1 {
                 self.selector.set_ready(slot, true);
             }
@@ -211,7 +259,11 @@ impl<T, L> State<T, L> {
             let pushed = self.push(slot, item, at);
             debug_assert!(pushed.is_ok(), "there is room and nobody else holds the lock");
         }
-        if items.len() == 0 { Ok(()) } else { Err(Refusal::Full) }
+        match items.len() {
+            0 => Ok(()),
+            _ if self.is_orphaned => Err(Refusal::Orphaned),
+            _ => Err(Refusal::Full),
+        }
     }
 
     /// Why a getter has to wait, or to give up.
@@ -240,13 +292,21 @@ impl<T, L> State<T, L> {
     /// Takes the head of `slot`, which is servable; its turn is the selector's affair.
     #[inline]
     fn pop(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
+        let entry = self.detach_head(slot, wakes);
+        self.count_got(slot);
+        entry
+    }
+
+    /// As [`State::pop`], but the item still counts as waiting.
+    #[inline]
+    pub fn detach_head(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
         let sub = self.sub_mut(slot);
+        let was_full = sub.room() == 0;
         let entry = sub.items.pop_front().expect("a servable sub-queue holds an item");
-        sub.counters.got += 1;
         let (is_empty, has_putters) = (sub.items.is_empty(), !sub.putters.is_idle());
+        let is_full = sub.room() == 0 && !is_empty;
         self.servable -= 1;
-        self.depth -= 1;
-        self.totals.got += 1;
+        self.full -= usize::from(was_full && !is_full);
         if is_empty {
             self.selector.set_ready(slot, false);
             self.sub_mut(slot).give_memory_back();
@@ -257,30 +317,32 @@ impl<T, L> State<T, L> {
         entry
     }
 
-    /// Undoes a [`State::pop`]: back to the head. Gives the item back if its home is gone.
-    pub fn unpop(&mut self, slot: Slot, id: u64, entry: Entry<T>) -> Option<Entry<T>> {
-        self.totals.got -= 1;
-        let is_home = |sub: &&mut Sub<T, L>| sub.id == id;
-        let Some(sub) = self.subs[slot].as_mut().filter(is_home) else {
-            self.totals.removed += 1;
-            return Some(entry);
-        };
-        sub.counters.got -= 1;
-        let is_attached = sub.bond == Bond::Attached;
-        if is_attached && self.discards {
-            sub.counters.removed += 1;
-            self.totals.removed += 1;
-            return Some(entry);
-        }
+    /// The inverse of [`State::detach_head`].
+    pub fn attach_head(&mut self, slot: Slot, entry: Entry<T>) {
         self.unseat(slot);
         self.sub_mut(slot).items.push_front(entry);
         self.seat(slot);
-        if is_attached {
-            self.depth += 1;
-        } else {
-            self.totals.removed += 1;
-        }
-        None
+    }
+
+    /// An item that counted as waiting has been got.
+    #[inline]
+    pub fn count_got(&mut self, slot: Slot) {
+        self.sub_mut(slot).counters.got += 1;
+        self.depth -= 1;
+        self.totals.got += 1;
+    }
+
+    /// An item of an attached sub-queue that counted as waiting is gone.
+    pub fn count_removed(&mut self, slot: Slot) {
+        self.sub_mut(slot).counters.removed += 1;
+        self.depth -= 1;
+        self.totals.removed += 1;
+    }
+
+    /// Nothing has been counted yet, and nothing is here.
+    pub fn forget_counts(&mut self) {
+        self.totals = Counters::default();
+        self.depth = 0;
     }
 
     /// Takes every item out of a sub-queue.
@@ -296,49 +358,33 @@ impl<T, L> State<T, L> {
         items
     }
 
-    /// Takes the first item out that `is_it` holds for.
-    pub fn remove(&mut self, slot: Slot, is_it: impl FnMut(&T) -> bool, wakes: &mut Wakes) -> Option<T> {
-        let index = self.sub(slot).items.iter().map(|entry| &entry.item).position(is_it)?;
+    /// Takes out the items that `is_one` holds for, in one pass.
+    pub fn remove(&mut self, slot: Slot, mut is_one: impl FnMut(&T) -> bool, wakes: &mut Wakes) -> Vec<T> {
         self.unseat(slot);
         let sub = self.sub_mut(slot);
-        let entry = sub.items.remove(index)?;
-        sub.counters.removed += 1;
-        if sub.bond == Bond::Attached {
-            self.depth -= 1;
-            self.totals.removed += 1;
+        let is_attached = sub.bond == Bond::Attached;
+        let (mut taken, mut kept) = (Vec::new(), VecDeque::new());
+        if let Some(first) = sub.items.iter().position(|entry| is_one(&entry.item)) {
+            // What stands before the first stays where it is; `is_one` is asked once about each.
+            let rest = sub.items.split_off(first);
+            let mut is_first = true;
+            for entry in rest {
+                if std::mem::take(&mut is_first) || is_one(&entry.item) {
+                    taken.push(entry.item);
+                } else {
+                    kept.push_back(entry);
+                }
+            }
+            sub.items.append(&mut kept);
+        }
+        sub.counters.removed += taken.len() as u64;
+        if is_attached {
+            self.depth -= taken.len();
+            self.totals.removed += taken.len() as u64;
         }
         self.seat(slot);
         self.wake_putters(slot, wakes);
-        Some(entry.item)
-    }
-
-    /// Changes the reasons for which a sub-queue is disabled.
-    pub fn change_reasons(&mut self, slot: Slot, change: impl FnOnce(&mut Sub<T, L>)) {
-        self.unseat(slot);
-        change(self.sub_mut(slot));
-        self.seat(slot);
-    }
-
-    /// Moves a sub-queue to the place after the last one of another priority.
-    pub fn set_priority(&mut self, slot: Slot, priority: i64) {
-        let sub = self.sub_mut(slot);
-        if std::mem::replace(&mut sub.priority, priority) == priority || sub.bond == Bond::Removed {
-            return;
-        }
-        let (weight, is_servable) = (sub.weight, sub.is_servable());
-        self.selector.remove(slot);
-        self.selector.insert(slot, priority, weight);
-        self.selector.set_ready(slot, is_servable);
-    }
-
-    pub fn set_capacity(&mut self, slot: Slot, capacity: usize, wakes: &mut Wakes) {
-        self.sub_mut(slot).capacity = capacity;
-        self.wake_putters(slot, wakes);
-    }
-
-    pub fn set_weight(&mut self, slot: Slot, weight: u32) {
-        self.sub_mut(slot).weight = weight;
-        self.selector.set_weight(slot, weight);
+        taken
     }
 
     pub fn reject(&mut self, slot: Slot, count: u64) {
@@ -354,7 +400,7 @@ impl<T, L> State<T, L> {
         self.is_shut_down = true;
         self.discards |= leftovers == Leftovers::Discard;
         let mut discarded = Vec::new();
-        for slot in self.attached() {
+        for slot in self.attached.iter().collect::<Vec<_>>() {
             if self.discards {
                 discarded.append(&mut self.clear(slot, wakes));
             }
@@ -363,73 +409,11 @@ impl<T, L> State<T, L> {
         discarded
     }
 
-    /// The attached sub-queues.
-    pub fn attached(&self) -> Vec<Slot> {
-        let is_attached = |slot: &Slot| self.subs[*slot].as_ref().is_some_and(|sub| sub.bond == Bond::Attached);
-        (0..self.subs.len()).filter(is_attached).collect()
-    }
-
-    /// Wakes putters for the room there is; all of them when there will be none any more.
-    pub fn wake_putters(&mut self, slot: Slot, wakes: &mut Wakes) {
-        let is_final = self.refusal(slot).is_some() && !planted("multi_final");
-        let sub = self.sub_mut(slot);
-        let room = if is_final { usize::MAX } else { sub.room() };
-        sub.putters.wake(room, Line::Putters(slot), wakes);
-    }
-
-    /// Wakes getters for what is servable; all of them after shutdown.
-    #[inline]
-    pub fn wake_getters(&mut self, wakes: &mut Wakes) {
-        if !self.getters.is_idle() {
-            let available = if self.is_shut_down { usize::MAX } else { self.servable };
-            self.getters.wake(available, Line::Getters, wakes);
-        }
-    }
-
-    pub fn line(&mut self, line: Line) -> &mut WaitList {
-        match line {
-            Line::Getters => &mut self.getters,
-            Line::Putters(slot) => &mut self.sub_mut(slot).putters,
-        }
-    }
-
-    /// The holder of `ticket` cannot be reached: its wake-up goes to the next, if it has not left.
-    pub fn pass_on(&mut self, line: Line, ticket: Ticket, wakes: &mut Wakes) {
-        if let Line::Putters(slot) = line
-            && self.subs[slot].is_none()
-        {
-            return;
-        }
-        self.line(line).leave(ticket);
-        self.wake(line, wakes);
-    }
-
-    /// Wakes whom the line has something for.
-    pub fn wake(&mut self, line: Line, wakes: &mut Wakes) {
-        match line {
-            Line::Getters => self.wake_getters(wakes),
-            Line::Putters(slot) => self.wake_putters(slot, wakes),
-        }
-    }
-
-    pub fn sub_stats(&self, slot: Slot, now: u64) -> Stats {
-        let sub = self.sub(slot);
-        Stats {
-            depth: sub.items.len(),
-            counters: sub.counters,
-            oldest_age: sub.items.front().map(|head| Duration::from_nanos(now.saturating_sub(head.at))),
-            blocked_putters: sub.putters.blocked(),
-        }
-    }
-
-    /// The counters of the whole, items of removed sub-queues included.
-    pub fn total_stats(&self, now: u64) -> Stats {
-        let each: Vec<Stats> = self.attached().into_iter().map(|slot| self.sub_stats(slot, now)).collect();
-        Stats {
-            depth: self.depth,
-            counters: self.totals,
-            oldest_age: each.iter().filter_map(|sub| sub.oldest_age).max(),
-            blocked_putters: each.iter().map(|sub| sub.blocked_putters).sum(),
+    /// The multi-queue is gone: putters learn that nobody makes room for them any more.
+    pub fn orphan(&mut self, wakes: &mut Wakes) {
+        self.is_orphaned = true;
+        for slot in self.attached.iter().collect::<Vec<_>>() {
+            self.wake_putters(slot, wakes);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Everything here is touched under the multi-queue's one lock.
 //!
 //! # Invariants
-//! 1. `put == got + removed + items.len()` at any time the lock is free.
+//! 1. `put == got + removed + items.len() + held` at any time the lock is free.
 //! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted
 //!    `get_many` gave items back.
 
@@ -45,10 +45,10 @@ pub(super) struct Entry<T> {
 }
 
 pub(super) struct Sub<T, L> {
-    /// Never used twice, unlike the slot.
-    pub id: u64,
     pub label: L,
     pub items: VecDeque<Entry<T>>,
+    /// Items that a getter holds while it waits for more; they may come back.
+    pub held: usize,
     pub priority: i64,
     pub weight: u32,
     /// `usize::MAX` when unbounded.
@@ -95,7 +95,7 @@ impl<T, L> Sub<T, L> {
 /// A snapshot of one sub-queue's counters, or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Items waiting now.
+    /// Items waiting now, those that a waiting `get_many` holds included.
     pub depth: usize,
     /// See [`Counters`].
     pub counters: Counters,

@@ -12,7 +12,7 @@
 //!    out of the list to wake it. So a parked thread reads the flag alone and needs no lock.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Parker, Unparker};
+use crate::sync::{Arc, Parker, Unparker, planted};
 use std::collections::VecDeque;
 
 /// Waiters in the order in which they came.
@@ -32,7 +32,9 @@ struct Waiter {
 impl Waiter {
     fn wake(&self) {
         self.is_woken.store(true, Ordering::Release);
-        self.thread.unpark();
+        if !planted("wait_list_unpark") {
+            self.thread.unpark();
+        }
     }
 }
 

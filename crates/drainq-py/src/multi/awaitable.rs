@@ -5,7 +5,7 @@
 //! fails; it takes or puts the item when it is resumed, in one step with returning it. So a
 //! task that is cancelled while it sleeps has neither taken nor put anything.
 
-use super::fork::Owned;
+use super::blocking::Attempt as Try;
 use super::handle::Wait;
 use super::loops::{Sleeper, Sleepers};
 use super::queue::MultiQueue;
@@ -38,7 +38,7 @@ enum Step {
 /// then the line is left, which passes a wake-up on.
 struct Asleep {
     sleeper: Option<Sleeper>,
-    wait: Owned<Wait>,
+    wait: Wait,
     /// What the loop gets at each step: an iterator over the future.
     future: Option<Py<PyAny>>,
 }
@@ -66,7 +66,7 @@ impl QueueAwaitable {
                 Err(Nothing::ShutDown) => return Err(errors::stop_async_iteration()),
                 taken => taken.ok(),
             },
-            Some(Attempt::Put(sub, item)) => sub.get().put_or_wait(py, item)?.then(|| py.None()),
+            Some(Attempt::Put(sub, item)) => sub.get().try_put(py, item, Try::MayWait)?.then(|| py.None()),
         };
         Ok(got.map_or(Step::Later, Step::Done))
     }
@@ -79,22 +79,20 @@ impl QueueAwaitable {
         let iterator = future.call_method0("__await__")?.unbind();
         let mut asleep = match self.asleep.take() {
             Some(asleep) => asleep,
-            None => Asleep { sleeper: None, wait: Owned::new(self.line(py)?), future: None },
+            None => Asleep { sleeper: None, wait: self.line()?, future: None },
         };
         let sleeper = Sleeper::new(&self.sleepers()?, &event_loop, future.unbind());
-        if let Some(wait) = asleep.wait.here_mut() {
-            wait.enter(sleeper.waker());
-        }
+        asleep.wait.enter(sleeper.waker());
         asleep.sleeper = Some(sleeper);
         asleep.future = Some(iterator.clone_ref(py));
         self.asleep = Some(asleep);
         iterator.call_method0(py, "__next__")
     }
 
-    fn line(&self, py: Python<'_>) -> PyResult<Wait> {
+    fn line(&self) -> PyResult<Wait> {
         match self.attempt.as_ref() {
-            Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().core(py)?.getter()),
-            Some(Attempt::Put(sub, _)) => Ok(sub.get().core(py)?.putter()),
+            Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().core().getter()),
+            Some(Attempt::Put(sub, _)) => Ok(sub.get().core().putter()),
             None => Err(errors::bad_state("this has ended")),
         }
     }

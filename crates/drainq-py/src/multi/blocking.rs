@@ -2,7 +2,7 @@
 
 use super::handle::Wait;
 use crate::deadline::{self, Deadline};
-use drainq_core::sync::Parker;
+use drainq_core::multi::{Sleeper, Stalled};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -37,43 +37,83 @@ fn hears_signals(py: Python<'_>) -> PyResult<bool> {
     current.eq(main.getattr("ident")?)
 }
 
+/// Which attempt of a call it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// If it fails the call waits and tries again.
+    MayWait,
+    /// If it fails the call gives up.
+    Last,
+}
+
 /// Calls `attempt` until it has an answer, waiting in line in between; `None` if time ran out.
 ///
 /// The GIL is given up only to sleep, and taken back to look for signals only on the thread that
-/// hears them: a hundred blocked threads do not disturb the others. Whatever ends the wait, a wake-up that was under way
-/// goes to the next in line: `wait` is dropped here.
+/// hears them: a hundred blocked threads do not disturb the others. A signal that comes during the
+/// sleep is handled before the next attempt. Whatever ends the wait, a wake-up that was under way
+/// goes to the next in line and what was held goes back: `wait` is dropped here.
 pub fn until<R>(
     py: Python<'_>,
     mut wait: Wait,
     patience: Patience,
-    mut attempt: impl FnMut() -> PyResult<Option<R>>,
+    mut attempt: impl FnMut(&mut Wait, Attempt) -> PyResult<Option<R>>,
 ) -> PyResult<Option<R>> {
-    if let Some(answer) = attempt()? {
+    let Patience::Until(deadline) = patience else {
+        return attempt(&mut wait, Attempt::Last);
+    };
+    if let Some(answer) = attempt(&mut wait, Attempt::MayWait)? {
         return Ok(Some(answer));
     }
-    let Patience::Until(deadline) = patience else {
-        return Ok(None);
-    };
-    let (mut parker, hears_signals) = (Parker::new(), hears_signals(py)?);
+    let (mut sleeper, hears_signals) = (Sleeper::default(), hears_signals(py)?);
     loop {
-        wait.enter(Box::new(parker.unparker().clone()));
-        let (sleeper, line) = (&mut parker, &wait);
-        let is_woken = deadline::wait(py, deadline, move |_slice| {
+        wait.enter(sleeper.waker());
+        let next = match sleep(py, &mut sleeper, &mut wait, deadline, hears_signals)? {
+            true => Attempt::MayWait,
+            false => Attempt::Last,
+        };
+        if let Some(answer) = attempt(&mut wait, next)? {
+            return Ok(Some(answer));
+        }
+        if next == Attempt::Last {
+            return Ok(None);
+        }
+    }
+}
+
+/// Why a sleeping thread stirs.
+enum Stir {
+    Woken,
+    /// Others in line have been woken and do not run.
+    Beside(Stalled),
+}
+
+/// Sleeps in line; false if time ran out. No lock is taken without the GIL, so a fork finds it free.
+fn sleep(
+    py: Python<'_>,
+    sleeper: &mut Sleeper,
+    wait: &mut Wait,
+    deadline: Deadline,
+    hears_signals: bool,
+) -> PyResult<bool> {
+    loop {
+        let (sleeper, line) = (&mut *sleeper, &mut *wait);
+        let stir = deadline::wait(py, deadline, move |_slice| {
             loop {
-                sleeper.park_timeout(deadline.slice());
-                if line.is_notified() {
-                    return Some(());
+                if sleeper.sleep_for(deadline.slice()) {
+                    return Some(Stir::Woken);
+                }
+                if let Some(stalled) = line.find_stalled() {
+                    return Some(Stir::Beside(stalled));
                 }
                 if hears_signals || deadline.passed() {
                     return None;
                 }
             }
         })?;
-        if let Some(answer) = attempt()? {
-            return Ok(Some(answer));
-        }
-        if is_woken.is_none() {
-            return Ok(None);
+        match stir {
+            Some(Stir::Woken) => return Ok(true),
+            Some(Stir::Beside(stalled)) => wait.pass_stalled_on(stalled),
+            None => return Ok(false),
         }
     }
 }

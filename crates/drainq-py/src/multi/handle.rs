@@ -1,6 +1,7 @@
 //! The core's types with Python objects in them.
 
 use super::sub_queue::SubQueue;
+use crate::fork::{self, Renew};
 use drainq_core::multi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -45,4 +46,15 @@ impl Label {
 pub type Core = multi::MultiQueue<Py<PyAny>, Arc<Label>>;
 pub type SubCore = multi::SubQueue<Py<PyAny>, Arc<Label>>;
 pub type Wait = multi::Wait<Py<PyAny>, Arc<Label>>;
-pub type Taken = multi::Taken<Py<PyAny>>;
+
+impl Renew for multi::Shared<Py<PyAny>, Arc<Label>> {
+    /// Its lock is taken with the GIL held, and given back before that is given up.
+    fn renew_in_child(&self, _py: Python<'_>) {
+        self.restart_in_child();
+    }
+}
+
+/// Has a multi-queue start empty in every forked child.
+pub fn restart_in_children(core: &Core) {
+    fork::register(Arc::downgrade(core.shared()) as std::sync::Weak<dyn Renew>);
+}

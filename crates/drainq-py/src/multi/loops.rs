@@ -6,13 +6,17 @@
 //! The futures are kept here, where the garbage collector can see them through the owner of
 //! the [`Sleepers`], and not in the core, where it cannot.
 //!
+//! A loop that is not running may run again, or never: its task is made ready all the same, and the
+//! wake-up goes on to the next in line. A loop that runs and is busy is found out by the threads in
+//! line, which look for wake-ups that nobody uses (`blocking.rs`).
+//!
 //! # Invariants
-//! 1. No Python code runs while `loops` is locked.
+//! 1. No Python code runs while `loops` is locked, which is only with the GIL held.
 //! 2. While `is_scheduled` is set, a call of [`Sleepers::resume`] is due in the loop.
 
 use crate::gil;
 use drainq_core::multi::Wake;
-use parking_lot::Mutex;
+use drainq_core::sync::Mutex;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -99,22 +103,20 @@ impl Drop for Sleeper {
 }
 
 impl Sleepers {
-    /// Makes one task ready and sees to it that its loop resumes it; false if it cannot.
+    /// Makes one task ready and sees to it that its loop resumes it; false if the loop does not run.
     fn schedule(self: &Arc<Self>, py: Python<'_>, address: usize, number: u64) -> bool {
-        let event_loop = {
+        let (event_loop, is_scheduled) = {
             let mut loops = self.loops.lock();
             let Some(entry) = loops.by_address.get_mut(&address) else {
                 return false;
             };
             entry.ready.push(number);
-            if entry.is_scheduled {
-                return true;
-            }
-            entry.is_scheduled = true;
-            entry.event_loop.clone_ref(py)
+            (entry.event_loop.clone_ref(py), std::mem::replace(&mut entry.is_scheduled, true))
         };
-        match self.call_soon(event_loop.bind(py), address) {
-            Ok(()) => true,
+        let event_loop = event_loop.bind(py);
+        let scheduled = if is_scheduled { Ok(()) } else { self.call_soon(event_loop, address) };
+        match scheduled.and_then(|()| event_loop.call_method0("is_running")?.is_truthy()) {
+            Ok(is_running) => is_running,
             Err(error) => {
                 self.take_ready(address);
                 report(py, error);

@@ -7,16 +7,16 @@
 //! | `blocking` | blocked threads, Ctrl-C |
 //! | `awaitable`, `loops` | sleeping tasks, and how they are woken |
 //! | [`stats`] | snapshots of the counters |
-//! | `fork` | what a forked child may not touch |
 //! | `handle`, `values` | the core's types with Python objects; arguments |
 //!
 //! # Invariants
 //! 1. Nothing here runs Python code, or drops a Python object, under the core's lock.
-//! 2. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
+//! 2. The core's lock is taken with the GIL held, and given back before that is given up. So a fork,
+//!    which Python makes with the GIL held, finds it free and what it guards whole.
+//! 3. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
 
 mod awaitable;
 mod blocking;
-mod fork;
 mod handle;
 mod loops;
 mod queue;

@@ -1,9 +1,8 @@
 //! `MultiQueue`: the get side of many sub-queues.
 
 use super::awaitable::{Attempt, QueueAwaitable};
-use super::blocking::{Patience, until};
-use super::fork::{self, Owned};
-use super::handle::{Core, Label};
+use super::blocking::{Attempt as Try, Patience, until};
+use super::handle::{self, Core, Label};
 use super::loops::Sleepers;
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
@@ -11,7 +10,7 @@ use super::take::Selection;
 use super::values;
 use crate::errors;
 use drainq_core::clock::CoarseClock;
-use drainq_core::multi::{Leftovers, Nothing, Settings};
+use drainq_core::multi::{Gathered, Leftovers, Nothing, Settings};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
@@ -49,7 +48,7 @@ use std::sync::Arc;
 /// Source: linked-blocking-multi-queue; ``queue.Queue`` for the signatures.
 #[pyclass(frozen, weakref, generic, module = "drainq")]
 pub struct MultiQueue {
-    core: Owned<Core>,
+    core: Core,
     sub_queues: Py<PyDict>,
     selection: Selection,
     pub(super) sleepers: Arc<Sleepers>,
@@ -57,14 +56,14 @@ pub struct MultiQueue {
 
 impl MultiQueue {
     #[inline]
-    pub(super) fn core(&self, py: Python<'_>) -> PyResult<&Core> {
-        self.core.get(py)
+    pub(super) fn core(&self) -> &Core {
+        &self.core
     }
 
     /// Takes an item, or says why not.
     #[inline]
     pub(super) fn take(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Nothing>> {
-        self.selection.take(py, self.core(py)?)
+        self.selection.take(py, &self.core)
     }
 
     /// Takes an item; `None` if there is none now.
@@ -84,7 +83,7 @@ impl MultiQueue {
 
     #[cold]
     fn get_slowly(&self, py: Python<'_>, patience: Patience) -> PyResult<Py<PyAny>> {
-        until(py, self.core(py)?.getter(), patience, || self.take_or_wait(py))?.ok_or_else(|| empty(py))
+        until(py, self.core.getter(), patience, |_, _| self.take_or_wait(py))?.ok_or_else(|| empty(py))
     }
 }
 
@@ -103,14 +102,10 @@ impl MultiQueue {
     #[new]
     #[pyo3(signature = (selection=None), text_signature = "(selection='priority')")]
     fn new(py: Python<'_>, selection: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        fork::watch(py)?;
         let selection = selection.map_or(Ok(Selection::default()), Selection::new)?;
-        Ok(Self {
-            core: Owned::new(Core::new(selection.order(), CoarseClock::default())),
-            sub_queues: PyDict::new(py).unbind(),
-            selection,
-            sleepers: Arc::default(),
-        })
+        let core = Core::new(selection.order(), CoarseClock::default());
+        handle::restart_in_children(&core);
+        Ok(Self { core, sub_queues: PyDict::new(py).unbind(), selection, sleepers: Arc::default() })
     }
 
     /// Add a sub-queue, at the place after the last one of its priority.
@@ -150,7 +145,7 @@ impl MultiQueue {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
         let settings = Settings { priority, capacity, weight };
-        let (core, subs) = (self.core(py)?, self.sub_queues.bind(py));
+        let (core, subs) = (&self.core, self.sub_queues.bind(py));
         let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
         if core.is_shut_down() {
             return Err(refused());
@@ -196,9 +191,8 @@ impl MultiQueue {
     ///
     /// Source: ``removeSubQueue``.
     fn remove_sub_queue<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SubQueue>> {
-        self.core(py)?;
         let removed = self.sub_queues.bind(py).call_method1("pop", (key,))?.cast_into::<SubQueue>()?;
-        removed.get().core(py)?.retire();
+        removed.get().core().retire();
         Ok(removed)
     }
 
@@ -262,8 +256,9 @@ impl MultiQueue {
     ///     queue.Empty, ShutDown, ValueError: as :meth:`get`.
     #[pyo3(signature = (block=true, timeout=None))]
     fn get_item(&self, py: Python<'_>, block: bool, timeout: Option<f64>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-        let (patience, core) = (Patience::new(block, timeout)?, self.core(py)?);
-        let taken = until(py, core.getter(), patience, || self.or_wait(py, self.selection.take_labelled(py, core)?))?;
+        let (patience, core) = (Patience::new(block, timeout)?, &self.core);
+        let taken =
+            until(py, core.getter(), patience, |_, _| self.or_wait(py, self.selection.take_labelled(py, core)?))?;
         let (label, item) = taken.ok_or_else(|| empty(py))?;
         Ok((label.key.clone_ref(py), item))
     }
@@ -281,7 +276,10 @@ impl MultiQueue {
     ///     ShutDown: the multi-queue was shut down and nothing can be got any more.
     ///     ValueError: ``min_items`` or ``timeout`` is negative, or ``min_items > n``.
     ///
-    /// Should an exception end the wait (Ctrl-C), what was taken goes back to the heads it came from.
+    /// While it waits it takes nothing: others may, so with ``min_items`` it may wait as long as they
+    /// do. Where a full sub-queue keeps producers out, enough could never come: then the first waiting
+    /// ``get_many``, and no other, takes what is there and holds it. Should an exception end that wait
+    /// (Ctrl-C), what it held goes back to the heads it came from; a sub-queue that is removed gets it back.
     ///
     /// Example:
     ///     >>> from drainq import MultiQueue
@@ -301,22 +299,22 @@ impl MultiQueue {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (most, least) = values::amounts_in(n, min_items)?;
-        let (patience, core) = (Patience::new(least > 0, timeout)?, self.core(py)?);
+        let (patience, core) = (Patience::new(least > 0, timeout)?, &self.core);
         if let Some(items) = self.selection.take_all(core, least, most) {
             return PyList::new(py, items);
         }
-        let mut taken = Vec::new();
-        let waited = until(py, core.getter(), patience, || {
-            let missing = most - taken.len();
-            let more = self.selection.take_many(py, core, missing, &mut taken)?;
-            let is_enough = most == 0 || taken.len() >= least.max(1) || (!taken.is_empty() && core.is_shut_down());
-            if is_enough { Ok(Some(())) } else { self.or_wait(py, more).map(|_| None) }
-        });
-        if let Err(error) = waited {
-            drop(core.put_back(taken));
-            return Err(error);
-        }
-        PyList::new(py, taken.into_iter().map(|taken| taken.into_item()))
+        let items = until(py, core.getter(), patience, |wait, which| {
+            let least = if which == Try::Last { 0 } else { least };
+            if self.selection.gather(py, core, wait, least, most)? == Gathered::TooFew {
+                return Ok(None);
+            }
+            let items = wait.finish();
+            if items.is_empty() && most > 0 && core.is_shut_down() {
+                return Err(shut_down(py));
+            }
+            Ok(Some(items))
+        })?;
+        PyList::new(py, items.unwrap_or_default())
     }
 
     /// The item that the next get would take; it stays.
@@ -325,7 +323,7 @@ impl MultiQueue {
     ///     queue.Empty: there is none.
     ///     ShutDown: as :meth:`get`.
     fn peek(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.or_wait(py, self.selection.peek(py, self.core(py)?)?)?.ok_or_else(|| empty(py))
+        self.or_wait(py, self.selection.peek(py, &self.core)?)?.ok_or_else(|| empty(py))
     }
 
     /// Take the item whose turn it is from a coroutine: ``item = await queue.get_async()``.
@@ -357,13 +355,13 @@ impl MultiQueue {
     }
 
     /// The number of items that can be got now; those of disabled sub-queues do not count.
-    fn qsize(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.core(py)?.len())
+    fn qsize(&self) -> usize {
+        self.core.len()
     }
 
     /// Whether nothing can be got now: ``qsize() == 0``.
-    fn empty(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.is_empty())
+    fn empty(&self) -> bool {
+        self.core.is_empty()
     }
 
     /// Refuse items from now on; whoever waits is woken.
@@ -376,23 +374,22 @@ impl MultiQueue {
     ///
     /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
     #[pyo3(signature = (immediate=false))]
-    fn shutdown(&self, py: Python<'_>, immediate: bool) -> PyResult<()> {
+    fn shutdown(&self, immediate: bool) {
         let leftovers = if immediate { Leftovers::Discard } else { Leftovers::Serve };
-        drop(self.core(py)?.shut_down(leftovers));
-        Ok(())
+        drop(self.core.shut_down(leftovers));
     }
 
     /// Whether it was shut down.
     #[getter]
-    fn is_shutdown(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.is_shut_down())
+    fn is_shutdown(&self) -> bool {
+        self.core.is_shut_down()
     }
 
     /// The counters of all sub-queues and of the whole, taken in one moment.
     fn stats(&self, py: Python<'_>) -> PyResult<MultiQueueStats> {
-        let core = self.core(py)?;
+        let core = &self.core;
         let entries: Vec<_> = self.sub_queues.bind(py).iter().collect();
-        let subs = entries.iter().map(|(_, sub)| sub.cast::<SubQueue>()?.get().core(py));
+        let subs = entries.iter().map(|(_, sub)| Ok(sub.cast::<SubQueue>()?.get().core()));
         let (each, total, blocked_getters) = core.stats(&subs.collect::<PyResult<Vec<_>>>()?);
         let by_key = PyDict::new(py);
         for ((key, _), stats) in entries.iter().zip(each) {
@@ -421,13 +418,8 @@ impl MultiQueue {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let subs = self.sub_queues.bind(py).len();
-        match self.core.here() {
-            None => "<MultiQueue of the parent process>".to_owned(),
-            Some(core) => {
-                let condition = if core.is_shut_down() { " shut down" } else { "" };
-                format!("<MultiQueue sub_queues={subs} size={}{condition}>", core.len())
-            }
-        }
+        let condition = if self.core.is_shut_down() { " shut down" } else { "" };
+        format!("<MultiQueue sub_queues={subs} size={}{condition}>", self.core.len())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 /// number of items that were offered and answered.
 ///
 /// Attributes:
-///     depth: items waiting now.
+///     depth: items waiting now, those that a waiting ``get_many`` holds included.
 ///     high_water: the largest depth so far.
 ///     put: items accepted.
 ///     got: items handed to getters.

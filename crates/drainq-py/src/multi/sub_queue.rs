@@ -1,8 +1,7 @@
 //! `SubQueue`: the put side of a multi-queue.
 
 use super::awaitable::{Attempt, QueueAwaitable};
-use super::blocking::{Patience, until};
-use super::fork::Owned;
+use super::blocking::{Attempt as Try, Patience, until};
 use super::handle::{Label, SubCore};
 use super::loops::Sleepers;
 use super::stats::SubQueueStats;
@@ -12,6 +11,7 @@ use drainq_core::multi::{Bond, Refusal};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One keyed queue below a :class:`MultiQueue`: items go in here and come out there.
@@ -26,30 +26,32 @@ use std::sync::Arc;
 /// Source: ``SubQueue`` of linked-blocking-multi-queue.
 #[pyclass(frozen, weakref, generic, module = "drainq")]
 pub struct SubQueue {
-    core: Owned<SubCore>,
+    core: SubCore,
     pub(super) label: Arc<Label>,
     pub(super) sleepers: Arc<Sleepers>,
 }
 
 impl SubQueue {
     pub(super) fn new(core: SubCore, label: Arc<Label>) -> Self {
-        Self { core: Owned::new(core), label, sleepers: Arc::default() }
+        Self { core, label, sleepers: Arc::default() }
     }
 
     #[inline]
-    pub(super) fn core(&self, py: Python<'_>) -> PyResult<&SubCore> {
-        self.core.get(py)
+    pub(super) fn core(&self) -> &SubCore {
+        &self.core
     }
 
     /// The exception for an item that is refused for good.
     #[cold]
-    fn refused(&self, py: Python<'_>, core: &SubCore, refusal: Refusal) -> PyErr {
+    fn refused(&self, py: Python<'_>, refusal: Refusal) -> PyErr {
         let name = self.label.name(py);
         match refusal {
             Refusal::Full => {
-                let capacity = core.settings().capacity;
+                let capacity = self.core.settings().capacity;
                 errors::FULL.error(py, format!("sub-queue {name} is full (capacity {capacity})"))
             }
+            Refusal::Orphaned => errors::SHUT_DOWN
+                .error(py, format!("sub-queue {name} is full, and its multi-queue is gone: nothing makes room in it")),
             Refusal::Removed => errors::SUB_QUEUE_REMOVED
                 .error(py, format!("sub-queue {name} was removed; nothing can be put into it any more")),
             Refusal::ShutDown => errors::SHUT_DOWN
@@ -57,43 +59,53 @@ impl SubQueue {
         }
     }
 
-    /// Puts `item`; false if it has to wait for room.
-    pub(super) fn put_or_wait(&self, py: Python<'_>, item: &Py<PyAny>) -> PyResult<bool> {
-        let core = self.core(py)?;
-        match core.try_put(item.clone_ref(py)) {
+    /// Puts `item`; false if there is no room now.
+    pub(super) fn try_put(&self, py: Python<'_>, item: &Py<PyAny>, which: Try) -> PyResult<bool> {
+        match self.core.try_put(item.clone_ref(py)) {
             Ok(()) => Ok(true),
-            Err((_, Refusal::Full)) => Ok(false),
-            Err((_, refusal)) => Err(self.refused(py, core, refusal)),
+            Err((_, refusal)) => self.no_room(py, refusal, which).map(|()| false),
+        }
+    }
+
+    /// An exception if there will be no room ever, or none that is worth a wait.
+    fn no_room(&self, py: Python<'_>, refusal: Refusal, which: Try) -> PyResult<()> {
+        match (refusal, which) {
+            (Refusal::Full, _) | (Refusal::Orphaned, Try::Last) => Ok(()),
+            _ => Err(self.refused(py, refusal)),
         }
     }
 
     /// Counts an item whose putter gave up.
     pub(super) fn reject_one(&self) {
-        if let Some(core) = self.core.here() {
-            core.reject(1);
-        }
+        self.core.reject(1);
     }
 
     #[cold]
     fn put_slowly(&self, py: Python<'_>, item: &Py<PyAny>, patience: Patience) -> PyResult<()> {
-        let core = self.core(py)?;
-        let put = until(py, core.putter(), patience, || Ok(self.put_or_wait(py, item)?.then_some(())));
+        let put = until(py, self.core.putter(), patience, |_, which| Ok(self.try_put(py, item, which)?.then_some(())));
         match put {
             Ok(Some(())) => Ok(()),
             failed => {
-                core.reject(1);
-                failed.and_then(|_| Err(self.refused(py, core, Refusal::Full)))
+                self.core.reject(1);
+                failed.and_then(|_| Err(self.refused(py, Refusal::Full)))
             }
         }
     }
 
     /// Takes `object` out, the very object and not an equal one; false if it is gone.
-    fn take_out(&self, py: Python<'_>, object: &Py<PyAny>) -> PyResult<bool> {
-        Ok(self.core(py)?.remove(|item| item.is(object)).is_some())
+    fn take_out(&self, object: &Py<PyAny>) -> bool {
+        let mut is_found = false;
+        let taken = self.core.remove(|item| {
+            let is_it = !is_found && item.is(object);
+            is_found |= is_it;
+            is_it
+        });
+        drop(taken);
+        is_found
     }
 
-    fn snapshot(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        Ok(self.core(py)?.read(|items| items.map(|item| item.clone_ref(py)).collect()))
+    fn snapshot(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        self.core.read(|items| items.map(|item| item.clone_ref(py)).collect())
     }
 }
 
@@ -110,7 +122,8 @@ impl SubQueue {
     /// Raises:
     ///     queue.Full: there was no room (in time).
     ///     SubQueueRemoved: it was removed, before the call or during the wait.
-    ///     ShutDown: its multi-queue was shut down.
+    ///     ShutDown: its multi-queue was shut down; or there is no room, and the multi-queue is gone,
+    ///         so that no getter will make any.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
     /// Example:
@@ -125,7 +138,7 @@ impl SubQueue {
     #[pyo3(signature = (item, block=true, timeout=None))]
     fn put(&self, py: Python<'_>, item: Py<PyAny>, block: bool, timeout: Option<f64>) -> PyResult<()> {
         let patience = match timeout {
-            None if block => match self.core(py)?.try_put(item) {
+            None if block => match self.core.try_put(item) {
                 Ok(()) => return Ok(()),
                 Err((item, _)) => return self.put_slowly(py, &item, Patience::for_ever()),
             },
@@ -140,13 +153,13 @@ impl SubQueue {
     ///     queue.Full: there is no room.
     ///     SubQueueRemoved, ShutDown: as :meth:`put`.
     fn put_nowait(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<()> {
-        let core = self.core(py)?;
-        match core.try_put(item) {
+        match self.core.try_put(item) {
             Ok(()) => Ok(()),
             Err((item, refusal)) => {
-                core.reject(1);
+                self.core.reject(1);
                 drop(item);
-                Err(self.refused(py, core, refusal))
+                self.no_room(py, refusal, Try::Last)?;
+                Err(self.refused(py, Refusal::Full))
             }
         }
     }
@@ -173,12 +186,11 @@ impl SubQueue {
     fn put_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
         let patience = Patience::new(block, timeout)?;
         let items = items.try_iter()?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
-        let (core, offered) = (self.core(py)?, items.len());
+        let (core, offered) = (&self.core, items.len());
         let mut rest = items.into_iter();
-        let put = until(py, core.putter(), patience, || match core.try_put_many(&mut rest) {
+        let put = until(py, core.putter(), patience, |_, which| match core.try_put_many(&mut rest) {
             Ok(()) => Ok(Some(())),
-            Err(Refusal::Full) => Ok(None),
-            Err(refusal) => Err(self.refused(py, core, refusal)),
+            Err(refusal) => self.no_room(py, refusal, which).map(|()| None),
         });
         let accepted = offered - rest.len();
         if rest.len() > 0 {
@@ -211,24 +223,23 @@ impl SubQueue {
     }
 
     /// The number of items waiting here, enabled or not.
-    fn qsize(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.core(py)?.len())
+    fn qsize(&self) -> usize {
+        self.core.len()
     }
 
     /// Whether no item waits here.
-    fn empty(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.is_empty())
+    fn empty(&self) -> bool {
+        self.core.is_empty()
     }
 
     /// Whether there is no room; never so without a capacity.
-    fn full(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.room() == 0)
+    fn full(&self) -> bool {
+        self.core.room() == 0
     }
 
     /// How many more items fit; None without a capacity.
-    fn remaining_capacity(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        let core = self.core(py)?;
-        Ok(values::capacity_out(core.settings().capacity).map(|_| core.room()))
+    fn remaining_capacity(&self) -> Option<usize> {
+        values::capacity_out(self.core.settings().capacity).map(|_| self.core.room())
     }
 
     /// Take every item out; wakes whoever waits for room.
@@ -236,7 +247,7 @@ impl SubQueue {
     /// Returns:
     ///     The items, first to last.
     fn clear<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.core(py)?.clear())
+        PyList::new(py, self.core.clear())
     }
 
     /// Take out the first item that is ``item`` or equals it.
@@ -247,8 +258,8 @@ impl SubQueue {
     /// Returns:
     ///     True if an item was taken out, False if there was none.
     fn remove(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        for candidate in self.snapshot(py)? {
-            if values::is_same(candidate.bind(py), item)? && self.take_out(py, &candidate)? {
+        for candidate in self.snapshot(py) {
+            if values::is_same(candidate.bind(py), item)? && self.take_out(&candidate) {
                 return Ok(true);
             }
         }
@@ -270,19 +281,22 @@ impl SubQueue {
     ///     >>> numbers.remove_if(lambda n: n % 2 == 0)
     ///     [0, 2, 4]
     fn remove_if<'py>(&self, py: Python<'py>, predicate: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let mut chosen = Vec::new();
-        for candidate in self.snapshot(py)? {
-            if predicate.call1((&candidate,))?.is_truthy()? {
-                chosen.push(candidate);
+        let snapshot = self.snapshot(py);
+        // By address: the snapshot keeps the objects alive, and an item may be here more than once.
+        let mut chosen: HashMap<usize, usize> = HashMap::new();
+        for candidate in &snapshot {
+            if predicate.call1((candidate,))?.is_truthy()? {
+                *chosen.entry(candidate.as_ptr() as usize).or_default() += 1;
             }
         }
-        let removed = PyList::empty(py);
-        for item in chosen {
-            if self.take_out(py, &item)? {
-                removed.append(item)?;
+        let removed = self.core.remove(|item| match chosen.get_mut(&(item.as_ptr() as usize)) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
             }
-        }
-        Ok(removed)
+            _ => false,
+        });
+        PyList::new(py, removed)
     }
 
     /// Serve the items again.
@@ -291,9 +305,8 @@ impl SubQueue {
     ///     reason: takes this reason of :meth:`disable` away; None takes all away. The sub-queue
     ///         is served again once no reason is left. A reason that is not there changes nothing.
     #[pyo3(signature = (reason=None))]
-    fn enable(&self, py: Python<'_>, reason: Option<&str>) -> PyResult<()> {
-        self.core(py)?.enable(reason);
-        Ok(())
+    fn enable(&self, reason: Option<&str>) {
+        self.core.enable(reason);
     }
 
     /// Stop serving the items, for one more reason; they stay, keep their order and their turn.
@@ -312,21 +325,20 @@ impl SubQueue {
     ///
     /// Source: ``SubQueue.enable(false)``; counted reasons are ours.
     #[pyo3(signature = (reason=""))]
-    fn disable(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
-        self.core(py)?.disable(reason.to_owned());
-        Ok(())
+    fn disable(&self, reason: &str) {
+        self.core.disable(reason.to_owned());
     }
 
     /// Whether the items are served: no reason of :meth:`disable` is left.
     #[getter]
-    fn enabled(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.disabled_by().is_empty())
+    fn enabled(&self) -> bool {
+        self.core.disabled_by().is_empty()
     }
 
     /// The reasons why it is disabled, sorted.
     #[getter]
-    fn disabled_by(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.core(py)?.disabled_by())
+    fn disabled_by(&self) -> Vec<String> {
+        self.core.disabled_by()
     }
 
     /// The key it was added under.
@@ -337,60 +349,59 @@ impl SubQueue {
 
     /// Whether it was removed from its multi-queue.
     #[getter]
-    fn removed(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.core(py)?.bond() == Bond::Removed)
+    fn removed(&self) -> bool {
+        self.core.bond() == Bond::Removed
     }
 
     /// The priority, lower is served first. Setting it moves the sub-queue, with its items, to the
     /// place after the last one of that priority.
     #[getter]
-    fn priority(&self, py: Python<'_>) -> PyResult<i64> {
-        Ok(self.core(py)?.settings().priority)
+    fn priority(&self) -> i64 {
+        self.core.settings().priority
     }
 
     #[setter]
-    fn set_priority(&self, py: Python<'_>, priority: i64) -> PyResult<()> {
-        self.core(py)?.set_priority(priority);
-        Ok(())
+    fn set_priority(&self, priority: i64) {
+        self.core.set_priority(priority);
     }
 
     /// How many items fit, at least 1; None is unbounded. Lowering it keeps what is there.
     #[getter]
-    fn capacity(&self, py: Python<'_>) -> PyResult<Option<usize>> {
-        Ok(values::capacity_out(self.core(py)?.settings().capacity))
+    fn capacity(&self) -> Option<usize> {
+        values::capacity_out(self.core.settings().capacity)
     }
 
     #[setter]
-    fn set_capacity(&self, py: Python<'_>, capacity: Option<i64>) -> PyResult<()> {
+    fn set_capacity(&self, capacity: Option<i64>) -> PyResult<()> {
         let capacity = values::capacity_in(capacity)?;
-        self.core(py)?.set_capacity(capacity);
+        self.core.set_capacity(capacity);
         Ok(())
     }
 
     /// The number of turns in a row, at least 1.
     #[getter]
-    fn weight(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.core(py)?.settings().weight)
+    fn weight(&self) -> u32 {
+        self.core.settings().weight
     }
 
     #[setter]
-    fn set_weight(&self, py: Python<'_>, weight: i64) -> PyResult<()> {
+    fn set_weight(&self, weight: i64) -> PyResult<()> {
         let weight = values::weight_in(weight)?;
-        self.core(py)?.set_weight(weight);
+        self.core.set_weight(weight);
         Ok(())
     }
 
     /// The counters of this sub-queue at this moment, removed or not.
-    fn stats(&self, py: Python<'_>) -> PyResult<SubQueueStats> {
-        Ok(self.core(py)?.stats().into())
+    fn stats(&self) -> SubQueueStats {
+        self.core.stats().into()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyList::new(py, self.snapshot(py)?)?.try_iter()
+        PyList::new(py, self.snapshot(py))?.try_iter()
     }
 
     fn __contains__(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        for candidate in self.snapshot(py)? {
+        for candidate in self.snapshot(py) {
             if values::is_same(candidate.bind(py), item)? {
                 return Ok(true);
             }
@@ -400,9 +411,7 @@ impl SubQueue {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let name = self.label.name(py);
-        let Some(core) = self.core.here() else {
-            return Ok(format!("<SubQueue {name} of the parent process>"));
-        };
+        let core = &self.core;
         let (settings, size) = (core.settings(), core.len());
         let capacity = values::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
         let reasons = core.disabled_by();
@@ -418,21 +427,16 @@ impl SubQueue {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.label.key)?;
         self.sleepers.traverse(&visit)?;
-        match self.core.here() {
-            Some(core) => core.read(|items| {
-                for item in items {
-                    visit.call(item)?;
-                }
-                Ok(())
-            }),
-            None => Ok(()),
-        }
+        self.core.read(|items| {
+            for item in items {
+                visit.call(item)?;
+            }
+            Ok(())
+        })
     }
 
     fn __clear__(&self) {
         self.sleepers.clear();
-        if let Some(core) = self.core.here() {
-            drop(core.clear());
-        }
+        drop(self.core.clear());
     }
 }

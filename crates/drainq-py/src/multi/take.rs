@@ -1,9 +1,9 @@
 //! How a multi-queue decides and takes: by the core's selector, or by asking a Python object.
 
-use super::handle::{Core, Label, Taken};
+use super::handle::{Core, Label, Wait};
 use super::sub_queue::SubQueue;
 use crate::errors;
-use drainq_core::multi::{Nothing, Order};
+use drainq_core::multi::{Gathered, Nothing, Order};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
@@ -59,9 +59,7 @@ impl Selection {
     pub fn take(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
         match self {
             Self::Native(_) => Ok(core.try_get()),
-            Self::Custom(object) => {
-                Ok(choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))?.map(|taken| taken.into_item()))
-            }
+            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().try_get())),
         }
     }
 
@@ -69,9 +67,9 @@ impl Selection {
     pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Labelled, Nothing>> {
         match self {
             Self::Native(_) => Ok(core.try_get_labelled()),
-            Self::Custom(object) => choose(py, core, object, |sub| {
-                Ok(sub.core(py)?.try_get().map(|taken| (sub.label.clone(), taken.into_item())))
-            }),
+            Self::Custom(object) => {
+                choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| (sub.label.clone(), item))))
+            }
         }
     }
 
@@ -83,35 +81,32 @@ impl Selection {
         }
     }
 
-    /// Appends up to `count` items to `taken`; what is in there survives an error.
-    pub fn take_many(
+    /// Takes up to `most` items into what `wait` holds, if that makes at least `least` of them.
+    pub fn gather(
         &self,
         py: Python<'_>,
         core: &Core,
-        count: usize,
-        taken: &mut Vec<Taken>,
-    ) -> PyResult<Result<(), Nothing>> {
-        match self {
-            Self::Native(_) => Ok(core
-                .try_get_many(count)
-                .map(|mut more| if taken.is_empty() { *taken = more } else { taken.append(&mut more) })),
-            Self::Custom(object) => {
-                for _ in 0..count {
-                    match choose(py, core, object, |sub| Ok(sub.core(py)?.try_get()))? {
-                        Ok(one) => taken.push(one),
-                        Err(nothing) => return Ok(Err(nothing)),
-                    }
+        wait: &mut Wait,
+        least: usize,
+        most: usize,
+    ) -> PyResult<Gathered> {
+        let Self::Custom(object) = self else { return Ok(wait.gather(least, most)) };
+        if wait.may_gather(least) {
+            for _ in wait.held()..most {
+                let held = choose(py, core, object, |sub| Ok(sub.core().hold(wait).then_some(())))?;
+                if held.is_err() {
+                    break;
                 }
-                Ok(Ok(()))
             }
         }
+        Ok(wait.settle(least))
     }
 
     /// Reads the item whose turn it is.
     pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
         match self {
             Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py))),
-            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core(py)?.peek(|item| item.clone_ref(py)))),
+            Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().peek(|item| item.clone_ref(py)))),
         }
     }
 }

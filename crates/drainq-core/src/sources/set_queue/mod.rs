@@ -18,6 +18,7 @@
 //! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the life after the
 //! queue follows `processing` and `dirty` of client-go's work queue.
 
+use crate::sync::planted;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -188,7 +189,7 @@ impl<E> SetQueue<E> {
     pub fn push(&mut self, hash: u64, entry: E) {
         let hash = fold(hash);
         let filled = Slot { entry: Some(entry), hash, state: State::Waiting };
-        let slot = match self.free.pop() {
+        let slot = match self.free.pop().filter(|_| !planted("set_queue_slots")) {
             Some(slot) => {
                 self.slots[slot as usize] = filled;
                 slot
@@ -234,7 +235,7 @@ impl<E> SetQueue<E> {
         }
         self.in_flight -= 1;
         let ttl = if let AfterTake::Track(ttl) = self.after_take { ttl } else { Duration::ZERO };
-        if ttl.is_zero() && self.polls.is_empty() {
+        if ttl.is_zero() && (self.polls.is_empty() || planted("set_queue_fence")) {
             return Ok(self.forget(place.0));
         }
         slot.state = State::Remembered;
@@ -286,7 +287,9 @@ impl<E> SetQueue<E> {
     pub fn reset(&mut self) -> Vec<E> {
         let last_poll = self.last_poll;
         let slots = std::mem::replace(self, Self::new(self.after_take)).slots;
-        self.last_poll = last_poll;
+        if !planted("set_queue_polls") {
+            self.last_poll = last_poll;
+        }
         slots.into_iter().filter_map(|slot| slot.entry).collect()
     }
 
@@ -333,4 +336,6 @@ fn spread(hash: u32) -> u64 {
 }
 
 #[cfg(all(test, not(loom), not(drainq_shuttle)))]
+mod agreement;
+#[cfg(test)]
 mod tests;

@@ -2,11 +2,12 @@
 
 use super::super::identity::Identity;
 use super::SetQueue;
+use crate::fork::Renew;
 use crate::{deadline, deadline::Deadline, errors, gil};
 use drainq_core::clock::Clock;
 use drainq_core::sources::set_queue::{AfterTake, Lookup, Place, SetQueue as Core, State as Where};
 use drainq_core::sources::wait_list::{Left, WaitList};
-use drainq_core::sync::{MutexGuard, Parker};
+use drainq_core::sync::{Mutex, MutexGuard, Parker};
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -169,7 +170,30 @@ impl SetQueue {
     }
 }
 
+impl Renew for Mutex<State> {
+    fn renew_in_child(&self, _py: Python<'_>) {
+        // Free, for it is taken with the GIL alone (invariant 5).
+        let mut state = self.lock();
+        std::mem::forget(state.queue.reset());
+        std::mem::forget(std::mem::take(&mut state.getters));
+        std::mem::forget(std::mem::take(&mut state.putters));
+        (state.put, state.got, state.duplicates) = (0, 0, 0);
+    }
+}
+
 impl State {
+    pub fn new(after_take: AfterTake) -> Self {
+        Self {
+            queue: Core::new(after_take),
+            getters: WaitList::default(),
+            putters: WaitList::default(),
+            closed: false,
+            put: 0,
+            got: 0,
+            duplicates: 0,
+        }
+    }
+
     #[inline]
     pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<Taken<'py>> {
         let (item, key) = self.queue.take(

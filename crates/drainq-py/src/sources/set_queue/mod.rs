@@ -4,24 +4,27 @@
 //! 1. Foreign code (`key`, `__hash__`, `__eq__`, `__del__`, an item's iterator, a clock) runs with
 //!    the lock not held. So no call can deadlock, and one that raises has changed nothing.
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
-//! 3. While the lock is held nothing waits for the GIL: whoever wants the lock gets it soon,
-//!    with or without the GIL.
+//! 3. Nothing that is done under the lock waits, or drops a Python object.
 //! 4. A waiter that was woken and takes nothing wakes the next one.
+//! 5. The lock is taken with the GIL held, and given back before that is given up. So a fork, which
+//!    Python makes with the GIL held, finds it free and what it guards whole; in the child the state is
+//!    replaced, and the parent's is forgotten: its items are not the child's to drop.
 
 mod inside;
 mod stats;
 
 pub use stats::SetQueueStats;
 
+use crate::fork::{self, Renew};
 use crate::{deadline::Deadline, errors};
 use drainq_core::clock::SystemClock;
-use drainq_core::sources::set_queue::{AfterTake, Poll, SetQueue as Core, State as Where};
-use drainq_core::sources::wait_list::WaitList;
+use drainq_core::sources::set_queue::{AfterTake, Poll, State as Where};
 use drainq_core::sync::Mutex;
 use inside::{Line, State, after_take};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyString, PyType};
 use pyo3::{PyTraverseError, PyVisit};
+use std::sync::{Arc, Weak};
 
 /// A FIFO queue that refuses what it already holds; threads share it.
 ///
@@ -55,7 +58,7 @@ pub struct SetQueue {
     after_take: AfterTake,
     clock: Option<Py<PyAny>>,
     system_clock: SystemClock,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[pymethods]
@@ -80,21 +83,15 @@ impl SetQueue {
             )));
         }
         let after_take = after_take(in_flight, ttl)?;
+        let state = Arc::new(Mutex::new(State::new(after_take)));
+        fork::register(Arc::downgrade(&state) as Weak<dyn Renew>);
         Ok(Self {
             capacity: capacity.map(isize::unsigned_abs),
             key,
             after_take,
             clock,
             system_clock: SystemClock::new(),
-            state: Mutex::new(State {
-                queue: Core::new(after_take),
-                getters: WaitList::default(),
-                putters: WaitList::default(),
-                closed: false,
-                put: 0,
-                got: 0,
-                duplicates: 0,
-            }),
+            state,
         })
     }
 

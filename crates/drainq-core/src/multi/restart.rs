@@ -1,0 +1,37 @@
+//! What a forked child does with the copy of its parent's multi-queue: it goes on with the same
+//! sub-queues and settings, empty.
+//!
+//! The parent's items, waiters and counts belong to the parent. They are forgotten, not dropped: to
+//! drop an item could run code of its owner, and to wake a waiter would touch what a thread that
+//! does not exist here may have been in the middle of.
+
+use super::queue::Shared;
+use super::state::State;
+use super::sub_queue::Counters;
+use crate::sync::planted;
+
+impl<T, L> Shared<T, L> {
+    /// Starts afresh in a forked child, whose only thread calls this; no other thread may have held
+    /// the lock at the fork.
+    pub fn restart_in_child(&self) {
+        self.with(|state, _| state.restart_in_child());
+    }
+}
+
+impl<T, L> State<T, L> {
+    fn restart_in_child(&mut self) {
+        for slot in 0..self.subs.len() {
+            self.unseat_if_any(slot);
+            let Some(sub) = &mut self.subs[slot] else { continue };
+            std::mem::forget(std::mem::take(&mut sub.items));
+            std::mem::forget(std::mem::take(&mut sub.putters));
+            sub.held = 0;
+            sub.counters = Counters::default();
+        }
+        std::mem::forget(std::mem::take(&mut self.held));
+        if !planted("multi_restart") {
+            std::mem::forget(std::mem::take(&mut self.getters));
+        }
+        self.forget_counts();
+    }
+}

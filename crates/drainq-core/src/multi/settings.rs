@@ -1,0 +1,39 @@
+//! Changes of a sub-queue's settings while it runs.
+
+use super::selector::Slot;
+use super::state::State;
+use super::sub_queue::{Bond, Sub};
+use super::waiters::Wakes;
+
+impl<T, L> State<T, L> {
+    /// Changes the reasons for which a sub-queue is disabled.
+    pub fn change_reasons(&mut self, slot: Slot, change: impl FnOnce(&mut Sub<T, L>)) {
+        self.unseat(slot);
+        change(self.sub_mut(slot));
+        self.seat(slot);
+    }
+
+    /// Moves a sub-queue to the place after the last one of another priority.
+    pub fn set_priority(&mut self, slot: Slot, priority: i64) {
+        let sub = self.sub_mut(slot);
+        if std::mem::replace(&mut sub.priority, priority) == priority || sub.bond == Bond::Removed {
+            return;
+        }
+        let (weight, is_servable) = (sub.weight, sub.is_servable());
+        self.selector.remove(slot);
+        self.selector.insert(slot, priority, weight);
+        self.selector.set_ready(slot, is_servable);
+    }
+
+    pub fn set_capacity(&mut self, slot: Slot, capacity: usize, wakes: &mut Wakes) {
+        self.unseat(slot);
+        self.sub_mut(slot).capacity = capacity;
+        self.seat(slot);
+        self.wake_putters(slot, wakes);
+    }
+
+    pub fn set_weight(&mut self, slot: Slot, weight: u32) {
+        self.sub_mut(slot).weight = weight;
+        self.selector.set_weight(slot, weight);
+    }
+}

@@ -1,0 +1,145 @@
+"""A wake-up given to an event loop that does not run goes to a thread that waits, in bounded time."""
+
+import asyncio
+
+import pytest
+
+from drainq import MultiQueue
+
+from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, eventually, in_thread, totals_add_up
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+@pytest.fixture
+def stopped(queue):
+    """A loop that is not running, with a task that sleeps in ``get_async``."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(queue.get_async())
+    while not blocked_getters(queue, 1)():
+        loop.run_until_complete(asyncio.sleep(0))
+    yield loop
+    if loop.is_closed():
+        task._log_destroy_pending = False
+    else:
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        loop.close()
+
+
+def test_a_thread_gets_the_item_that_a_stopped_loop_was_woken_for(queue, stopped):
+    sub = queue.add_sub_queue("a")
+    thread = in_thread(queue.get)
+    eventually(blocked_getters(queue, 2))
+    sub.put("x")
+    assert thread.result(PATIENCE) == "x"
+    assert queue.stats().blocked_getters == 1
+
+
+def test_a_thread_gets_the_item_of_a_loop_that_is_closed_after_the_put(queue, stopped):
+    sub = queue.add_sub_queue("a")
+    thread = in_thread(queue.get)
+    eventually(blocked_getters(queue, 2))
+    sub.put("x")
+    stopped.close()
+    assert thread.result(PATIENCE) == "x"
+
+
+def test_a_task_of_another_loop_gets_the_item_of_a_stopped_loop(queue, stopped):
+    sub = queue.add_sub_queue("a")
+
+    async def get():
+        task = asyncio.create_task(queue.get_async())
+        while not blocked_getters(queue, 2)():
+            await asyncio.sleep(0)
+        sub.put("x")
+        return await task
+
+    assert in_thread(asyncio.run, get()).result(PATIENCE) == "x"
+
+
+def test_a_stopped_loop_that_runs_again_finds_what_came_meanwhile(queue, stopped):
+    sub = queue.add_sub_queue("a")
+    sub.put("x")
+    (task,) = asyncio.all_tasks(stopped)
+    assert stopped.run_until_complete(asyncio.wait_for(task, PATIENCE)) == "x"
+
+
+def test_a_thread_gets_the_item_that_a_busy_loop_was_woken_for(queue):
+    """The loop is busy until the thread has the item."""
+    sub = queue.add_sub_queue("a")
+
+    async def busy():
+        task = asyncio.create_task(queue.get_async())
+        while not blocked_getters(queue, 1)():
+            await asyncio.sleep(0)
+        thread = in_thread(queue.get)
+        eventually(blocked_getters(queue, 2))
+        sub.put("x")
+        got = thread.result(PATIENCE)  # blocks the loop
+        sub.put("y")
+        return got, await task
+
+    assert asyncio.run(busy()) == ("x", "y")
+    totals_add_up(queue)
+    assert queue.stats().blocked_getters == 0
+
+
+def test_the_main_thread_gets_the_item_of_a_busy_loop(queue):
+    """The thread that hears signals looks as well."""
+    sub = queue.add_sub_queue("a")
+    has_item = in_thread(asyncio.run, _put_and_block(queue, sub, lambda: queue.stats().got == 1))
+    eventually(blocked_getters(queue, 1))
+    assert queue.get() == "x"
+    sub.put("y")
+    assert has_item.result(PATIENCE) == "y"
+
+
+async def _put_and_block(queue, sub, is_over):
+    task = asyncio.create_task(queue.get_async())
+    while not blocked_getters(queue, 1)():
+        await asyncio.sleep(0)
+    eventually(blocked_getters(queue, 2))
+    sub.put("x")
+    eventually(is_over)
+    return await task
+
+
+def test_a_thread_puts_into_the_room_that_a_busy_loop_was_woken_for(queue):
+    sub = queue.add_sub_queue("a", capacity=1)
+    sub.put(0)
+
+    async def busy():
+        task = asyncio.create_task(sub.put_async("task's"))
+        while not blocked_putters(queue, 1)():
+            await asyncio.sleep(0)
+        thread = in_thread(sub.put, "thread's")
+        eventually(blocked_putters(queue, 2))
+        assert queue.get() == 0
+        thread.result(PATIENCE)  # blocks the loop
+        assert queue.get() == "thread's"
+        await task
+
+    asyncio.run(busy())
+    assert drain(queue) == ["task's"]
+    totals_add_up(queue)
+
+
+def test_each_of_many_stalled_wake_ups_goes_on(queue):
+    sub = queue.add_sub_queue("a")
+
+    async def busy():
+        tasks = [asyncio.create_task(queue.get_async()) for _ in range(3)]
+        while not blocked_getters(queue, 3)():
+            await asyncio.sleep(0)
+        threads = [in_thread(queue.get) for _ in range(3)]
+        eventually(blocked_getters(queue, 6))
+        sub.put_many([1, 2, 3])
+        got = [thread.result(PATIENCE) for thread in threads]
+        sub.put_many([4, 5, 6])
+        return sorted(got), sorted(await asyncio.gather(*tasks))
+
+    assert asyncio.run(busy()) == ([1, 2, 3], [4, 5, 6])
