@@ -135,7 +135,7 @@ MUTANTS = [
         "hungry_left_alone",
         "a consumer that found nothing during a refill waits for ever",
         f"{PACKAGE}/sources/prefetch.py",
-        "elif self._hungry or not brought:",
+        "elif self._intake.hungry or not brought:",
         "elif not brought:",
         "tests/sources/test_prefetch.py::test_a_consumer_that_found_nothing_during_a_refill_gets_another",
     ),

@@ -73,6 +73,8 @@ class Intake(Generic[T]):
         """Whether the source has said that nothing will come any more."""
         self.closed = False
         """Whether no more is to be asked for or waited for."""
+        self.hungry = False
+        """Whether a consumer found nothing since the last call of ``arrived``."""
         self.unusable = 0
         """Items whose key could not be taken."""
 
@@ -193,15 +195,18 @@ class Intake(Generic[T]):
 
     def _put_as_it_comes(self, batch: Batch[T], room: int, refill: Refill) -> None:
         """Put up to ``room`` items into the buffer, each as soon as it is there."""
-        put, native = self._buffer.put_nowait, self._native
+        put, acquire, release = self._buffer.put_nowait, self._native.acquire, self._native.release
         for item in batch.one_by_one(room):
             refill.found += 1
-            with native:
-                try:
-                    put(item)
-                except BaseException as error:
-                    self._put_again(self._buffer, item, error)
-            self._arrived()
+            acquire()
+            try:
+                put(item)
+            except BaseException as error:
+                self._put_again(self._buffer, item, error)
+            finally:
+                release()
+            if self.hungry:
+                self._arrived()
             if self.closed:
                 return
 

@@ -50,13 +50,13 @@ class _NativeCalls:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.acquire = self._lock.acquire
+        self.acquire, self.release = self._lock.acquire, self._lock.release
 
     def __enter__(self) -> None:
         self.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self.release()
 
 
 _locks = _Locks()

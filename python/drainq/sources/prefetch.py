@@ -7,7 +7,7 @@ Invariants:
     3. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
     4. What a pull took is returned; or, if a clock or an executor raises at it, given back and first next time.
     5. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
-    6. A consumer that found nothing sets ``_hungry`` and looks again; a refill reads ``_hungry`` after it has put
+    6. A consumer that found nothing sets ``hungry`` and looks again; a refill reads ``hungry`` after it has put
        something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
 
 Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: a schedule for the retries of
@@ -151,7 +151,6 @@ class PrefetchSource(Generic[T]):
         self._intake.closed = self._closed
         self._given_back: deque[T] = deque()
         self._refill: Refill | None = None
-        self._hungry = False
         self._refills = self._fetched = self._empty_refills = self._starved = 0
         self._refiller = Refiller(
             self._run, self._drop, self._wake,
@@ -192,7 +191,7 @@ class PrefetchSource(Generic[T]):
             if self._given_back or self._closed:
                 items = self._with_the_rest(items, batch_size)
             if batch_size and not items:
-                self._hungry = True
+                self._intake.hungry = True
                 items = self._buffer.get_many(batch_size)
             if self._refill is not None:
                 self._pulled_during_a_refill(items, batch_size)
@@ -255,7 +254,7 @@ class PrefetchSource(Generic[T]):
 
     def _has_news(self) -> bool:
         if not len(self._buffer):
-            self._hungry = True
+            self._intake.hungry = True
         return len(self) > 0 or self._reports.error is not None or self._closed or self.finished
 
     def subscribe(self, listener: Callable[[], object]) -> None:
@@ -422,7 +421,7 @@ class PrefetchSource(Generic[T]):
         self._reports.tell()
         if self._closed:
             self._intake.let_go()
-        elif self._hungry or not brought:
+        elif self._intake.hungry or not brought:
             with contextlib.suppress(BaseException):  # it has been reported
                 self._replenish(now=now)
 
@@ -434,6 +433,6 @@ class PrefetchSource(Generic[T]):
 
     def _feed_the_hungry(self) -> None:
         """Tell consumers that found nothing that there is something now."""
-        if self._hungry and len(self._buffer):
-            self._hungry = False
+        if self._intake.hungry and len(self._buffer):
+            self._intake.hungry = False
             self._reports.tell()
