@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["check_callable"]
 
 
-def check_callable(name: str, value: Any, *arguments: str) -> None:
+def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = False) -> None:
     """Refuse what cannot be called with these arguments, or would do nothing if it were.
 
     Bound methods, ``functools.partial`` and objects with ``__call__`` are looked through. What does not say what
@@ -24,6 +24,7 @@ def check_callable(name: str, value: Any, *arguments: str) -> None:
         name: what the caller knows the parameter as.
         value: what was handed over.
         arguments: for each positional argument of the calls to come, what it is.
+        may_yield: whether a generator function will do, for the caller walks through what the call returns.
     Raises:
         TypeError: with the name, the value and what to do.
 
@@ -38,7 +39,7 @@ def check_callable(name: str, value: Any, *arguments: str) -> None:
     wanted = f"({', '.join(arguments)})"
     if not callable(value):
         raise TypeError(f"{name} must be a callable that takes {wanted}, got {_shown(value)}")
-    if lazy := _lazy(value):
+    if (lazy := _lazy(value)) and not (may_yield and lazy[1] is _GENERATOR):
         what, remedy = lazy
         raise TypeError(
             f"{name} must be a plain function that takes {wanted}, got {_shown(value)}, which is {what}: "

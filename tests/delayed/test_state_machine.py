@@ -195,7 +195,9 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(prefix=PREFIXES, config_hash=HASHES)
     def last_tick(self, prefix, config_hash):
-        self.both(lambda q: q._session.storage.last_tick(q._session.kind, prefix=prefix, config_hash=config_hash))
+        self.both(
+            lambda q: q._session.storage.last_tick(q._session.kind, prefix=prefix, config_hash=config_hash, until=2**62)
+        )
 
     @rule(after=DELAYS)
     def next_due(self, after):

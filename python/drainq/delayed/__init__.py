@@ -22,6 +22,7 @@ from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.cron.daily import CronDailySchedule
 from drainq.delayed.cron.handle import CronHandle
 from drainq.delayed.cron.message import CronMessage
+from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.dead_letters import to_delayed_queue
 from drainq.delayed.envelope import AckEnvelope
@@ -44,6 +45,7 @@ __all__ = [
     "DelayedQueue",
     "DelayedQueueStats",
     "DeliveryType",
+    "InstalledSchedule",
     "JsonCodec",
     "MsgspecCodec",
     "OfferOutcome",

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from drainq.callables import check_callable
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
@@ -46,8 +47,7 @@ def consume(
         raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
     if max_attempts is not None and max_attempts < 1:
         raise ValueError(f"max_attempts must be at least 1, or None, got {max_attempts!r}")
-    if not callable(handler):
-        raise TypeError(f"handler must be callable with an envelope, got {handler!r}")
+    check_callable("handler", handler, "envelope")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
     with LeaseKeeper(session) as keeper:

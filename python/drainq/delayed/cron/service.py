@@ -1,37 +1,42 @@
 """Recurring schedules: they put messages into a delayed queue ahead of time, and the queue delivers them.
 
 Why: a schedule that lives in the queue needs no leader and no process of its own. Every instance of a program installs
-the same schedule; whoever looks first makes the tick's message, and the others find it made.
+the same schedule; the instance that checks it first makes the tick's message, and the others find it made.
 
 # Invariants
 1. A tick becomes one message, ever: however many schedulers, whatever their clocks say, and after restarts. The
    storage keeps that promise (its tick ledger, in the transaction that inserts); nothing here is trusted with it.
 2. Under one prefix there is one configuration: making the ticks of one hash withdraws what other hashes have planned
    for the future. What is due, in flight, or given back stays.
-3. A look that fails (a generator that raises, a database that is away) is logged, and the schedule is looked at again.
+3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
+4. Two configurations that are installed under one prefix at the same time each withdraw what the other has planned, and
+   a tick that is due before that happens is sent by both: the log says so.
 
 Source: ``CronService.kt`` of funfix ``delayedqueue``. Ours: the ledger, catching up, and cron expressions.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, takewhile
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
+from drainq.callables import check_callable
 from drainq.clock import Clock
+from drainq.delayed.cron.admin import Caller, CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.daily import CronDailySchedule, duration_of, zone_of
 from drainq.delayed.cron.handle import CronHandle
 from drainq.delayed.cron.message import CronMessage, microseconds
 from drainq.delayed.cron.ticks import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
-from drainq.delayed.message import check_key, check_text, to_ms
-from drainq.delayed.storage.protocol import Storage, Tick
+from drainq.delayed.cron.watch import Watch
+from drainq.delayed.message import to_ms
+from drainq.delayed.storage.protocol import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,22 +47,15 @@ CatchUp = Literal["none", "last", "all"]
 MOST_CAUGHT_UP = 1_000
 """Most ticks that ``catch_up="all"`` makes up for at once: the newest ones."""
 
+_SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
 _SHORTEST_LOOK = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-class Caller(Protocol):
-    """Makes a storage call, and makes it again if it failed for a passing reason."""
-
-    def __call__(self, work: Callable[[], R], /) -> R:
-        """Return what ``work`` returns."""
-        ...
-
-
-class CronService(Generic[T]):
+class CronService(CronAdmin[T]):
     """The schedules of one delayed queue, as ``queue.cron``.
 
-    The ``install_...`` methods look at the schedule at once and then again and again on a thread of their own, until
+    The ``install_...`` methods check the schedule at once and then again and again on a thread of drainq's, until
     the handle is closed; what they put into the queue stays there. Call them in every instance of a program: each tick
     is one message.
 
@@ -95,16 +93,10 @@ class CronService(Generic[T]):
             storage: where the messages live; ``kind`` is the queue's.
             encode: a payload as bytes.
             call: makes a storage call, and makes it again if it failed for a passing reason.
-            made: told whenever messages were put in, to wake those who wait for them.
+            made: called whenever messages were put in, to wake the consumers that wait for them.
         """
-        self._storage = storage
-        self._kind = kind
-        self._encode = encode
-        self._clock = clock
-        self._call = call
-        self._made = made
-        self._handles: set[CronHandle] = set()
-        self._lock = threading.Lock()
+        super().__init__(storage=storage, kind=kind, encode=encode, clock=clock, call=call, made=made)
+        self._watch = Watch(clock)
 
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
         """Put the messages of one configuration into the queue, once.
@@ -124,15 +116,18 @@ class CronService(Generic[T]):
         Raises:
             ValueError: a blank name, or one so long that keys would have more than 200 characters.
         """
-        return self._install(config_hash, key_prefix, list(messages), update=False)
+        planned = list(messages)
+        check_names(config_hash, key_prefix)
+        self._name(config_hash, key_prefix, "ticks of the program's own")
+        return self._install(config_hash, key_prefix, planned, update=False)
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
-        """Drop what this configuration has planned and nobody was given yet; it may be planned again.
+        """Drop what this configuration has planned and no consumer was given yet; it may be planned again.
 
         Returns:
             How many messages were dropped.
         """
-        _check_names(config_hash, key_prefix)
+        check_names(config_hash, key_prefix)
         return self._call(lambda: self._storage.uninstall_ticks(self._kind, prefix=key_prefix, config_hash=config_hash))
 
     def install(
@@ -152,12 +147,19 @@ class CronService(Generic[T]):
 
         Returns:
             A handle; ``close()`` ends it.
+
+        Raises:
+            TypeError: ``generate_many`` cannot be called with a time.
+            ValueError: the interval is not positive, or a name is blank.
         """
+        check_callable("generate_many", generate_many, "now", may_yield=True)
         interval = duration_of(schedule_interval, "schedule_interval")
         if interval <= timedelta(0):
             raise ValueError(f"schedule_interval must be positive, got {schedule_interval!r}")
         return self._start(
-            config_hash, key_prefix, lambda now: _Look(list(generate_many(now)), interval), retry=interval
+            Plan(config_hash, key_prefix, f"own function, every {_seconds(interval)} s", None),
+            lambda now: _Look(list(generate_many(now)), interval),
+            retry=interval,
         )
 
     def install_periodic_tick(
@@ -181,11 +183,14 @@ class CronService(Generic[T]):
             A handle; ``close()`` ends it.
 
         Raises:
+            TypeError: ``payload_of`` cannot be called with a time.
             ValueError: the period is below a millisecond, or the prefix blank.
         """
+        check_callable("payload_of", payload_of, "at")
         whole = checked_period(period)
         ticks_after = partial(periodic_ticks, whole)
-        return self._start_ticks(hash_of_period(whole), key_prefix, ticks_after, payload_of, catch_up)
+        schedule = Plan(hash_of_period(whole), key_prefix, f"every {_seconds(whole)} s", Ticks(ticks_after, payload_of))
+        return self._start_ticks(schedule, ticks_after, payload_of, catch_up)
 
     def install_cron(
         self,
@@ -211,11 +216,16 @@ class CronService(Generic[T]):
             A handle; ``close()`` ends it.
 
         Raises:
+            TypeError: ``payload_of`` cannot be called with a time.
             ValueError: the expression does not parse, the zone is unknown, or the prefix blank.
         """
+        check_callable("payload_of", payload_of, "at")
         text, zone = checked_expression(expression), zone_of(tz)
         ticks_after = partial(cron_ticks, text, zone)
-        return self._start_ticks(hash_of_cron(text, zone), key_prefix, ticks_after, payload_of, catch_up)
+        schedule = Plan(
+            hash_of_cron(text, zone), key_prefix, f"cron {text} in {zone.key}", Ticks(ticks_after, payload_of)
+        )
+        return self._start_ticks(schedule, ticks_after, payload_of, catch_up)
 
     def install_daily_schedule(
         self,
@@ -238,6 +248,7 @@ class CronService(Generic[T]):
         """
         if not isinstance(schedule, CronDailySchedule):
             raise TypeError(f"schedule must be a CronDailySchedule, got {schedule!r}")
+        check_callable("payload_of", payload_of, "at")
         config_hash = hash_of_daily(schedule)
         catch_up_with = self._catching_up(config_hash, key_prefix, schedule.ticks_after, catch_up)
 
@@ -245,31 +256,38 @@ class CronService(Generic[T]):
             ticks = [*catch_up_with(now), *schedule.get_next_times(now)]
             return _Look([CronMessage(payload_of(at), at) for at in ticks], schedule.schedule_interval)
 
-        return self._start(config_hash, key_prefix, look, retry=schedule.schedule_interval)
+        hours = ", ".join(f"{hour:%H:%M:%S}".removesuffix(":00") for hour in schedule.hours_of_day)
+        installed = Plan(
+            config_hash,
+            key_prefix,
+            f"daily at {hours} in {schedule.zone.key}",
+            Ticks(schedule.ticks_after, payload_of),
+        )
+        return self._start(installed, look, retry=schedule.schedule_interval)
 
     def close(self, timeout: float | None = 10.0) -> bool:
         """Close every handle; what is scheduled stays in the queue.
 
+        Args:
+            timeout: seconds for all of them together; None for as long as it takes.
+
         Returns:
-            False if a look was still running after ``timeout`` seconds, which each handle gets.
+            False if a check was still running at the end of the timeout.
         """
-        with self._lock:
-            handles = list(self._handles)
-        return all([handle.close(timeout) for handle in handles])  # noqa: C419  (close each, also after a False)
+        return self._watch.close_all(timeout)
 
     def _start_ticks(
         self,
-        config_hash: str,
-        key_prefix: str,
+        schedule: Plan[T],
         ticks_after: Callable[[datetime], Iterator[datetime]],
         payload_of: Callable[[datetime], T],
         catch_up: CatchUp,
     ) -> CronHandle:
-        """Keep the next tick planned and look four times between two ticks.
+        """Keep the next tick planned and check four times between two ticks.
 
-        Ticks that are closer to each other than the looks are planned several at once.
+        Ticks that are closer to each other than the checks are planned several at once.
         """
-        catch_up_with = self._catching_up(config_hash, key_prefix, ticks_after, catch_up)
+        catch_up_with = self._catching_up(schedule.config_hash, schedule.key_prefix, ticks_after, catch_up)
 
         def look(now: datetime) -> _Look[T]:
             coming = ticks_after(now)
@@ -278,7 +296,7 @@ class CronService(Generic[T]):
             ahead = takewhile(lambda at: at is first or at <= now + 2 * again, chain([first, second], coming))
             return _Look([CronMessage(payload_of(at), at) for at in [*catch_up_with(now), *ahead]], again)
 
-        return self._start(config_hash, key_prefix, look, retry=_SHORTEST_LOOK)
+        return self._start(schedule, look, retry=_SHORTEST_LOOK)
 
     def _catching_up(
         self,
@@ -287,7 +305,7 @@ class CronService(Generic[T]):
         ticks_after: Callable[[datetime], Iterator[datetime]],
         catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
-        """What to make up for at a given time: ticks after the last that was ever made."""
+        """What to make up for at a given time: ticks after the last that was made and has passed."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
         if catch_up not in limits:
             raise ValueError(f"catch_up must be 'none', 'last' or 'all', got {catch_up!r}")
@@ -295,39 +313,49 @@ class CronService(Generic[T]):
         def missed(now: datetime) -> Sequence[datetime]:
             if catch_up == "none":
                 return []
-            last = self._call(lambda: self._storage.last_tick(self._kind, prefix=key_prefix, config_hash=config_hash))
+            until = microseconds(now)  # a tick that was made by a clock ahead must not hide the ones before it
+            last = self._call(
+                lambda: self._storage.last_tick(self._kind, prefix=key_prefix, config_hash=config_hash, until=until)
+            )
             if last is None:
                 return []
             return missed_ticks(ticks_after, _EPOCH + timedelta(microseconds=last), now, limits[catch_up])
 
         return missed
 
-    def _start(
-        self, config_hash: str, key_prefix: str, look: Callable[[datetime], _Look[T]], *, retry: timedelta
-    ) -> CronHandle:
-        _check_names(config_hash, key_prefix)
+    def _start(self, schedule: Plan[T], look: Callable[[datetime], _Look[T]], *, retry: timedelta) -> CronHandle:
+        config_hash, key_prefix = schedule.config_hash, schedule.key_prefix
+        check_names(config_hash, key_prefix)
         self._call(lambda: None)  # a closed queue says so here, and not in the log of a loop
-        update = True  # the first look refreshes what an earlier release planned and nobody was given yet
+        update = True  # the first look refreshes what an earlier release planned and no consumer was given yet
+        newest: datetime | None = None
+        said = -_SAY_AGAIN
 
-        def tick() -> float:
-            nonlocal update
-            found = look(_EPOCH + timedelta(seconds=self._clock.now()))
+        def check(handle: CronHandle) -> float:
+            nonlocal update, newest, said
+            now = _EPOCH + timedelta(seconds=self._clock.now())
+            found = look(now)
+            if handle.closed:  # while the function ran
+                return found.again.total_seconds()
+            if update:
+                self._name(config_hash, key_prefix, schedule.description)
             self._install(config_hash, key_prefix, found.messages, update=update)
             update = False
+            latest = max((message.schedule_at for message in found.messages), default=None)
+            if latest is not None and (newest is None or latest > newest) and time.monotonic() - said >= _SAY_AGAIN:
+                if self._warned(schedule, found.messages, now):
+                    said = time.monotonic()
+                else:
+                    newest = latest
             return found.again.total_seconds()
 
-        handle = CronHandle(key_prefix, tick, clock=self._clock, retry=retry.total_seconds(), on_close=self._forget)
-        with self._lock:
-            self._handles.add(handle)
+        self._installed[key_prefix] = schedule
+        handle = CronHandle(key_prefix, check, clock=self._clock, retry=retry.total_seconds(), watch=self._watch)
         handle.start()
         return handle
 
-    def _forget(self, handle: CronHandle) -> None:
-        with self._lock:
-            self._handles.discard(handle)
-
     def _install(self, config_hash: str, key_prefix: str, messages: Sequence[CronMessage[T]], *, update: bool) -> int:
-        _check_names(config_hash, key_prefix)
+        check_names(config_hash, key_prefix)
         ticks = [self._tick(config_hash, key_prefix, message) for message in messages]
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
@@ -339,26 +367,14 @@ class CronService(Generic[T]):
             self._made()
         return made
 
-    def _tick(self, config_hash: str, key_prefix: str, message: CronMessage[T]) -> Tick:
-        if not isinstance(message, CronMessage):
-            raise TypeError(f"messages must hold CronMessage values, got {message!r}")
-        key = check_key(CronMessage.key(config_hash, key_prefix, message.schedule_at))
-        return Tick(key, self._encode(message.payload), microseconds(message.schedule_at), to_ms(message.delivered_at))
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():.6f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True)
 class _Look(Generic[T]):
-    """What a look at a schedule found, and how long it may be until the next."""
+    """What a check of a schedule found, and how long it may be until the next."""
 
     messages: Sequence[CronMessage[T]]
     again: timedelta
-
-
-def _check_names(config_hash: str, key_prefix: str) -> None:
-    for name, value in (("config_hash", config_hash), ("key_prefix", key_prefix)):
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be a str, got {value!r}")
-        if not value.strip():
-            raise ValueError(f"{name} must not be blank, got {value!r}")
-        check_text(value, name)
-    check_key(CronMessage.key(config_hash, key_prefix, 0))

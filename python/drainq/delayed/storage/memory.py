@@ -3,10 +3,9 @@
 It is also the plain model that the databases are compared with, so it is written to be read: a dictionary of rows by
 key, a heap of due times in front of it, one lock around both.
 
-# Invariants
+# Invariant
 
-1. Every row has exactly one heap entry with its current ``stamp``; entries with an older stamp are skipped.
-2. All state is read and written under ``_lock``.
+All state is read and written under ``_lock``.
 """
 
 from __future__ import annotations
@@ -14,80 +13,19 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, hash_in
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row, Tick
+from drainq.delayed.storage.memory_operator import MemoryOperator
+from drainq.delayed.storage.memory_queue import Message as _Message
+from drainq.delayed.storage.memory_queue import Queue as _Queue
+from drainq.delayed.storage.operator import Tick
+from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row
 
 
-@dataclass
-class _Message:
-    id: int
-    key: str
-    payload: bytes
-    scheduled_at: int
-    due_at: int
-    created_at: int
-    lock: str | None = None
-    attempts: int = 0
-    stamp: int = 0
-    changes: int = 0
-
-    def row(self) -> Row:
-        return Row(
-            self.id,
-            self.key,
-            self.payload,
-            self.scheduled_at,
-            self.created_at,
-            self.attempts,
-            self.due_at,
-            self.lock is not None,
-        )
-
-
-@dataclass
-class _Queue:
-    """One queue: the rows of one ``kind``."""
-
-    rows: dict[str, _Message] = field(default_factory=dict)
-    by_id: dict[int, _Message] = field(default_factory=dict)
-    heap: list[tuple[int, int, int]] = field(default_factory=list)
-    dead: list[DeadLetter] = field(default_factory=list)
-    ticks: dict[str, tuple[str, str, int]] = field(default_factory=dict)  # key -> prefix, hash, nominal_at
-    floors: dict[tuple[str, str], int] = field(default_factory=dict)  # prefix, hash -> nominal_at
-
-    def insert(self, message: _Message) -> None:
-        self.rows[message.key] = self.by_id[message.id] = message
-        self.push(message, message.due_at)
-
-    def push(self, message: _Message, due_at: int) -> None:
-        message.due_at = due_at
-        message.stamp += 1
-        heapq.heappush(self.heap, (due_at, message.id, message.stamp))
-        if len(self.heap) > 2 * len(self.rows) + 64:
-            self.heap = [(m.due_at, m.id, m.stamp) for m in self.rows.values()]
-            heapq.heapify(self.heap)
-
-    def remove(self, message: _Message) -> None:
-        del self.rows[message.key], self.by_id[message.id]
-
-    def is_current(self, entry: tuple[int, int, int]) -> bool:
-        message = self.by_id.get(entry[1])
-        return message is not None and message.stamp == entry[2]
-
-    def pop_due(self, now: int) -> _Message | None:
-        while self.heap and (self.heap[0][0] <= now or not self.is_current(self.heap[0])):
-            entry = heapq.heappop(self.heap)
-            if self.is_current(entry):
-                return self.by_id[entry[1]]
-        return None
-
-
-class MemoryStorage:
+class MemoryStorage(MemoryOperator):
     """A :class:`~drainq.delayed.storage.protocol.Storage` of this process; several queues may share one."""
 
     def __init__(self) -> None:
@@ -286,7 +224,7 @@ class MemoryStorage:
                         if (there.payload, there.scheduled_at) != (tick.payload, tick.scheduled_at):
                             _replace(queue, there, tick.payload, tick.scheduled_at, now)
                     continue
-                queue.ticks[tick.key] = (prefix, config_hash, tick.nominal_at)
+                queue.ticks[tick.key] = (prefix, config_hash, tick.nominal_at, now)
                 offer = Offer(tick.key, tick.payload, tick.scheduled_at, can_update=update)
                 created += self._offer(queue, offer, now) is OfferOutcome.CREATED
             _raise_floor(queue, prefix, config_hash, now)
@@ -297,12 +235,12 @@ class MemoryStorage:
             ours = escape_hash(config_hash)
             return _forget(self._queue(kind), prefix, lambda its_hash, at: its_hash == ours)
 
-    def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
+    def last_tick(self, kind: str, *, prefix: str, config_hash: str, until: int) -> int | None:
         with self._lock:
             queue = self._queue(kind)
-            known: Iterable[int] = (at for *which, at in queue.ticks.values() if which == [prefix, config_hash])
-            latest = max(known, default=None)
-            return queue.floors.get((prefix, config_hash)) if latest is None else latest
+            known = [at for p, h, at, _ in queue.ticks.values() if (p, h) == (prefix, config_hash)]
+            floor = queue.floors.get((prefix, config_hash))
+            return max((at for at in (*known, floor) if at is not None and at <= until), default=None)
 
     def listen(self, kind: str, wake: Callable[[], None]) -> None:
         """Offers of this process wake by themselves."""
@@ -312,6 +250,9 @@ class MemoryStorage:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _next_id(self) -> int:
+        return next(self._ids)
 
     def _queue(self, kind: str) -> _Queue:
         return self._queues.setdefault(kind, _Queue())
@@ -350,9 +291,16 @@ def _forget(queue: _Queue, prefix: str, is_wanted: Callable[[str, int], bool]) -
 
 def _raise_floor(queue: _Queue, prefix: str, config_hash: str, now: int) -> None:
     """Remember old ticks by one floor instead of one by one."""
-    bound = (now - TICK_MEMORY_MS) * 1000
-    old = {k: at for k, (p, h, at) in queue.ticks.items() if (p, h) == (prefix, config_hash) and at < bound}
-    if old:
-        queue.floors[prefix, config_hash] = max(max(old.values()), queue.floors.get((prefix, config_hash), 0))
-        for key in old:
-            del queue.ticks[key]
+    until, which = now - TICK_MEMORY_MS, (prefix, config_hash)
+    old = {
+        key: at
+        for key, (p, h, at, recorded) in queue.ticks.items()
+        if (p, h) == which and at < until * 1000 and recorded < until
+    }
+    delivered = [at for key, at in old.items() if (there := queue.rows.get(key)) is None or not _never_delivered(there)]
+    floor = max([*delivered, *([queue.floors[which]] if which in queue.floors else [])], default=None)
+    if floor is not None:
+        queue.floors[which] = floor
+        for key, at in old.items():
+            if at <= floor:
+                del queue.ticks[key]

@@ -23,7 +23,9 @@ from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import postgres_sql as sql
 from drainq.delayed.storage.migrate import Index, Migration, as_script, pending
+from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.postgres_listen import Listener
+from drainq.delayed.storage.postgres_operator import PostgresOperator
 from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
 from drainq.delayed.storage.protocol import (
     LONG_AGO,
@@ -34,7 +36,6 @@ from drainq.delayed.storage.protocol import (
     Held,
     Offer,
     Row,
-    Tick,
 )
 from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
 from drainq.delayed.storage.table_names import TableNames
@@ -51,7 +52,7 @@ _LOCK_TIMEOUT_MS = 1000
 comes later, so the wait is short, and made again after a pause."""
 
 
-class PostgresStorage:
+class PostgresStorage(PostgresOperator):
     """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
 
     Args:
@@ -351,7 +352,7 @@ class PostgresStorage:
         with self._schedules.transaction() as cursor:
             self._lock_schedules(cursor, kind)
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
-            new = self._record(cursor, schedule, ticks)
+            new = self._record(cursor, schedule, ticks, now)
             fresh = [Offer(tick.key, tick.payload, tick.scheduled_at, can_update=False) for tick in new.values()]
             made = self._offer_all(cursor, kind, fresh, now)
             if update:
@@ -365,10 +366,10 @@ class PostgresStorage:
                             "now": now,
                         }
                         self._execute(cursor, "UPDATE_TICK", values)
-            self._execute(cursor, "RAISE_FLOOR", {**schedule, "bound": (now - TICK_MEMORY_MS) * 1000})
+            self._execute(cursor, "RAISE_FLOOR", {**schedule, "until": now - TICK_MEMORY_MS})
             return made.count(OfferOutcome.CREATED)
 
-    def _record(self, cursor: Any, schedule: dict[str, str], ticks: Sequence[Tick]) -> dict[str, Tick]:
+    def _record(self, cursor: Any, schedule: dict[str, str], ticks: Sequence[Tick], now: int) -> dict[str, Tick]:
         """Enter ticks into the ledger; return those that were never there, the first of each key."""
         first: dict[str, Tick] = {}
         for tick in ticks:
@@ -376,7 +377,7 @@ class PostgresStorage:
         if not first:
             return {}
         nominals = [tick.nominal_at for tick in first.values()]
-        self._execute(cursor, "RECORD_TICKS", {**schedule, "keys": list(first), "nominals": nominals})
+        self._execute(cursor, "RECORD_TICKS", {**schedule, "keys": list(first), "nominals": nominals, "now": now})
         created = {key for (key,) in cursor.fetchall()}
         return {key: tick for key, tick in first.items() if key in created}
 
@@ -410,8 +411,8 @@ class PostgresStorage:
             self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
         return len(doomed)
 
-    def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        values = {"kind": kind, "prefix": prefix, "hash": config_hash}
+    def last_tick(self, kind: str, *, prefix: str, config_hash: str, until: int) -> int | None:
+        values = {"kind": kind, "prefix": prefix, "hash": config_hash, "until": until}
         latest: int | None = self._schedules.run(self._sql["LAST_TICK"], values, binary=True).fetchone()[0]
         return latest
 

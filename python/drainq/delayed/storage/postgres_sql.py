@@ -252,8 +252,8 @@ FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(k
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICKS = """
-INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt")
-SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
 FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 WHERE n > COALESCE((
     SELECT max("nominalAt") FROM {cron}
@@ -274,21 +274,30 @@ WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attemp
 """Give a tick that nobody has fetched a new payload and time."""
 
 RAISE_FLOOR = """
-WITH old AS (
-    SELECT "pKey", "nominalAt" = max("nominalAt") OVER () AS latest FROM {cron}
-    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" < %(bound)s
+WITH latest AS (
+    SELECT max("nominalAt") AS at FROM {cron} AS c
+    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+        AND "nominalAt" < %(until)s * 1000
+        AND ("isFloor" OR (COALESCE("recordedAt", %(until)s - 1) < %(until)s AND NOT EXISTS (
+            SELECT 1 FROM {table} AS q
+            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
+                AND q."scheduledAt" = q."scheduledAtInitially")))
 ), dropped AS (
-    DELETE FROM {cron} USING old WHERE {cron}."pKind" = %(kind)s AND {cron}."pKey" = old."pKey" AND NOT old.latest
+    DELETE FROM {cron}
+    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+        AND "nominalAt" < (SELECT at FROM latest) AND COALESCE("recordedAt", %(until)s - 1) < %(until)s
 )
-UPDATE {cron} SET "isFloor" = true FROM old
-WHERE {cron}."pKind" = %(kind)s AND {cron}."pKey" = old."pKey" AND old.latest AND NOT "isFloor"
+UPDATE {cron} SET "isFloor" = true
+WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+    AND "nominalAt" = (SELECT at FROM latest) AND NOT "isFloor"
 """
-"""Remember old ticks by the latest of them alone."""
+"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
 
 LAST_TICK = """
-SELECT max("nominalAt") FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+SELECT max("nominalAt") FROM {cron}
+WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" <= %(until)s
 """
-"""The latest tick ever created."""
+"""The latest tick ever created that lies not after a time."""
 
 # --- schema
 
@@ -386,6 +395,20 @@ MIGRATIONS = (
                 AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
             """,
         ),
+    ),
+    (
+        "when a tick was recorded, and the schedules by name",
+        'ALTER TABLE {cron} ADD COLUMN IF NOT EXISTS "recordedAt" BIGINT NULL',
+        """
+        CREATE TABLE IF NOT EXISTS {schedules} (
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "keyPrefix" TEXT COLLATE "C" NOT NULL,
+            "configHash" TEXT COLLATE "C" NOT NULL,
+            "description" TEXT NOT NULL,
+            "installedAt" BIGINT NOT NULL,
+            PRIMARY KEY ("pKind", "keyPrefix")
+        )
+        """,
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its

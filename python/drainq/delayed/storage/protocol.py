@@ -12,6 +12,8 @@ A storage knows bytes and integers only: payloads are encoded, times are millise
 3. A method is one transaction: it happened whole or not at all.
 4. A tick of a schedule is created at most once: the key of each tick ever created stays in the tick ledger until its
    schedule's floor has passed it, and nothing at or below the floor is created again.
+5. The floor is a tick that was due, was recorded and was delivered, and all that longer than ``TICK_MEMORY_MS`` ago. So
+   a clock that was ahead for less than that raises no floor over ticks that are still to come.
 
 Source: the schema and statements of funfix ``delayedqueue``; attempts, dead letters and the ledger are ours.
 """
@@ -23,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.operator import Operator, Tick
 
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
 """How long the ledger remembers single ticks; older ones fall below the floor. Far more than two clocks differ."""
@@ -95,19 +98,6 @@ class DeadLetter(NamedTuple):
     died_at: int
 
 
-class Tick(NamedTuple):
-    """One message of a schedule.
-
-    ``nominal_at`` (microseconds since the epoch) is the moment that the key names; ``scheduled_at`` (milliseconds) is
-    when the message is delivered.
-    """
-
-    key: str
-    payload: bytes
-    nominal_at: int
-    scheduled_at: int
-
-
 class Closeable(Protocol):
     """Something that goes on until it is closed."""
 
@@ -116,7 +106,7 @@ class Closeable(Protocol):
         ...
 
 
-class Storage(Protocol):
+class Storage(Operator, Protocol):
     """Where messages live. Methods may be called from many threads at once."""
 
     def connect(self) -> None:
@@ -252,8 +242,8 @@ class Storage(Protocol):
         """Delete and forget the ticks of this prefix and configuration that were never delivered; return how many."""
         ...
 
-    def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        """The latest ``nominal_at`` (microseconds) that was ever created for this prefix and configuration."""
+    def last_tick(self, kind: str, *, prefix: str, config_hash: str, until: int) -> int | None:
+        """The latest ``nominal_at`` (microseconds), at most ``until``, that was created for this configuration."""
         ...
 
     # --- the connection

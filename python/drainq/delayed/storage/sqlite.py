@@ -24,6 +24,7 @@ from drainq.delayed.deadline import seconds_left
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import sqlite_sql as sql
 from drainq.delayed.storage.migrate import Migration, as_script, pending
+from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.protocol import (
     LONG_AGO,
     TICK_MEMORY_MS,
@@ -33,15 +34,15 @@ from drainq.delayed.storage.protocol import (
     Held,
     Offer,
     Row,
-    Tick,
 )
+from drainq.delayed.storage.sqlite_operator import SQLiteOperator
 from drainq.delayed.storage.table_names import TableNames
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.connect import connect_sqlite
 from drainq.sql.errors import passes
 
 
-class SQLiteStorage:
+class SQLiteStorage(SQLiteOperator):
     """A :class:`~drainq.delayed.storage.protocol.Storage` in an SQLite file.
 
     Args:
@@ -252,7 +253,7 @@ class SQLiteStorage:
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             for tick in ticks:
                 value = (tick.key, kind, tick.payload, tick.scheduled_at, now)
-                entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
+                entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
                     created += made
@@ -260,8 +261,9 @@ class SQLiteStorage:
                         continue
                 if update:
                     cursor.execute(self._sql["UPDATE_TICK"], value)
-            cursor.execute(self._sql["MARK_FLOOR"], {**schedule, "bound": (now - TICK_MEMORY_MS) * 1000})
-            cursor.execute(self._sql["DELETE_BELOW_FLOOR"], schedule)
+            until = now - TICK_MEMORY_MS
+            cursor.execute(self._sql["MARK_FLOOR"], {**schedule, "until": until})
+            cursor.execute(self._sql["DELETE_BELOW_FLOOR"], {**schedule, "until": until})
         return created
 
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
@@ -300,8 +302,9 @@ class SQLiteStorage:
             cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": _json([key for _, key in doomed])})
         return len(doomed)
 
-    def last_tick(self, kind: str, *, prefix: str, config_hash: str) -> int | None:
-        latest: int | None = self._one("LAST_TICK", {"kind": kind, "prefix": prefix, "hash": config_hash})[0]
+    def last_tick(self, kind: str, *, prefix: str, config_hash: str, until: int) -> int | None:
+        values = {"kind": kind, "prefix": prefix, "hash": config_hash, "until": until}
+        latest: int | None = self._one("LAST_TICK", values)[0]
         return latest
 
     # --- the connection

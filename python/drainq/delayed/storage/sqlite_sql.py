@@ -173,8 +173,8 @@ FORGET_TICKS = (
 """Take deleted ticks out of the ledger, so that they may be created again."""
 
 RECORD_TICK = """
-INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt")
-SELECT :kind, :key, :prefix, :hash, :nominal
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+SELECT :kind, :key, :prefix, :hash, :nominal, :now
 WHERE :nominal > COALESCE((
     SELECT max("nominalAt") FROM {cron}
     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"), :nominal - 1)
@@ -192,23 +192,29 @@ WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
 MARK_FLOOR = """
 UPDATE {cron} SET "isFloor" = true
 WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" = (
-    SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < :bound)
+    SELECT max("nominalAt") FROM {cron} AS c
+    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < :until * 1000
+        AND ("isFloor" OR (COALESCE("recordedAt", :until - 1) < :until AND NOT EXISTS (
+            SELECT 1 FROM {table} AS q
+            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
+                AND q."scheduledAt" = q."scheduledAtInitially"))))
 """
-"""Let the latest old tick stand for all old ones."""
+"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
 
 DELETE_BELOW_FLOOR = """
 DELETE FROM {cron}
 WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < (
     SELECT max("nominalAt") FROM {cron}
     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
+    AND COALESCE("recordedAt", :until - 1) < :until
 """
-"""Drop the old ticks that the floor stands for."""
+"""Drop the ticks that the floor stands for and that were recorded long ago."""
 
 LAST_TICK = """
-SELECT max("nominalAt") FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash
+SELECT max("nominalAt") FROM {cron}
+WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" <= :until
 """
-"""The latest tick ever created."""
+"""The latest tick ever created that lies not after a time."""
 
 # --- schema
 
@@ -288,6 +294,20 @@ MIGRATIONS = (
     (
         "an index for the source library's acknowledgements",
         'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
+    ),
+    (
+        "when a tick was recorded, and the schedules by name",
+        'ALTER TABLE {cron} ADD COLUMN "recordedAt" INTEGER NULL',
+        """
+        CREATE TABLE IF NOT EXISTS {schedules} (
+            "pKind" TEXT NOT NULL,
+            "keyPrefix" TEXT NOT NULL,
+            "configHash" TEXT NOT NULL,
+            "description" TEXT NOT NULL,
+            "installedAt" INTEGER NOT NULL,
+            PRIMARY KEY ("pKind", "keyPrefix")
+        ) WITHOUT ROWID
+        """,
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.

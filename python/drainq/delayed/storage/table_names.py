@@ -9,6 +9,7 @@ _SUFFIXES = {
     "table": "",
     "dead": "__dead",
     "cron": "__cron",
+    "schedules": "__schedules",
     "migrations": "__migrations",
     "key_index": "__PKeyPlusKindUniqueIndex",
     "kind_key_index": "__PKindPKeyUniqueIndex",

@@ -1,0 +1,206 @@
+"""What an operator asks of the schedules of a queue, and what a schedule says in the log about itself.
+
+:class:`~drainq.delayed.cron.service.CronService` installs schedules; this is the rest of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from itertools import takewhile
+from typing import Generic, Protocol, TypeVar
+
+from drainq.clock import Clock
+from drainq.delayed.cron.message import CronMessage, in_utc, microseconds
+from drainq.delayed.cron.schedule import InstalledSchedule
+from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
+from drainq.delayed.storage.operator import Tick
+from drainq.delayed.storage.protocol import Storage
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MOST_BACKFILLED = 100_000
+"""Most ticks that one :meth:`CronAdmin.backfill` makes."""
+
+_log = logging.getLogger("drainq")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Caller(Protocol):
+    """Makes a storage call, and makes it again if it failed for a passing reason."""
+
+    def __call__(self, work: Callable[[], R], /) -> R:
+        """Return what ``work`` returns."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ticks(Generic[T]):
+    """When a schedule fires, and what it sends then."""
+
+    after: Callable[[datetime], Iterator[datetime]]
+    payload_of: Callable[[datetime], T]
+
+
+@dataclass(frozen=True)
+class Plan(Generic[T]):
+    """A schedule of this object: what names it, what describes it, and its ticks if they can be told."""
+
+    config_hash: str
+    key_prefix: str
+    description: str
+    ticks: Ticks[T] | None
+
+
+class CronAdmin(Generic[T]):
+    """The part of :class:`~drainq.delayed.CronService` that lists, forgets and makes up for."""
+
+    def __init__(
+        self,
+        *,
+        storage: Storage,
+        kind: str,
+        encode: Callable[[T], bytes],
+        clock: Clock,
+        call: Caller,
+        made: Callable[[], object],
+    ) -> None:
+        self._storage = storage
+        self._kind = kind
+        self._encode = encode
+        self._clock = clock
+        self._call = call
+        self._made = made
+        self._installed: dict[str, Plan[T]] = {}
+
+    def schedules(self) -> list[InstalledSchedule]:
+        """The schedules that were installed in this queue, by any process, in the order of their prefixes.
+
+        A schedule stays listed after its handles are closed, until :meth:`forget`.
+        """
+        rows = self._call(lambda: self._storage.schedules(self._kind))
+        return [
+            InstalledSchedule(
+                row.key_prefix,
+                row.config_hash,
+                row.description,
+                from_ms(row.installed_at),
+                None if row.last_tick is None else _EPOCH + timedelta(microseconds=row.last_tick),
+            )
+            for row in rows
+        ]
+
+    def forget(self, key_prefix: str) -> int:
+        """Forget which ticks a prefix ever made, as if it had never been installed; its messages stay.
+
+        For a schedule that a wrong clock has spoilt: ticks that were made for times still to come may be made again.
+        Drop what was planned by mistake with :meth:`uninstall_tick` first. A tick around now whose message was handled
+        may be sent a second time.
+
+        Args:
+            key_prefix: names the schedule.
+
+        Returns:
+            How many ticks were forgotten; 0 if the prefix is unknown.
+        """
+        check_names("-", key_prefix)
+        return self._call(lambda: self._storage.forget_schedule(self._kind, prefix=key_prefix))
+
+    def backfill(self, key_prefix: str, start: When, end: When) -> int:
+        """Make the ticks of a range, now, whether or not they lie in the past.
+
+        A tick that the ledger remembers (two days, and whatever is planned) is not made again; one that is older is,
+        even if it was handled then. Ticks in the past are due at once, the earliest first.
+
+        Args:
+            key_prefix: a periodic, cron or daily schedule that this object has installed; its handle may be closed.
+            start: the first time of the range, an aware datetime or seconds since the epoch.
+            end: the end of the range, which is not part of it.
+
+        Returns:
+            How many ticks were made.
+
+        Raises:
+            KeyError: this object has installed no such schedule.
+            ValueError: the range is empty or turned round, or has more than 100,000 ticks.
+        """
+        first, last = in_utc(start, "start"), in_utc(end, "end")
+        if first >= last:
+            raise ValueError(f"start must lie before end, got {start!r} and {end!r}")
+        schedule = self._installed.get(key_prefix)
+        if schedule is None or schedule.ticks is None:
+            known = ", ".join(sorted(p for p, s in self._installed.items() if s.ticks is not None)) or "none"
+            raise KeyError(
+                f"this object has installed no periodic, cron or daily schedule {key_prefix!r}; it has: {known}"
+            )
+        ticks, messages = schedule.ticks, list[CronMessage[T]]()
+        for at in takewhile(lambda at: at < last, ticks.after(first - timedelta(microseconds=1))):
+            if len(messages) == MOST_BACKFILLED:
+                raise ValueError(f"the range has more than {MOST_BACKFILLED} ticks: take a shorter one")
+            messages.append(CronMessage(ticks.payload_of(at), at))
+        planned = [self._tick(schedule.config_hash, key_prefix, message) for message in messages]
+        now = to_ms(self._clock.now(), "the clock")
+        made = self._call(
+            lambda: self._storage.backfill_ticks(
+                self._kind, prefix=key_prefix, config_hash=schedule.config_hash, ticks=planned, now=now
+            )
+        )
+        if made:
+            self._made()
+        return made
+
+    def _name(self, config_hash: str, key_prefix: str, description: str) -> None:
+        now = to_ms(self._clock.now(), "the clock")
+        self._call(
+            lambda: self._storage.name_schedule(
+                self._kind, prefix=key_prefix, config_hash=config_hash, description=description, now=now
+            )
+        )
+
+    def _warned(self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime) -> bool:
+        """Say in the log what keeps a schedule from being the one that it was installed as; False if all is well."""
+        prefix = schedule.key_prefix
+        state = self._call(
+            lambda: self._storage.schedule_state(self._kind, prefix=prefix, config_hash=schedule.config_hash)
+        )
+        if state.config_hash not in (None, schedule.config_hash):
+            _log.warning(
+                "schedule %r: another configuration was installed under this prefix after the one here (%s); while both"
+                " run, ticks of both are sent",
+                prefix,
+                schedule.description,
+            )
+            return True
+        floor = state.floor
+        refused = (
+            0 if floor is None else sum(now < m.schedule_at and microseconds(m.schedule_at) <= floor for m in messages)
+        )
+        if refused:
+            _log.warning(
+                "schedule %r: %d ticks lie below its floor and are not sent; if a clock was far ahead when the floor"
+                " was raised, queue.cron.forget(%r) makes the schedule begin anew",
+                prefix,
+                refused,
+                prefix,
+            )
+        return refused > 0
+
+    def _tick(self, config_hash: str, key_prefix: str, message: CronMessage[T]) -> Tick:
+        if not isinstance(message, CronMessage):
+            raise TypeError(f"messages must hold CronMessage values, got {message!r}")
+        key = check_key(CronMessage.key(config_hash, key_prefix, message.schedule_at))
+        return Tick(key, self._encode(message.payload), microseconds(message.schedule_at), to_ms(message.delivered_at))
+
+
+def check_names(config_hash: str, key_prefix: str) -> None:
+    """Refuse a hash or a prefix that is blank, no text, or too long for a key."""
+    for name, value in (("config_hash", config_hash), ("key_prefix", key_prefix)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a str, got {value!r}")
+        if not value.strip():
+            raise ValueError(f"{name} must not be blank, got {value!r}")
+        check_text(value, name)
+    check_key(CronMessage.key(config_hash, key_prefix, 0))

@@ -1,0 +1,132 @@
+"""One watch for all schedules of a queue: it reads the queue's clock and wakes the schedules whose time has come.
+
+Why: a schedule waits in real time, on the one timer below, and a clock can run ahead of real time (a test moves it, a
+laptop slept). The watch notices that for all schedules at once; no schedule has a thread or a timer of its own for it.
+
+# Invariants
+
+1. The watch repeats exactly while there is an open schedule.
+2. No user code (the clock's ``now``) runs under the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from drainq.clock import Clock, SystemClock
+from drainq.fork import renew_in_child
+from drainq.timer import Repeat, Timer
+
+_log = logging.getLogger("drainq")
+
+TIMER = Timer(most=16)
+"""Runs the checks of all schedules of this process: one thread while they are quick, one more for each that hangs.
+
+Not the timer that extends leases: functions of the user's run here, and 16 of them that hang must not cost a lease.
+"""
+
+_OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the machine's clock, of one that was handed in
+
+
+class Watched(Protocol):
+    """A schedule, as the watch sees it."""
+
+    due_at: float
+    """When the next check is due, on the queue's clock."""
+
+    def wake(self) -> None:
+        """Have a check begin as soon as possible."""
+
+    def close(self, timeout: float | None = 10.0) -> bool:
+        """End it; return whether it has ended."""
+
+
+class Watch:
+    """Wakes schedules when the clock says so, and closes them together.
+
+    Args:
+        clock: the queue's clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._slice = _OWN_SLICE if isinstance(clock, SystemClock) else _OTHER_SLICE
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._watched: set[Watched] = set()
+        self._repeat: Repeat | None = None
+
+    def add(self, schedule: Watched) -> None:
+        """Begin to watch a schedule."""
+        with self._lock:
+            self._watched.add(schedule)
+            if self._repeat is not None:
+                return
+            repeat = self._repeat = Repeat(self._turn, timer=TIMER)
+        repeat.wake_after(self._slice)
+
+    def discard(self, schedule: Watched) -> None:
+        """Watch a schedule no longer."""
+        with self._lock:
+            self._watched.discard(schedule)
+            if self._watched or self._repeat is None:
+                return
+            repeat, self._repeat = self._repeat, None
+        repeat.stop(0)
+
+    def close_all(self, timeout: float | None) -> bool:
+        """Close every schedule; ``timeout`` is for all of them together.
+
+        Returns:
+            True if each has ended.
+        """
+        closing = self._all()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for schedule in closing:
+            schedule.close(0)  # none begins a check while another one is waited for
+        ended = True
+        for schedule in closing:
+            ended &= schedule.close(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return ended
+
+    def _all(self) -> list[Watched]:
+        with self._lock:
+            return list(self._watched)
+
+    def _turn(self) -> float:
+        try:
+            now = self._clock.now()
+        except Exception:
+            _log.exception("a schedule's clock could not be read; next try in %g s", self._slice)
+            return self._slice
+        for schedule in self._all():
+            if schedule.due_at <= now:
+                schedule.wake()
+        return self._slice
+
+
+class Jumps:
+    """Says when a clock went another way than real time since it was last asked.
+
+    Args:
+        most: seconds that the two may differ by.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._last: tuple[float, float] | None = None
+
+    def since_last(self, now: float) -> float | None:
+        """Seconds that the clock, which says ``now``, has jumped by since the last call; None if it did not."""
+        real = time.monotonic()
+        last, self._last = self._last, (now, real)
+        if last is None:
+            return None
+        jumped = (now - last[0]) - (real - last[1])
+        return jumped if abs(jumped) > self._most else None

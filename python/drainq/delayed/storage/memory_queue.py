@@ -1,0 +1,79 @@
+"""One queue in memory: its rows by key, a heap of due times in front of them, its schedules.
+
+# Invariant
+
+Every row has exactly one heap entry with its current ``stamp``; entries with an older stamp are skipped.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from drainq.delayed.storage.operator import ScheduleRow
+from drainq.delayed.storage.protocol import DeadLetter, Row
+
+
+@dataclass
+class Message:
+    id: int
+    key: str
+    payload: bytes
+    scheduled_at: int
+    due_at: int
+    created_at: int
+    lock: str | None = None
+    attempts: int = 0
+    stamp: int = 0
+    changes: int = 0
+
+    def row(self) -> Row:
+        return Row(
+            self.id,
+            self.key,
+            self.payload,
+            self.scheduled_at,
+            self.created_at,
+            self.attempts,
+            self.due_at,
+            self.lock is not None,
+        )
+
+
+@dataclass
+class Queue:
+    """One queue: the rows of one ``kind``."""
+
+    rows: dict[str, Message] = field(default_factory=dict)
+    by_id: dict[int, Message] = field(default_factory=dict)
+    heap: list[tuple[int, int, int]] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    ticks: dict[str, tuple[str, str, int, int]] = field(default_factory=dict)  # key -> prefix, hash, nominal, recorded
+    floors: dict[tuple[str, str], int] = field(default_factory=dict)  # prefix, hash -> nominal_at
+    schedules: dict[str, ScheduleRow] = field(default_factory=dict)  # by prefix
+
+    def insert(self, message: Message) -> None:
+        self.rows[message.key] = self.by_id[message.id] = message
+        self.push(message, message.due_at)
+
+    def push(self, message: Message, due_at: int) -> None:
+        message.due_at = due_at
+        message.stamp += 1
+        heapq.heappush(self.heap, (due_at, message.id, message.stamp))
+        if len(self.heap) > 2 * len(self.rows) + 64:
+            self.heap = [(m.due_at, m.id, m.stamp) for m in self.rows.values()]
+            heapq.heapify(self.heap)
+
+    def remove(self, message: Message) -> None:
+        del self.rows[message.key], self.by_id[message.id]
+
+    def is_current(self, entry: tuple[int, int, int]) -> bool:
+        message = self.by_id.get(entry[1])
+        return message is not None and message.stamp == entry[2]
+
+    def pop_due(self, now: int) -> Message | None:
+        while self.heap and (self.heap[0][0] <= now or not self.is_current(self.heap[0])):
+            entry = heapq.heappop(self.heap)
+            if self.is_current(entry):
+                return self.by_id[entry[1]]
+        return None
