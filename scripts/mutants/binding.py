@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant(
         "dropped_item_leaks",
         "an item that is not handed out is never let go",
-        f"{BATCH}/item.rs",
+        f"{BATCH}/types/item.rs",
         "gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));",
         "let _ = object;",
         "tests/batch/test_lane.py::test_each_accepted_item_holds_one_reference "
@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         "weight_of_a_weighed_item",
         "an item with a weight counts for one",
-        f"{BATCH}/item.rs",
+        f"{BATCH}/types/item.rs",
         "if !self.is_weighed() {",
         "if true {",
         "tests/batch/test_columns.py::test_capacity_and_counters_are_in_rows",
@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "exit_delivers_nothing",
         "the interpreter ends without its queues",
-        f"{BATCH}/lifecycle.rs",
+        f"{BATCH}/shutdown.rs",
         'py.import("atexit")?.call_method1("register", (at_exit,))?;',
         "let _ = at_exit;",
         "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "nobody_hears_of_abandoned",
         "a shutdown that gives up on items tells nobody",
-        f"{BATCH}/lifecycle.rs",
+        f"{BATCH}/shutdown.rs",
         "if cut.abandoned > 0 {",
         "if false {",
         "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "child_has_the_parents_pool",
         "a forked child waits for the pool threads of its parent",
-        f"{BATCH}/pool.rs",
+        f"{BATCH}/scheduler.rs",
         "self.process.replace_in_child(Process::new(self.policy));",
         "",
         "tests/batch/test_scheduler.py::test_a_scheduler_works_in_a_forked_child_and_at_exit",
@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant(
         "rest_of_a_list_is_not_counted",
         "of a list that finds no room one item counts as rejected",
-        f"{BATCH}/produce.rs",
+        f"{BATCH}/produce/slow_path.rs",
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
         "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room "
@@ -116,7 +116,7 @@ MUTANTS = [
     Mutant(
         "interrupted_wait_is_not_counted",
         "an item whose wait ends without room counts nowhere",
-        f"{BATCH}/produce.rs",
+        f"{BATCH}/produce/slow_path.rs",
         "            if interrupted.is_err() || deadline.passed() {\n                self.reject(py, Rejection::Full, weight);\n",
         "            if interrupted.is_err() || deadline.passed() {\n",
         "tests/batch/test_queue.py::test_offer_waits_until_its_timeout",
@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "plan_of_any_length",
         "a balancer's plan may have any length",
-        f"{BATCH}/drain.rs",
+        f"{BATCH}/rebalance.rs",
         "if plan.len() != load.owners.len() || ",
         "if ",
         "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "pools_outlive_shutdown_all",
         "shutdown_all leaves the threads of the shared schedulers",
-        f"{BATCH}/pool.rs",
+        f"{BATCH}/scheduler.rs",
         "pools.iter().for_each(|pool| pool.scheduler().stop());",
         "drop(pools);",
         "tests/batch/test_scheduler.py::test_the_scheduler_outlives_its_queues_until_shutdown_all",

@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(
         "hand_over_keeps_the_gil",
         "a producer waits for the drain thread without giving the GIL up",
-        f"{BATCH}/turn.rs",
+        f"{BATCH}/produce/gil_yield.rs",
         "gil::released(py, || line.wait(PATIENCE));",
         "let _ = (py, line.wait(PATIENCE));",
         f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant(
         "hand_over_past_the_calm_off",
         "a producer fills its partition while the drain thread waits for the GIL",
-        f"{BATCH}/lane.rs",
+        f"{BATCH}/produce/fast_path.rs",
         "if queued && process.turn.is_wanted() {",
         "if queued && false {",
         f"{TURN}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "hand_over_in_calm_off",
         "lists that are produced in calm never hand the GIL over",
-        f"{BATCH}/lane.rs",
+        f"{BATCH}/produce/fast_path.rs",
         "        if process.turn.is_wanted() {\n            self.hand_over_if_due(list.py(), at);\n",
         "        if false {\n            self.hand_over_if_due(list.py(), at);\n",
         f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(
         "overdue_drain_thread_is_ignored",
         "a drain thread gets the GIL only when its partition fills up",
-        f"{BATCH}/lane.rs",
+        f"{BATCH}/produce/fast_path.rs",
         "(at.holds_one_in(CALM) || turn.is_overdue())",
         "at.holds_one_in(CALM)",
         f"{TURN}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(
         "key_added_in_two_steps",
         "two threads that meet a new key at once give it two numbers",
-        f"{BATCH}/keys.rs",
+        f"{BATCH}/types/keys.rs",
         'gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])',
         "self.firsts.bind(name.py()).set_item(name, name).map(|()| name.clone())",
         f"{KEYS}::test_threads_that_meet_a_new_key_at_the_same_time_give_it_one_number",
@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "hash_under_the_lock",
         "the hash of a key runs while the names are locked",
-        f"{BATCH}/keys.rs",
+        f"{BATCH}/types/keys.rs",
         "        let first = self.first(name)?;\n",
         "        let held = self.names.lock();\n        let first = self.first(name)?;\n        drop(held);\n",
         f"{KEYS}::test_a_hash_may_call_the_queue_and_give_up_the_gil",
@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "class_read_twice",
         "the class that is remembered is the one that the item has by then",
-        f"{BATCH}/produce.rs",
+        f"{BATCH}/produce/slow_path.rs",
         "            self.remember(&class, key);",
         "            self.remember(object.get_type().as_any(), key);",
         f"{KEYS}::test_an_item_goes_by_the_class_that_it_had_when_it_was_produced",
@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant(
         "rows_without_a_limit",
         "an item may count for 2**64 - 1 rows, and the counters wrap",
-        f"{BATCH}/produce.rs",
+        f"{BATCH}/produce/slow_path.rs",
         "Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),",
         "Ok(Some(weight)) => return Ok(weight),",
         "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",
@@ -138,7 +138,7 @@ MUTANTS = [
     Mutant(
         "true_is_a_number_of_rows",
         "len_of may say True",
-        f"{BATCH}/produce.rs",
+        f"{BATCH}/produce/slow_path.rs",
         "if rows.is_instance_of::<PyBool>() { Ok(None) }",
         "if rows.is_instance_of::<PyBool>() && false { Ok(None) }",
         "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",

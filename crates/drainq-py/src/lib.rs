@@ -29,6 +29,7 @@ mod fork;
 mod gil;
 mod multi;
 mod sources;
+mod thread;
 
 use pyo3::prelude::*;
 
@@ -53,7 +54,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::fork::install_hook(module.py())?;
-        crate::batch::hot::install(module.py())?;
+        crate::batch::produce::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)
     }
 }

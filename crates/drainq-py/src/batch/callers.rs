@@ -14,8 +14,8 @@
 //! 4. `on_close` is called once for a queue that had threads, after every handler call, on one thread:
 //!    the last that drains, or the one that shuts a queue of a pool down.
 
-use super::lifecycle;
 use super::shared::Shared;
+use super::shutdown;
 use crate::fork::Generation;
 use crate::gil;
 use drainq_core::space::Space;
@@ -110,7 +110,7 @@ impl Caller {
                 self.shared.tell_closed(py);
             }
             if self.made_in.is_past() {
-                lifecycle::leave_child(py);
+                shutdown::leave_child(py);
             }
             self.callers.draining.fetch_sub(1, Ordering::Release);
             self.callers.waiting.call_all();

@@ -2,45 +2,24 @@
 //!
 //! Waiting, taking and sorting happen without the GIL; then it is taken once for all calls
 //! of a pass. The threads are daemons, so that they never hold up the interpreter's end by
-//! themselves: `lifecycle.rs` sees to it that they have nothing left then.
+//! themselves: `shutdown.rs` sees to it that they have nothing left then.
 //!
 //! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
-//! parent's. So when the callable returns there, the child ends (`lifecycle::leave_child`).
+//! parent's. So when the callable returns there, the child ends (`shutdown::leave_child`).
 
 use super::callers::{Caller, Role};
 use super::drops::Reason;
 use super::handler::Handler;
-use super::item::Item;
-use super::lifecycle;
 use super::shared::Shared;
-use crate::calls::{self, log, log_error};
+use super::shutdown;
+use super::types::item::Item;
+use crate::calls::{self, log};
 use crate::fork::Generation;
-use crate::gil;
+use crate::{gil, thread};
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
-use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyTuple};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Starts a daemon thread of this name that runs `body` once.
-pub fn start_thread(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 'static) -> PyResult<Py<PyAny>> {
-    let body = Mutex::new(Some(body));
-    let target =
-        PyCFunction::new_closure(py, None, None, move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-            let body = body.lock().take();
-            if let Some(body) = body {
-                body(args.py());
-            }
-        })?;
-    let options = PyDict::new(py);
-    options.set_item("target", target)?;
-    options.set_item("name", name)?;
-    options.set_item("daemon", true)?;
-    let thread = py.import("threading")?.call_method("Thread", (), Some(&options))?;
-    thread.call_method0("start")?;
-    Ok(thread.unbind())
-}
 
 impl Shared {
     /// Starts the drain threads, and the balancer's, unless that was done.
@@ -58,7 +37,7 @@ impl Shared {
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
             let (caller, drainer) = (Caller::new(self, Role::Drain), Drainer::new(process.queue.clone(), id));
             let name = format!("drainq-{}-{id}", self.name());
-            let thread = start_thread(py, &name, move |py| run(py, caller.shared(), drainer))?;
+            let thread = thread::start(py, &name, move |py| run(py, caller.shared(), drainer))?;
             process.threads.lock().push(thread);
             Ok(())
         });
@@ -75,7 +54,7 @@ impl Shared {
         while let Some(mut batch) = pass.next_batch() {
             let outcomes = self.hand_over(py, &mut batch);
             if begun_in.is_past() {
-                lifecycle::leave_child(py);
+                shutdown::leave_child(py);
             }
             if !pass.account(batch, &outcomes) {
                 return;
@@ -85,7 +64,7 @@ impl Shared {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
-                    lifecycle::leave_child(py);
+                    shutdown::leave_child(py);
                 }
             }
         }
@@ -145,51 +124,8 @@ impl Shared {
             }
         }
         if begun_in.is_past() {
-            lifecycle::leave_child(py);
+            shutdown::leave_child(py);
         }
-    }
-
-    fn start_balancer(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let process = self.process();
-        if self.balancer().is_none() || process.queue.thread_count() < 2 {
-            return Ok(());
-        }
-        let (caller, queue) = (Caller::new(self, Role::Balance), process.queue.clone());
-        let interval = self.rebalance_interval();
-        let name = format!("drainq-{}-balancer", self.name());
-        let thread = start_thread(py, &name, move |py| {
-            let begun_in = Generation::now();
-            while gil::released(py, || queue.wait_open(interval)) {
-                if let Err(error) = caller.shared().rebalance(py) {
-                    let error = calls::value(py, error);
-                    log_error(py, &format!("the balancer of queue {:?} failed", caller.shared().name()), &error);
-                    gil::let_go(error.into_any());
-                }
-                if begun_in.is_past() {
-                    lifecycle::leave_child(py);
-                }
-            }
-        })?;
-        process.threads.lock().push(thread);
-        Ok(())
-    }
-
-    /// One look of the balancer; returns how many partitions got another owner.
-    pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
-        let Some(balancer) = self.balancer() else { return Ok(0) };
-        let load = self.process().rebalancer.lock().look();
-        let plan = calls::plan(balancer.bind(py), load.throughput, &load.owners, load.threads)?;
-        let Some(plan) = plan else { return Ok(0) };
-        let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
-        if plan.len() != load.owners.len() || !plan.iter().all(valid) {
-            return Err(crate::errors::bad_value(format!(
-                "a balancer must return one thread number below {} for each of the {} partitions, got {plan:?}",
-                load.threads,
-                load.owners.len()
-            )));
-        }
-        let plan: Vec<u16> = plan.into_iter().map(|owner| owner as u16).collect();
-        Ok(self.process().rebalancer.lock().carry_out(&plan))
     }
 }
 

@@ -10,11 +10,10 @@
 //! 3. While counts wait there is a thread that will tell them, unless none could be started: then they
 //!    were told at once.
 
-use super::drain::start_thread;
-use super::lifecycle;
+use super::shutdown;
 use crate::calls::{self, log, log_error};
 use crate::fork::Generation;
-use crate::gil;
+use crate::{gil, thread};
 use drainq_core::space::Space;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -83,7 +82,7 @@ impl Drops {
         let due = {
             let pending = &mut self.state.lock().pending[reason as usize];
             pending.count += count;
-            if lifecycle::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+            if shutdown::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
                 pending.last = Some(Instant::now());
                 mem::take(&mut pending.count)
             } else {
@@ -132,7 +131,7 @@ impl Drops {
         let wake = Arc::new(Space::new());
         self.state.lock().teller = Some(wake.clone());
         let drops = self.clone();
-        let started = start_thread(py, &format!("drainq-{}-drops", self.queue), move |py| drops.tell_later(py, &wake));
+        let started = thread::start(py, &format!("drainq-{}-drops", self.queue), move |py| drops.tell_later(py, &wake));
         if started.is_err() {
             self.state.lock().teller = None;
         }
@@ -150,7 +149,7 @@ impl Drops {
             });
             self.flush(py);
             if begun_in.is_past() {
-                lifecycle::leave_child(py);
+                shutdown::leave_child(py);
             }
             let mut state = self.state.lock();
             if state.pending.iter().all(|pending| pending.count == 0) {

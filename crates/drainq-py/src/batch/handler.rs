@@ -1,6 +1,6 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
-use super::item::Item;
+use super::types::item::Item;
 use crate::calls::{self, log_error};
 use crate::{callables, errors, gil};
 use drainq_core::batch::{Batch, Outcome};

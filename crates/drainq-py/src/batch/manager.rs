@@ -1,9 +1,9 @@
 //! `BatchQueueManager`: the queues of a process by name.
 
 use super::config::BatchQueueConfig;
-use super::lifecycle;
-use super::pool;
 use super::queue::BatchQueue;
+use super::scheduler;
+use super::shutdown;
 use crate::errors;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -157,8 +157,8 @@ impl BatchQueueManager {
     fn shutdown_all(py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let queues = take(None);
         let shared = queues.iter().map(|(_, queue)| queue.get().shared().clone()).collect();
-        let clean = lifecycle::end_all(py, shared, timeout)?;
-        pool::stop_all();
+        let clean = shutdown::end_all(py, shared, timeout)?;
+        scheduler::stop_all();
         Ok(clean)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::config::BatchQueueConfig;
 use super::handler::Handler;
-use super::lifecycle;
-use super::produce::Patience;
+use super::produce::slow_path::Patience;
 use super::shared::Shared;
+use super::shutdown;
 use super::stats::BatchQueueStats;
 use crate::deadline::Deadline;
 use crate::errors;
@@ -70,13 +70,18 @@ impl BatchQueue {
         Ok(())
     }
 
-    fn wait_flushed(&self, py: Python<'_>, mut flush: Flush<super::item::Item>, deadline: Deadline) -> PyResult<bool> {
+    fn wait_flushed(
+        &self,
+        py: Python<'_>,
+        mut flush: Flush<super::types::item::Item>,
+        deadline: Deadline,
+    ) -> PyResult<bool> {
         Ok(crate::deadline::wait(py, deadline, |slice| flush.wait(slice))?.unwrap_or(false))
     }
 
     /// Ends the queue by `deadline`; true if nothing was abandoned.
     pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
-        lifecycle::end(py, &self.shared, deadline)
+        shutdown::end(py, &self.shared, deadline)
     }
 }
 
@@ -87,8 +92,8 @@ impl BatchQueue {
         if name.is_empty() {
             return Err(errors::bad_value("a queue's name must not be empty, got ''"));
         }
-        lifecycle::check_not_over(py, &name)?;
-        lifecycle::install_hooks(py)?;
+        shutdown::check_not_over(py, &name)?;
+        shutdown::install_hooks(py)?;
         let shared = Shared::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
         if threads < wanted && shared.pool().is_none() {
@@ -102,7 +107,7 @@ impl BatchQueue {
         }
         let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
         shared.end_with(&queue)?;
-        lifecycle::remember(&shared);
+        shutdown::remember(&shared);
         shared.start_threads(py)?;
         Ok(queue.unbind())
     }

@@ -3,16 +3,16 @@
 //! The threads keep this alive, not the object: a queue that nobody holds any more is closed
 //! by the object's end, delivers what it has, and then goes too.
 
-use super::addresses::AddressMap;
 use super::callers::Callers;
 use super::config::BatchQueueConfig;
 use super::drops::Drops;
 use super::handler::Handler;
-use super::item::Item;
-use super::keys::Keys;
 use super::policy::{PartitionSelector, Selection};
-use super::pool::Pool;
-use super::turn::Turn;
+use super::produce::gil_yield::Turn;
+use super::scheduler::Pool;
+use super::types::address_map::AddressMap;
+use super::types::item::Item;
+use super::types::keys::Keys;
 use crate::fork::{ForkCell, Renew};
 use crate::gil;
 use drainq_core::batch::flush::Flush;
@@ -68,7 +68,7 @@ pub enum Select {
 /// A queue, as its threads see it.
 pub struct Shared {
     process: ForkCell<Process>,
-    /// Keys and partitions of the types that were produced in this process (`lane.rs`).
+    /// Keys and partitions of the types that were produced in this process (`produce/fast_path.rs`).
     pub lane: AddressMap,
     pool: Option<Arc<Pool>>,
     settings: Settings,

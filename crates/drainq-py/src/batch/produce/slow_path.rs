@@ -4,11 +4,11 @@
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
-use super::drops::Reason;
-use super::item::Item;
-use super::lane;
-use super::policy::{PartitionSelector, Selection};
-use super::shared::{Select, Shared};
+use super::fast_path;
+use crate::batch::drops::Reason;
+use crate::batch::policy::{PartitionSelector, Selection};
+use crate::batch::shared::{Select, Shared};
+use crate::batch::types::item::Item;
 use crate::deadline::{self, Deadline};
 use crate::fork::Generation;
 use crate::{errors, gil};
@@ -243,7 +243,7 @@ impl Shared {
     fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
         let end = list.len().min(from + CLAIM);
         for index in from..end {
-            let object = lane::at(list, index);
+            let object = fast_path::at(list, index);
             if self.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
                 return index - from;
             }

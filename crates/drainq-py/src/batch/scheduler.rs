@@ -1,10 +1,10 @@
 //! Shared schedulers: named pools of drain threads, made when first asked for.
 
 use super::callers::Caller;
-use super::drain::{serve, start_thread};
-use super::item::Item;
+use super::drain::serve;
+use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
-use crate::{errors, gil};
+use crate::{errors, gil, thread};
 use drainq_core::batch::ThreadPolicy;
 use drainq_core::batch::scheduler::Scheduler;
 use drainq_core::sync::Mutex;
@@ -80,7 +80,7 @@ impl Pool {
         }
         for id in 0..process.scheduler.threads() {
             let scheduler = process.scheduler.clone();
-            start_thread(py, &format!("drainq-pool-{}-{id}", self.name), move |py| run(py, &scheduler))?;
+            thread::start(py, &format!("drainq-pool-{}-{id}", self.name), move |py| run(py, &scheduler))?;
         }
         Ok(())
     }

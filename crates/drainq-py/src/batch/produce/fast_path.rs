@@ -1,6 +1,6 @@
 //! The quick way of an item into its partition: from the address of its type straight to the ring.
 //!
-//! The first item of a type goes the long way (`produce.rs`), which then remembers the type's key and
+//! The first item of a type goes the long way (`slow_path.rs`), which then remembers the type's key and
 //! partition here. From there on a produce call reads the item's type, finds both, and puts the item
 //! into the next place, as long as it is calm in the partition (`ring/serial.rs` in the core).
 //!
@@ -8,12 +8,12 @@
 //! 1. The lane holds types only, and only where the type alone decides key and partition
 //!    (no dispatch key, no selector, no `len_of`), and only once the drain threads were started.
 //! 2. Its pointers are to partitions of this process's queue, which never move and live as long
-//!    as the `Shared`; a forked child starts with an empty lane. Its types are kept alive by `keys.rs`.
+//!    as the `Shared`; a forked child starts with an empty lane. Its types are kept alive by `types/keys.rs`.
 //! 3. The GIL is held: it is the lock that the calm asks for.
 
-use super::addresses::{AddressMap, Found};
-use super::item::Item;
-use super::shared::{Select, Shared};
+use crate::batch::shared::{Select, Shared};
+use crate::batch::types::address_map::{AddressMap, Found};
+use crate::batch::types::item::Item;
 use drainq_core::batch::Key;
 use drainq_core::batch::partition::Partition;
 use drainq_core::batch::serial::CALM;
@@ -38,7 +38,7 @@ impl Shared {
     }
 
     /// Remembers where the items of a class go, if that is all there is to it; the key is that of
-    /// this very class, which `keys.rs` keeps alive (invariant 2). An item of it may have changed its
+    /// this very class, which `types/keys.rs` keeps alive (invariant 2). An item of it may have changed its
     /// class by now, so the item is not asked again.
     pub fn remember(&self, class: &Bound<'_, PyAny>, key: Key) {
         let process = self.process();

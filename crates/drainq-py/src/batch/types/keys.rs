@@ -14,7 +14,7 @@
 //!    the GIL is kept: each first gets one number.
 //! 4. No Python code runs while `names` is locked.
 
-use super::addresses::{AddressMap, Found};
+use super::address_map::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
 use crate::{errors, gil};
 use drainq_core::batch::Key;

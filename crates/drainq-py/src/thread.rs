@@ -1,0 +1,24 @@
+//! The threads that this module starts: daemon `threading.Thread`s with a native body.
+
+use drainq_core::sync::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict, PyTuple};
+
+/// Starts a daemon thread of this name that runs `body` once.
+pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 'static) -> PyResult<Py<PyAny>> {
+    let body = Mutex::new(Some(body));
+    let target =
+        PyCFunction::new_closure(py, None, None, move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+            let body = body.lock().take();
+            if let Some(body) = body {
+                body(args.py());
+            }
+        })?;
+    let options = PyDict::new(py);
+    options.set_item("target", target)?;
+    options.set_item("name", name)?;
+    options.set_item("daemon", true)?;
+    let thread = py.import("threading")?.call_method("Thread", (), Some(&options))?;
+    thread.call_method0("start")?;
+    Ok(thread.unbind())
+}
