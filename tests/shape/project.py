@@ -35,7 +35,7 @@ class Import:
 
 
 def imports() -> list[Import]:
-    """Every import inside the package, type-checking ones left out (they never run)."""
+    """Every import inside the package, those for type checkers too: a circle of them is one to a reader."""
     modules = sources()
     return [
         Import(name, target, line)
@@ -46,7 +46,7 @@ def imports() -> list[Import]:
 
 
 def _targets(name: str, path: Path, modules: dict[str, Path]) -> Iterator[tuple[str, int]]:
-    for node in _running_nodes(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -56,14 +56,6 @@ def _targets(name: str, path: Path, modules: dict[str, Path]) -> Iterator[tuple[
             for alias in node.names:
                 whole = f"{source}.{alias.name}"
                 yield (whole if whole in modules or whole == "drainq._native" else source), node.lineno
-
-
-def _running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
-        yield node
-        yield from _running_nodes(node)
 
 
 def loaded_modules() -> dict[str, ModuleType]:

@@ -8,8 +8,22 @@ import sys
 import pytest
 
 from .project import OPTIONAL, imports, sources
+from .rust import circles
 
 SIBLINGS = ("workers", "export", "delayed", "spark")
+
+MAY_KNOW = {
+    "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
+    "cli": {"_native", "errors"},
+    "delayed": {"backoff", "callables", "clock", "errors", "fork", "sql", "timer"},
+    "metrics": {"_native", "errors", "spark", "sql", "workers"},
+    "sources": {"_native", "backoff", "callables", "clock", "fork", "sql"},
+    "spark": {"_native", "errors"},
+    "sql": {"errors"},
+    "timer": {"fork"},
+    "workers": {"_native", "callables", "clock", "fork", "sql"},
+}
+"""For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 
 
 def in_a_new_interpreter(code: str) -> list[str]:
@@ -41,17 +55,21 @@ def test_no_two_modules_import_each_other_not_even_in_a_roundabout_way():
     for edge in imports():
         edges.setdefault(edge.importer, set()).add(edge.imported)
     assert "drainq.errors" in edges["drainq"]
-    done: set[str] = set()
+    assert circles(edges) == []
 
-    def walk(module: str, path: tuple[str, ...]) -> None:
-        assert module not in path, f"import cycle: {' -> '.join([*path[path.index(module) :], module])}"
-        if module not in done:
-            for imported in sorted(edges.get(module, ())):
-                walk(imported, (*path, module))
-            done.add(module)
 
-    for module in sorted(edges):
-        walk(module, ())
+def test_a_room_imports_only_the_rooms_that_it_may_know():
+    found: dict[str, set[str]] = {}
+    for edge in imports():
+        room, other = (name.split(".")[1] if "." in name else "drainq" for name in (edge.importer, edge.imported))
+        if room != other:
+            found.setdefault(room, set()).add(other)
+    assert {room for room in found if room not in MAY_KNOW} == set(), "a new room needs its line in MAY_KNOW"
+    assert {room: others - MAY_KNOW[room] for room, others in found.items() if others - MAY_KNOW[room]} == {}
+
+
+def test_the_door_that_shows_every_room_knows_no_room_with_an_optional_dependency():
+    assert MAY_KNOW["drainq"].isdisjoint({*SIBLINGS, "metrics"})
 
 
 @pytest.mark.parametrize("room", SIBLINGS)
