@@ -57,7 +57,7 @@ pub fn run(report: &mut Report) {
             }
         });
         let next = || calls.recv_timeout(Duration::from_secs(10)).expect("the queue is busy");
-        let mut owner: ThreadId = queue.partition(partition as u32).lease().owner();
+        let mut owner: ThreadId = queue.partition(partition as u32).owner();
         let a_move = || {
             calls.try_iter().for_each(drop);
             let old = next().thread;

@@ -70,11 +70,8 @@ fn release() -> f64 {
     while queue.snapshot().total(|counts| counts.in_flight) == 0 {
         let _ = queue.try_produce(Item::new(key, 0));
     }
-    assert!(
-        queue.try_produce(Item::new(key, 0)).is_ok() || !queue.partition(0).ring.is_empty(),
-        "the partition is full"
-    );
-    let space = &queue.partition(queue.partition_of(key)).space;
+    assert!(queue.try_produce(Item::new(key, 0)).is_ok() || !queue.partition(0).is_empty(), "the partition is full");
+    let partition = queue.partition(queue.partition_of(key));
     let took = thread::scope(|scope| {
         let wait = || {
             let mut line = queue.wait_for_room(0);
@@ -86,7 +83,7 @@ fn release() -> f64 {
             panic!("there is no room");
         };
         let producers: Vec<_> = (0..WAITING).map(|_| scope.spawn(wait)).collect();
-        while space.waiting() < WAITING {
+        while partition.waiting() < WAITING {
             thread::yield_now();
         }
         let closed = Instant::now();

@@ -121,6 +121,21 @@ FAULTS: dict[str, dict[str, str]] = {
         "flush_read": "hear it Relaxed",
         "flush_call": "do not call who waits for it",
     },
+    "models::ends::a_flush_returns_though_the_partition_changes_hands": {
+        "flush_mark_late": "mark what is handled when the partition is another thread's already",
+    },
+    "models::ends::a_flush_ends_the_gathering": {
+        "flush_wake": "a flush leaves threads to their nap",
+    },
+    "models::ends::a_cut_ends_the_wait_of_a_flush": {
+        "cut_call": "a cut leaves those waiting who wait for passes",
+    },
+    "models::ends::a_shutdown_waits_for_the_handler_call": {
+        "drained_in_flight": "call a queue drained while a handler has its items",
+    },
+    "models::ends::a_close_ends_the_wait_for_the_next_look": {
+        "close_wait_open": "leave the balancer's thread waiting",
+    },
     "models::ends::a_flush_does_not_count_what_the_cut_gave_up": {
         "flush_after_cut": "count what the cut took as done",
     },
@@ -138,12 +153,20 @@ FAULTS: dict[str, dict[str, str]] = {
     },
     "models::ends::a_cut_counts_each_item_once": {
         "cut_account": "account for a batch after the cut",
+        "cut_mark": "a thread does not hear of the cut",
     },
     "models::ends::a_half_full_partition_ends_the_gathering": {
         "linger_look": "no second look before the items gather",
     },
     "models::rows::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
         "rows_check_then_add": "look for room, then add the weight",
+    },
+    "models::rows::no_producer_is_refused_where_there_is_always_room": {
+        "rows_two_counters": "take the difference of two counters of different ages for what is used",
+        "rows_took": "the weight of what was taken stays used",
+    },
+    "models::rows::a_producer_that_waits_for_room_for_its_rows_gets_it": {
+        "rows_call_early": "call producers before the weight is free",
     },
     "models::pool::an_item_for_a_pooled_queue_is_never_slept_over": {
         "pool_second_look": "a slot falls asleep without a second look",
@@ -240,17 +263,58 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
         "pool_queue_turn": "the first queue always comes first",
         "pool_slot_turn": "the first slot of a queue always comes first",
     },
+    "running::its_end_hands_out_what_was_accepted_and_ends_the_threads": {
+        "running_drop": "leave the threads of a dropped queue behind",
+    },
+    "running::a_handler_may_end_its_own_queue": {
+        "running_own_thread": "a thread waits for its own end",
+    },
+    "passes::a_pass_takes_a_few_batches_at_most": {
+        "pass_cap": "a pass takes from all partitions",
+    },
+    "passes::every_partition_has_its_turn_under_overload": {
+        "pass_turn": "each pass starts with the first partition",
+    },
+    "passes::after_the_close_one_thread_may_drain_all_partitions": {
+        "close_own_only": "after the close too a thread drains only its own",
+    },
+    "passes::a_partition_that_comes_after_the_close_is_closed": {
+        "grow_closed": "a partition that comes after the close is open",
+    },
+    "passes::the_weight_of_an_item_that_was_refused_is_free_again": {
+        "rows_take_back": "the weight of an item that found no place stays used",
+    },
+    "passes::an_item_heavier_than_a_partition_is_let_in_alone": {
+        "rows_too_heavy": "an item heavier than a partition is never let in",
+    },
+    "safe_code::no_weight_makes_a_counter_wrap": {
+        "rows_bound": "take any weight as it is",
+    },
+    "safe_code::a_pass_that_is_dropped_counts_what_it_did_not_account_for_as_abandoned": {
+        "pass_dropped": "what a pass leaves is nowhere",
+    },
+    "safe_code::a_pass_that_is_forgotten_ends_with_the_next_or_with_its_drainer": {
+        "pass_forgotten": "begin a pass though one is not over",
+    },
+    "safe_code::a_worker_has_one_drainer_at_a_time": {
+        "worker_seat": "give out a worker twice",
+    },
 }
-"""The same for tests of one thread, in which nothing can be interleaved."""
+"""The same for tests in which interleavings do not matter, by the path in the library or in one of TESTS."""
+
+TESTS = ["passes", "running", "safe_code"]
+"""The programs of such tests, beside the library's own."""
 
 UNFENCED = "models::ring::"
 """The models of the ring must hold, and must notice, without the fence that follows a claim: it is there for
 sleepers, on x86 there is none, and it would stand in for most orderings of the ring."""
 
 
-def build(cfg: str) -> Path:
-    """Build the models (`loom`) or the tests (`drainq_mutants`); returns the test program."""
+def build(cfg: str) -> dict[str, Path]:
+    """Build the models (`loom`) or the tests (`drainq_mutants`); returns the test programs by name."""
     command = ["cargo", "test", "-p", "drainq-core", "--lib", "--profile", "model", "--target-dir", f"target/{cfg}"]
+    tests = [] if cfg == "loom" else TESTS
+    command += [word for test in tests for word in ("--test", test)]
     flags = f"{os.environ.get('RUSTFLAGS', '')} --cfg {cfg}".strip()
     built = subprocess.run(
         [*command, "--no-run", "--message-format", "json-render-diagnostics"],
@@ -262,20 +326,25 @@ def build(cfg: str) -> Path:
     if built.returncode != 0:
         sys.exit(f"mutants: the core does not build with --cfg {cfg}")
     messages = [json.loads(line) for line in built.stdout.splitlines()]
-    programs = [message["executable"] for message in messages if message.get("executable")]
-    if len(programs) != 1:
-        sys.exit(f"mutants: expected one test program, cargo built {programs}")
-    return Path(programs[0])
+    programs = {
+        message["target"]["name"]: Path(message["executable"]) for message in messages if message.get("executable")
+    }
+    if sorted(programs) != sorted(["drainq_core", *tests]):
+        sys.exit(f"mutants: expected the library and {tests}, cargo built {programs}")
+    return programs
 
 
-def run(program: Path, model: str, mutant: str | None) -> tuple[str, str]:
-    """Run one model, with a fault or without; returns how it ended and its first complaint."""
+def run(programs: dict[str, Path], model: str, mutant: str | None) -> tuple[str, str]:
+    """Run one model or test, with a fault or without; returns how it ended and its first complaint."""
+    room, _, rest = model.partition("::")
+    program, name = (programs[room], rest) if room in programs else (programs["drainq_core"], model)
     environment = {key: value for key, value in os.environ.items() if key != "DRAINQ_MUTANT"}
     environment["RUST_BACKTRACE"] = "0"
+    environment["PROPTEST_DISABLE_FAILURE_PERSISTENCE"] = "1"
     planted = ["claim_fence"] if model.startswith(UNFENCED) else []
     planted += [mutant] if mutant is not None else []
     environment["DRAINQ_MUTANT"] = ",".join(planted)
-    command = [str(program), "--exact", model, "--nocapture", "--test-threads", "1"]
+    command = [str(program), "--exact", name, "--nocapture", "--test-threads", "1"]
     try:
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE
@@ -317,17 +386,17 @@ def run_room(chosen: list[str]) -> list[Verdict]:
 def plant(cfg: str, lists: dict[str, dict[str, str]], chosen: list[str]) -> list[Verdict]:
     """Plant those of the chosen faults that are in these lists."""
     verdicts: list[Verdict] = []
-    program: Path | None = None
+    programs: dict[str, Path] = {}
     for model, faults in lists.items():
         wanted = {name: fault for name, fault in faults.items() if name in chosen}
         if not wanted:
             continue
-        program = program or build(cfg)
-        sound, _ = run(program, model, None)
+        programs = programs or build(cfg)
+        sound, _ = run(programs, model, None)
         print(f"{model}: {sound}")
         for name, fault in wanted.items():
             started = time.monotonic()
-            ended, complaint = run(program, model, name)
+            ended, complaint = run(programs, model, name)
             if sound == "passed" and ended == "failed":
                 ended = "killed"
             elif ended == "passed":

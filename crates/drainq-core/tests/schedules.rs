@@ -14,7 +14,7 @@ use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
 use drainq_core::sync::{Arc, thread};
 use std::time::Duration;
-use world::{Queue, World};
+use world::{Pool, Queue, World, serve};
 
 #[cfg(drainq_shuttle)]
 fn schedules(body: fn(locked: bool)) {
@@ -41,14 +41,17 @@ fn schedules(body: fn(locked: bool)) {
 /// A tiny queue; its producers have a lock or not. With a lock it is larger, for it is calm only where
 /// a quarter of a partition is free.
 fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize, locked: bool) -> Arc<World> {
-    let settings = Settings {
+    World::new(Queue::new("world", settings(threads, partitions, buffer_size, locked), Grouping::ByKey), locked)
+}
+
+fn settings(threads: usize, partitions: PartitionPolicy, buffer_size: usize, locked: bool) -> Settings {
+    Settings {
         partitions,
         buffer_size: if locked { 5 * buffer_size } else { buffer_size },
         max_batch: 2,
         min_idle: Duration::ZERO,
         ..Settings::new(ThreadPolicy::Fixed(threads))
-    };
-    World::new(Queue::new("world", settings, Grouping::ByKey), locked)
+    }
 }
 
 type Threads = Vec<thread::JoinHandle<()>>;
@@ -93,6 +96,46 @@ fn growth_while_producing_keeps_every_item_and_its_order() {
         world.close();
         join(drains);
         world.assert_exact();
+    });
+}
+
+/// Two queues on two threads that they share; one of them ends while the other still has work.
+#[test]
+fn queues_that_share_their_threads_are_drained_and_end() {
+    schedules(|locked| {
+        let pool = Arc::new(Pool::new(2));
+        let worlds = [1, 2].map(|partitions| {
+            let settings = settings(2, PartitionPolicy::Fixed(partitions), 2, locked);
+            let world = World::new(Queue::on_pool("world", settings, Grouping::ByKey, pool.sleepers()), locked);
+            (0..partitions).for_each(|_| assert!(world.add_handler(1.0, 3) < 2));
+            pool.add(world.queue.clone(), world.clone());
+            world
+        });
+        let mut drains = Threads::new();
+        for _ in 0..2 {
+            let pool = pool.clone();
+            drains.push(thread::spawn(move || serve(&pool)));
+        }
+        let mut others = Threads::new();
+        for (producer, world) in (0..).zip(&worlds) {
+            spawn(world, &mut others, move |world| {
+                for number in 1..=4 {
+                    assert!((0..=producer).all(|key| world.produce(producer, key, number)));
+                }
+                world.assert_accounted();
+                world.close();
+            });
+        }
+        spawn(&worlds[1], &mut others, |world| {
+            let rebalancer = Rebalancer::new(world.queue.clone());
+            for plan in [[1, 0], [0, 0], [1, 1]] {
+                rebalancer.carry_out(&plan);
+            }
+        });
+        join(others);
+        pool.stop();
+        join(drains);
+        worlds.iter().for_each(|world| world.assert_exact());
     });
 }
 

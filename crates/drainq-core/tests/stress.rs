@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
-use world::{Queue, World};
+use world::{Pool, Queue, World, serve};
 
 const PRODUCERS: u32 = 4;
 const DRAIN_THREADS: usize = 3;
@@ -47,24 +47,61 @@ fn main() {
     println!("stress: {rounds} rounds, {items} items, {moves} moves: every item accounted for");
 }
 
-/// One queue from start to close; returns the items accepted and the partitions moved.
+/// One queue with threads of its own, or two that share theirs, from start to close; returns the items accepted
+/// and the partitions moved.
 fn round(seed: u64) -> (u64, usize) {
-    let settings = Settings {
+    if seed % 3 < 2 {
+        let world = World::new(Queue::new("stress", settings(seed), Grouping::ByKey), seed % 5 < 2);
+        let drains = (0..DRAIN_THREADS).map(|me| {
+            let world = world.clone();
+            thread::spawn(move || world.drain(me as u16))
+        });
+        let drains: Vec<_> = drains.collect();
+        let done = use_queue(&world, seed);
+        join(drains);
+        world.assert_exact();
+        return done;
+    }
+    let pool = Arc::new(Pool::new(DRAIN_THREADS));
+    let drains = (0..DRAIN_THREADS).map(|_| {
+        let pool = pool.clone();
+        thread::spawn(move || serve(&pool))
+    });
+    let drains: Vec<_> = drains.collect();
+    let worlds = [seed, seed + 1].map(|seed| {
+        let queue = Queue::on_pool("stress", settings(seed), Grouping::ByKey, pool.sleepers());
+        let world = World::new(queue, seed % 5 < 2);
+        pool.add(world.queue.clone(), world.clone());
+        (world, seed)
+    });
+    let users = worlds.clone().map(|(world, seed)| thread::spawn(move || use_queue(&world, seed)));
+    let done = users.map(|user| user.join().expect("no thread fails"));
+    pool.stop();
+    join(drains);
+    worlds.iter().for_each(|(world, _)| world.assert_exact());
+    (done[0].0 + done[1].0, done[0].1 + done[1].1)
+}
+
+fn join(threads: Vec<thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("no thread fails");
+    }
+}
+
+fn settings(seed: u64) -> Settings {
+    Settings {
         partitions: PartitionPolicy::Adaptive(25),
         buffer_size: [1, 7, 64, 700][seed as usize % 4],
         max_batch: [1, 50, 8_192][seed as usize % 3],
         min_idle: Duration::from_micros([0, 200][seed as usize % 2]),
         max_idle: Duration::from_millis(5),
         ..Settings::new(ThreadPolicy::Fixed(DRAIN_THREADS))
-    };
-    let world = World::new(Queue::new("stress", settings, Grouping::ByKey), seed % 5 < 2);
+    }
+}
+
+/// Everything that happens to one queue but draining it, up to the close.
+fn use_queue(world: &Arc<World>, seed: u64) -> (u64, usize) {
     let keys = Arc::new(Mutex::new((0..4).map(|n| world.add_handler(1.0, n * 3)).collect::<Vec<_>>()));
-    let drains: Vec<_> = (0..DRAIN_THREADS)
-        .map(|me| {
-            let world = world.clone();
-            thread::spawn(move || world.drain(me as u16))
-        })
-        .collect();
     let producers: Vec<_> = (0..PRODUCERS)
         .map(|producer| {
             let (world, keys) = (world.clone(), keys.clone());
@@ -107,9 +144,6 @@ fn round(seed: u64) -> (u64, usize) {
         world.assert_accounted();
     }
     world.close();
-    for thread in producers.into_iter().chain(drains) {
-        thread.join().expect("no thread fails");
-    }
-    world.assert_exact();
+    join(producers);
     (world.queue.snapshot().accepted, moves)
 }

@@ -1,21 +1,24 @@
 //! One drain thread: what it does in a pass, and how it waits for the next.
 //!
-//! A pass takes what is queued in the partitions that the thread owns, sorts it by type,
-//! hands it out batch by batch, and accounts for each batch when its handler call is over.
-//! The leases are held from the first take to the end of the pass, handler calls included:
-//! that is what keeps a type on one thread at a time while partitions change hands.
+//! A pass takes what is queued in the partitions that the thread owns and sorts it by type;
+//! `pass.rs` hands it out. The leases are held from the first take to the end of the pass, handler
+//! calls included: that is what keeps a type on one thread at a time while partitions change hands.
 //!
 //! # Invariants
-//! 1. Items are taken between `Lease::begin` and `Lease::end`, under the worker's lock.
-//! 2. A pass ends with every item that it took accounted for exactly once.
-//! 3. No pass takes more than [`PASS`] batches, so each pass ends.
+//! 1. A worker has one drainer at a time.
+//! 2. Items are taken between `Lease::begin` and `Lease::end`, under the worker's lock. Nobody but a
+//!    drainer begins or ends a lease, and it ends those that it began.
+//! 3. A pass takes from no further partition once it holds [`PASS`] times the largest batch, and no
+//!    more than that batch from each: so each pass ends. The next pass starts with the partition
+//!    after the last one that was taken from.
 
-use super::group::{Batch, Groups};
+use super::group::Groups;
 use super::handoff::ThreadId;
 use super::partition::PartitionId;
+use super::pass::{Accounted, Pass};
 use super::queue::BatchQueue;
-use super::route::{Key, Keyed, Outcome};
-use super::worker::Worker;
+use super::route::{Key, Keyed};
+use super::worker::{Seat, Worker};
 use crate::park::{Depth, sleep_after};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Backoff, Parker, full_fence, order, planted};
@@ -27,15 +30,6 @@ const PASS: usize = 4;
 
 /// The epoch of a drainer that knows that its queue shuts down.
 const CLOSING: u64 = u64::MAX;
-
-/// What became of the items of a pass that ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Accounted {
-    /// All were accounted for by the pass.
-    All,
-    /// The queue gave up on some of them first.
-    UpToTheCut,
-}
 
 /// What a drain thread is to do next.
 pub enum Step<'a, T: Word + Keyed> {
@@ -49,9 +43,12 @@ pub enum Step<'a, T: Word + Keyed> {
 
 /// One drain thread's side of a queue.
 pub struct Drainer<T: Word + Keyed> {
-    queue: Arc<BatchQueue<T>>,
+    pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
-    parker: Option<Parker>,
+    /// The worker's, until this drainer is dropped.
+    seat: Option<Seat>,
+    /// A pass was begun and is not over.
+    pub(super) in_pass: bool,
     /// Partitions that were mine at `epoch`.
     mine: Vec<PartitionId>,
     epoch: u64,
@@ -64,19 +61,25 @@ pub struct Drainer<T: Word + Keyed> {
     taken: Vec<T>,
     /// Partitions that the pass holds, and the index up to which it took from each.
     leased: Vec<(PartitionId, u64)>,
-    groups: Groups<T>,
-    started: Instant,
+    pub(super) groups: Groups<T>,
+    pub(super) started: Instant,
 }
 
 impl<T: Word + Keyed> Drainer<T> {
     /// The drainer of worker `me`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker, or if it has a drainer.
     pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
         let groups = Groups::new(queue.grouping, queue.settings.max_batch, queue.settings.weighed);
-        let parker = queue.workers[usize::from(me)].take_parker();
+        let seat = queue.workers[usize::from(me)].take_seat();
+        assert!(seat.is_some() || planted("worker_seat"), "worker {me} of queue {:?} has a drainer", queue.name());
         Self {
             queue,
             me,
-            parker,
+            seat,
+            in_pass: false,
             mine: Vec::new(),
             epoch: 0,
             turn: 0,
@@ -100,7 +103,11 @@ impl<T: Word + Keyed> Drainer<T> {
         self.me
     }
 
-    fn worker(&self) -> &Worker {
+    fn parker(&self) -> &Parker {
+        self.seat.as_ref().and_then(Seat::parker).expect("a pool's drainer never waits by itself")
+    }
+
+    pub(super) fn worker(&self) -> &Worker {
         &self.queue.workers[usize::from(self.me)]
     }
 
@@ -135,7 +142,7 @@ impl<T: Word + Keyed> Drainer<T> {
             let settings = &self.queue.settings;
             let watched = self.is_watched();
             let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
-            let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
+            let parker = self.parker();
             let settle = || {
                 if how.0 == Depth::Idle {
                     // From now on the next item of each partition must find the sleeper.
@@ -164,9 +171,8 @@ impl<T: Word + Keyed> Drainer<T> {
             return;
         }
         self.lingered = true;
-        let parker = self.parker.as_ref().expect("a pool's drainer never waits by itself");
         self.worker().sleeper.sleep(
-            parker,
+            self.parker(),
             (Depth::Nap, Some(time)),
             // It is calm up to a quarter, and only half a partition ends this nap.
             || settle(&|| {}),
@@ -230,44 +236,56 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Takes what is there; true if that is anything.
     fn take(&mut self) -> bool {
+        if self.in_pass && !planted("pass_forgotten") {
+            // It was forgotten, not dropped.
+            self.end_pass();
+        }
         self.refresh();
         self.queue.enter(self.me);
         let queue = self.queue.clone();
-        let closing = self.epoch == CLOSING;
+        let closing = self.epoch == CLOSING && !planted("close_own_only");
         let enough = PASS * queue.settings.max_batch;
         let mut counts = queue.workers[usize::from(self.me)].counts.lock();
         if counts.cut {
             return false;
         }
-        let (mut total, mut in_flight) = (0, 0);
+        let (mut total, mut in_flight, mut last) = (0, 0, 0);
         for step in 0..self.mine.len() {
             let id = self.mine[(self.turn + step) % self.mine.len()];
             let at = queue.partition(id);
             if at.ring.is_empty() || !(if closing { at.lease().begin_any() } else { at.lease().begin(self.me) }) {
                 continue;
             }
-            // SAFETY: this thread is between `begin` and `end` of the partition's lease,
-            // where at most one thread is, and the lease orders one pass after the other;
-            // the cut of a shutdown takes under the counts locks of all workers.
+            // SAFETY: this drainer is between `begin` and `end` of the partition's lease (invariant 2),
+            // where at most one is, and the lease orders one pass after the other; the cut of a
+            // shutdown takes under the counts locks of all workers, one of which is held here.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.leased.push((id, at.ring.taken()));
+            if planted("rows_call_early") {
+                at.space.call(taken);
+            }
             let weight = at.rows.took(&self.taken);
-            at.space.call(taken);
+            if !planted("rows_call_early") {
+                at.space.call(taken);
+            }
             self.groups.add(&mut self.taken);
             total += taken;
             in_flight += weight;
-            if total >= enough {
-                self.turn = self.turn.wrapping_add(step);
+            if total >= enough && !planted("pass_cap") {
+                last = step;
                 break;
             }
         }
-        self.turn = self.turn.wrapping_add(1) % self.mine.len().max(1);
+        if !planted("pass_turn") {
+            self.turn = (self.turn + last + 1) % self.mine.len().max(1);
+        }
         counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
             self.end_leases(Accounted::All);
             return false;
         }
+        self.in_pass = true;
         self.groups.tally(|key, count| queue.route(key).count_taken(count));
         counts.cycles += 1;
         self.empty_passes = 0;
@@ -277,12 +295,22 @@ impl<T: Word + Keyed> Drainer<T> {
         true
     }
 
-    fn end_leases(&mut self, accounted: Accounted) {
+    pub(super) fn end_leases(&mut self, accounted: Accounted) {
         for (id, taken) in self.leased.drain(..) {
             let at = self.queue.partition(id);
-            if accounted == Accounted::All || planted("flush_after_cut") {
-                at.completed.store(taken, order("flush_publish", Ordering::Release));
+            let complete = || {
+                if accounted == Accounted::All || planted("flush_after_cut") {
+                    at.completed.store(taken, order("flush_publish", Ordering::Release));
+                }
+            };
+            if planted("flush_mark_late") {
+                let new = at.lease().end();
+                complete();
+                new.into_iter().for_each(|new| self.queue.tell_new_owner(new));
+                continue;
             }
+            // Before the lease ends: from then on the mark is the next owner's.
+            complete();
             if let Some(new) = at.lease().end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
@@ -303,79 +331,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
     }
 }
 
-/// What one pass took, to be handed out. Dropped, it ends the pass.
-pub struct Pass<'a, T: Word + Keyed> {
-    drainer: &'a mut Drainer<T>,
-}
-
-impl<T: Word + Keyed> Pass<'_, T> {
-    /// The drainer, to ask about other types.
-    pub fn drainer(&self) -> &Drainer<T> {
-        self.drainer
-    }
-
-    /// The next batch, until there is none.
-    pub fn next_batch(&mut self) -> Option<Batch<T>> {
-        self.drainer.groups.next()
-    }
-
-    /// Accounts for a batch whose handler call is over: what became of how many of its
-    /// items, which must be all of them.
-    ///
-    /// False if the queue gave up waiting for this call and counted the batch as abandoned
-    /// before it was over: then the rest of the pass must not be handed out either.
-    pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
-        debug_assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size);
-        let worker = self.drainer.worker();
-        let mut counts = worker.counts.lock();
-        if counts.cut && !planted("cut_account") {
-            return false;
-        }
-        counts.in_flight -= batch.size;
-        for (outcome, count) in outcomes {
-            match outcome {
-                Outcome::Handled => counts.handled += count,
-                Outcome::Failed => counts.failed += count,
-                Outcome::DeadLettered => counts.dead_lettered += count,
-                Outcome::Unrouted => counts.unrouted += count,
-            }
-        }
-        for (key, count) in &batch.tally {
-            self.drainer.queue.route(*key).count(outcomes[0].0, *count);
-        }
-        drop(counts);
-        self.drainer.groups.reuse(batch);
-        true
-    }
-}
-
-impl<T: Word + Keyed> Drop for Pass<'_, T> {
-    fn drop(&mut self) {
-        let left = self.drainer.groups.end();
-        let accounted = {
-            let mut counts = self.drainer.worker().counts.lock();
-            if !counts.cut {
-                // Nobody asked for these, or a batch was taken out and never accounted for.
-                self.drainer.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
-                counts.in_flight = 0;
-            }
-            counts.busy_nanos += self.drainer.started.elapsed().as_nanos() as u64;
-            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
-        };
-        drop(left);
-        self.drainer.end_leases(accounted);
-        if !planted("flush_call") {
-            self.drainer.queue.watchers.call_all();
-        }
-        if !self.drainer.queue.is_running() && !planted("close_wake_peers") {
-            // What this pass left behind, any thread may take now; or all may end.
-            self.drainer.queue.wake_all();
-        }
-    }
-}
-
 impl<T: Word + Keyed> Drop for Drainer<T> {
     fn drop(&mut self) {
+        if self.in_pass {
+            self.end_pass();
+        }
+        if let Some(seat) = self.seat.take() {
+            self.worker().give_seat_back(seat);
+        }
         self.queue.watchers.call_all();
     }
 }

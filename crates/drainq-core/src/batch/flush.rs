@@ -3,7 +3,7 @@
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, order};
+use crate::sync::{Arc, order, planted};
 use crate::word::Word;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl<T: Word + Keyed> Flush<T> {
         let queue = self.queue.clone();
         let mut line = queue.watchers.enlist();
         for worker in &queue.workers {
-            worker.sleeper.wake(|| true);
+            worker.sleeper.wake(|| !planted("flush_wake"));
         }
         if self.answer().is_none() {
             line.wait(patience);

@@ -1,6 +1,6 @@
 //! What one pass took, sorted into one batch per type; the order within a type is kept.
 
-use super::route::{Key, Keyed};
+use super::route::{Key, Keyed, weight_of};
 
 /// How a pass is cut into handler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,15 @@ impl<T: Keyed> Groups<T> {
         match self.grouping {
             Grouping::ByKey => {
                 for (key, items) in &self.full {
-                    count(*key, if self.weighed { weight_of(items) } else { items.len() as u64 });
+                    count(*key, weight_of_all(items, self.weighed));
                 }
             }
             Grouping::Whole => {
-                let tally =
-                    self.full.first().map(|(_, items)| count_keys(&mut self.tallied, items)).unwrap_or_default();
+                let tally = self
+                    .full
+                    .first()
+                    .map(|(_, items)| count_keys(&mut self.tallied, items, self.weighed))
+                    .unwrap_or_default();
                 tally.iter().for_each(|(key, weight)| count(*key, *weight));
                 self.taken = Some(tally);
             }
@@ -117,11 +120,10 @@ impl<T: Keyed> Groups<T> {
             items
         };
         let tally = match self.grouping {
-            Grouping::ByKey if self.weighed => vec![(key, weight_of(&items))],
-            Grouping::ByKey => vec![(key, items.len() as u64)],
+            Grouping::ByKey => vec![(key, weight_of_all(&items, self.weighed))],
             Grouping::Whole => match self.taken.take() {
                 Some(all) if self.full.is_empty() => all,
-                _ => count_keys(&mut self.tallied, &items),
+                _ => count_keys(&mut self.tallied, &items, self.weighed),
             },
         };
         Some(Batch { key, size: tally.iter().map(|(_, weight)| weight).sum(), tally, items })
@@ -144,14 +146,14 @@ impl<T: Keyed> Groups<T> {
     }
 }
 
-fn weight_of(items: &[impl Keyed]) -> u64 {
-    items.iter().map(Keyed::weight).sum()
+fn weight_of_all(items: &[impl Keyed], weighed: bool) -> u64 {
+    if weighed { items.iter().map(|item| weight_of(item, true)).sum() } else { items.len() as u64 }
 }
 
 /// The weight of each key among the items; `places` is zeros, before and after.
-fn count_keys(places: &mut Vec<u32>, items: &[impl Keyed]) -> Vec<(Key, u64)> {
+fn count_keys(places: &mut Vec<u32>, items: &[impl Keyed], weighed: bool) -> Vec<(Key, u64)> {
     let mut tally: Vec<(Key, u64)> = Vec::new();
-    for (key, weight) in items.iter().map(|item| (item.key(), item.weight())) {
+    for (key, weight) in items.iter().map(|item| (item.key(), weight_of(item, weighed))) {
         let index = key as usize;
         if index >= places.len() {
             places.resize(index + 1, 0);

@@ -63,7 +63,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             self.partitions.push_with(|index| {
                 let owner = (index % self.workers.len()) as ThreadId;
                 let partition = Partition::new(self.settings.buffer_size, self.settings.weighed, owner);
-                if control.closed {
+                if control.closed && !planted("grow_closed") {
                     partition.ring.close();
                 }
                 partition
@@ -94,7 +94,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
                 partition.space.call_all();
             }
         }
-        self.closers.call_all();
+        if !planted("close_wait_open") {
+            self.closers.call_all();
+        }
         if !planted("close_wake_threads") {
             self.wake_all();
         }

@@ -53,7 +53,7 @@ fn target_of(word: u64) -> ThreadId {
 
 /// What became of a wish to move a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
+pub(crate) enum Move {
     /// The partition has this owner already.
     Unneeded,
     /// The new owner has it: wake that thread.
@@ -63,7 +63,7 @@ pub enum Move {
 }
 
 /// The right to drain one partition.
-pub struct Lease(AtomicU64);
+pub(crate) struct Lease(AtomicU64);
 
 impl Lease {
     /// A lease that `owner` holds.

@@ -1,4 +1,25 @@
 //! One partition: a ring, the lease on it, and the producers that wait for room.
+//!
+//! What an `unsafe` rests on is not public: who takes from the ring, and the lease that says so.
+//! From outside a partition is looked at, and pushed into by the queue, or by [`Partition::push_calm`].
+//!
+//! ```
+//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+//! # struct Hit(Key);
+//! # impl Keyed for Box<Hit> { fn key(&self) -> Key { self.0 } }
+//! let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+//! let queue: BatchQueue<Box<Hit>> = BatchQueue::new("hits", settings, Grouping::ByKey);
+//! assert_eq!((queue.partition(0).owner(), queue.partition(0).len()), (0, 0));
+//! ```
+//!
+//! ```compile_fail
+//! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
+//! # struct Hit(Key);
+//! # impl Keyed for Box<Hit> { fn key(&self) -> Key { self.0 } }
+//! let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+//! let queue: BatchQueue<Box<Hit>> = BatchQueue::new("hits", settings, Grouping::ByKey);
+//! queue.partition(0).lease().end(); // private: only a drainer ends the pass that it began
+//! ```
 
 use super::handoff::{Lease, ThreadId};
 use super::rows::Rows;
@@ -13,21 +34,21 @@ pub type PartitionId = u32;
 /// A buffer that one drain thread at a time empties.
 pub struct Partition<T: Word> {
     /// What is queued, and beside it the lease: producers read the owner to wake it.
-    pub ring: Ring<T, Lease>,
+    pub(crate) ring: Ring<T, Lease>,
     /// What is queued in weights, if the queue weighs items.
-    pub rows: Rows,
+    pub(super) rows: Rows,
     /// Who waits for room in it.
-    pub space: Space,
+    pub(super) space: Space,
     /// Everything accepted up to this index has been through a handler call, or was
     /// accounted for in another way.
-    pub completed: AtomicU64,
+    pub(super) completed: AtomicU64,
     /// Types routed here of which somebody wants to hear when a pass finds nothing.
-    pub watched: AtomicU32,
+    pub(super) watched: AtomicU32,
 }
 
 impl<T: Word> Partition<T> {
     /// An empty partition that `owner` drains.
-    pub fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
+    pub(super) fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
         Self {
             ring: Ring::with(capacity, Lease::new(owner)),
             rows: Rows::new(weighed, capacity),
@@ -39,14 +60,38 @@ impl<T: Word> Partition<T> {
 
     /// Who may take from it.
     #[inline]
-    pub fn lease(&self) -> &Lease {
+    pub(super) fn lease(&self) -> &Lease {
         self.ring.beside()
     }
 
-    /// Accepted and taken so far: items, or their weight where it counts.
-    pub fn counts(&self) -> (u64, u64) {
-        let taken = self.ring.taken();
-        self.rows.counts().unwrap_or_else(|| (self.ring.accepted(), taken))
+    /// The drain thread that may take from it, or is doing so.
+    pub fn owner(&self) -> ThreadId {
+        self.lease().owner()
+    }
+
+    /// Items queued in it. Exact while nobody pushes or takes.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Whether nothing is queued in it.
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Producers that wait for room in it.
+    pub fn waiting(&self) -> usize {
+        self.space.waiting()
+    }
+
+    /// What came in so far: items, or their weight where it counts, as of about now.
+    pub(super) fn came_in(&self) -> u64 {
+        self.rows.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
+    }
+
+    /// What was taken away so far, in the same unit.
+    pub(super) fn taken(&self) -> u64 {
+        self.rows.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }
 
     /// Whether it is worth waking a thread from its nap.
@@ -58,7 +103,35 @@ impl<T: Word> Partition<T> {
     /// Whether at least the capacity divided by `share` is taken.
     #[inline]
     pub fn holds_one_in(&self, share: u64) -> bool {
-        let (accepted, taken) = self.counts();
-        share * accepted.saturating_sub(taken) >= self.ring.capacity() as u64
+        let used = self.rows.used_and_taken().map_or_else(|| self.ring.len() as u64, |(used, _)| used);
+        share * used >= self.ring.capacity() as u64
+    }
+
+    /// [`Ring::push_calm`], into a queue that does not weigh its items: there it is never calm.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_calm`], for all produce calls and the close of the queue.
+    #[inline(always)]
+    pub unsafe fn push_calm(&self, make: impl FnOnce() -> T) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.ring.push_calm(make) }
+    }
+
+    /// [`Ring::push_calm_while`].
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::push_calm`].
+    #[inline(always)]
+    pub unsafe fn push_calm_while(&self, next: impl FnMut() -> Option<T>) -> usize {
+        // SAFETY: the caller's.
+        unsafe { self.ring.push_calm_while(next) }
+    }
+
+    /// [`Ring::end_calm`].
+    #[inline]
+    pub fn end_calm(&self) {
+        self.ring.end_calm();
     }
 }

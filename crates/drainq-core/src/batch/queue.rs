@@ -5,7 +5,7 @@ use super::group::Grouping;
 use super::grow::Control;
 use super::handoff::ThreadId;
 use super::partition::{Partition, PartitionId};
-use super::route::{Key, Keyed, Route};
+use super::route::{Key, Keyed, Route, weight_of};
 use super::scheduler::{Place, PoolSleepers};
 use super::worker::{self, Worker};
 use crate::park::producer_fence;
@@ -88,6 +88,10 @@ impl<T: Word + Keyed> BatchQueue<T> {
     ///
     /// Fewer partitions than threads cut the threads to match, unless partitions grow with
     /// the handlers.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are not valid: see [`Settings::validate`].
     pub fn new(name: impl Into<String>, settings: Settings, grouping: Grouping) -> Self {
         let wanted = settings.threads.resolve();
         let partitions = settings.partitions.resolve(wanted, 0.0);
@@ -96,6 +100,10 @@ impl<T: Word + Keyed> BatchQueue<T> {
     }
 
     /// A queue whose workers are slots of a scheduler, to which it is then added.
+    ///
+    /// # Panics
+    ///
+    /// That of [`Self::new`].
     pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, pool: PoolSleepers) -> Self {
         let partitions = settings.partitions.resolve(pool.sleepers.len(), 0.0);
         let workers = pool.sleepers.into_iter().take(partitions).map(Worker::of_pool).collect();
@@ -110,6 +118,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         partitions: usize,
         place: Option<Place>,
     ) -> Self {
+        settings.validate().unwrap_or_else(|wrong| panic!("{wrong}"));
         let queue = Self {
             id: NEXT_ID.fetch_add(1, plain::Ordering::Relaxed),
             name: name.into(),
@@ -202,24 +211,28 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     #[cold]
     pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        let weight = item.weight();
+        let weight = weight_of(&item, true);
         if !at.rows.admit(weight) {
             return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
         }
-        at.ring.push(item).inspect_err(|_| at.rows.revoke(weight))?;
+        at.ring.push(item).inspect_err(|_| at.rows.take_back(weight))?;
         self.wake_sleeper(at);
         Ok(())
     }
 
     /// Queues items of one key in order, as far as there is room; returns how many, and why
-    /// it stopped if it did. Not for a queue that weighs its items.
+    /// it stopped if it did.
+    ///
+    /// # Panics
+    ///
+    /// On a queue that weighs its items: each of those has to fit by itself.
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
-        debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
+        assert!(!self.settings.weighed, "items that are weighed go one by one");
         let (pushed, refusal) = at.ring.push_many(items);
         if pushed > 0 {
             self.wake_sleeper(at);

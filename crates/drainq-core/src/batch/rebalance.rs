@@ -2,6 +2,7 @@
 
 use super::balance::Balancer;
 use super::handoff::{Move, ThreadId};
+use super::partition::Partition;
 use super::queue::BatchQueue;
 use super::route::Keyed;
 use crate::sync::Arc;
@@ -28,7 +29,7 @@ pub struct Load {
 impl<T: Word + Keyed> Rebalancer<T> {
     /// A rebalancer whose first look counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
-        let last = queue.partitions.iter().map(|at| at.counts().0).collect();
+        let last = queue.partitions.iter().map(Partition::came_in).collect();
         Self { queue, last }
     }
 
@@ -39,9 +40,10 @@ impl<T: Word + Keyed> Rebalancer<T> {
 
     /// What happened since the last call.
     pub fn look(&mut self) -> Load {
-        let now: Vec<u64> = self.queue.partitions.iter().map(|at| at.counts().0).collect();
+        let now: Vec<u64> = self.queue.partitions.iter().map(Partition::came_in).collect();
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
-        let throughput = now.iter().zip(before).map(|(now, before)| now - before).collect();
+        // Where items are weighed, what came in is two words, and may be less than it was for a moment.
+        let throughput = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
         let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.lease().target()).collect();
         self.last = now;
         Load { throughput, owners, threads: self.queue.thread_count() }
@@ -50,7 +52,15 @@ impl<T: Word + Keyed> Rebalancer<T> {
     /// Gives each partition to the thread that the plan names; returns the number of moves.
     ///
     /// Nothing waits: a partition in the middle of a pass changes hands when it ends.
+    ///
+    /// # Panics
+    ///
+    /// If the plan names a thread that the queue does not have.
     pub fn carry_out(&self, plan: &[ThreadId]) -> usize {
+        let threads = self.queue.thread_count();
+        if let Some(nobody) = plan.iter().find(|new| usize::from(**new) >= threads) {
+            panic!("a plan names thread {nobody}, and queue {:?} has {threads}", self.queue.name());
+        }
         let mut moves = 0;
         self.queue.while_open(|| {
             for (at, new) in self.queue.partitions.iter().zip(plan) {

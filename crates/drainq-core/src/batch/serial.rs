@@ -56,6 +56,10 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// As [`Self::try_produce_many`], without a compare-and-swap and without a fence.
     ///
+    /// # Panics
+    ///
+    /// That of [`Self::try_produce_many`].
+    ///
     /// # Safety
     ///
     /// That of [`Self::try_produce_serialised`].
@@ -65,7 +69,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         items: &mut std::vec::IntoIter<T>,
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
-        debug_assert!(!self.settings.weighed, "items that are weighed go one by one");
+        assert!(!self.settings.weighed, "items that are weighed go one by one");
         // SAFETY: the caller keeps pushes and closes apart.
         let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
         if pushed > 0 {

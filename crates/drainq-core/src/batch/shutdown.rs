@@ -6,7 +6,7 @@
 //! as abandoned, whatever the handler that hangs does later.
 
 use super::queue::BatchQueue;
-use super::route::Keyed;
+use super::route::{Keyed, weight_of};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
 use crate::word::Word;
@@ -25,7 +25,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn is_drained(&self) -> bool {
         !self.is_running()
             && self.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
-            && self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0)
+            && (planted("drained_in_flight") || self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0))
     }
 
     /// Waits up to `patience` for that.
@@ -63,17 +63,19 @@ impl<T: Word + Keyed> BatchQueue<T> {
                 backoff.snooze();
             }
             abandoned += at.rows.took(&taken);
-            taken.iter().for_each(|item| self.route(item.key()).count_taken(item.weight()));
+            taken.iter().for_each(|item| self.route(item.key()).count_taken(weight_of(item, self.settings.weighed)));
             items.append(&mut taken);
         }
         for counts in &mut workers {
             abandoned += std::mem::take(&mut counts.in_flight);
-            counts.cut = true;
+            counts.cut = !planted("cut_mark");
         }
         self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
         drop(workers);
         self.wake_all();
-        self.watchers.call_all();
+        if !planted("cut_call") {
+            self.watchers.call_all();
+        }
         Cut { items, abandoned }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::handoff::ThreadId;
 use super::queue::{BatchQueue, Rejection};
-use super::route::{Key, Keyed, TypeCounts};
+use super::route::{Key, Keyed, TypeCounts, weight_of};
 use super::worker::WorkerCounts;
 use crate::sync::atomic::Ordering;
 use crate::word::Word;
@@ -59,14 +59,19 @@ impl<T: Word + Keyed> BatchQueue<T> {
         let (mut used, mut owners, mut allocated_bytes) = (Vec::new(), Vec::new(), 0);
         let mut queued_by_key = Vec::new();
         for at in self.partitions.iter() {
-            let (tail, head) = at.counts();
-            let end = if self.settings.weighed { at.ring.accepted() } else { tail };
+            let mut here = 0;
+            let mut count = |item: &T| {
+                let weight = weight_of(item, self.settings.weighed);
+                add(&mut queued_by_key, item.key(), weight);
+                here += weight;
+            };
             // SAFETY: takes happen under a worker's counts lock, unless that worker is cut, and then
             // the rings are empty and closed; this thread holds all of these locks.
-            unsafe { at.ring.look(end, |item| add(&mut queued_by_key, item.key(), item.weight())) };
-            accepted += tail;
-            queued += tail - head;
-            used.push((tail - head) as usize);
+            unsafe { at.ring.look(at.ring.accepted(), &mut count) };
+            // What is in the ring, not what was admitted to it: that may not be accepted after all.
+            accepted += at.taken() + here;
+            queued += here;
+            used.push(here as usize);
             owners.push(at.lease().owner());
             allocated_bytes += at.ring.allocated_bytes();
         }

@@ -1,12 +1,18 @@
 //! Drain threads for a program in Rust: handlers by key, one thread per worker.
+//!
+//! # Invariants
+//! 1. The threads live no longer than the [`Running`]: its end closes the queue and waits for them, so
+//!    what was accepted is handed out.
+//! 2. A handler never waits for its own thread: called by one, a shutdown closes the queue and returns.
 
-use super::drain::{Drainer, Pass, Step};
+use super::drain::{Drainer, Step};
 use super::group::Batch;
 use super::handoff::ThreadId;
+use super::pass::Pass;
 use super::queue::BatchQueue;
 use super::route::{Key, Keyed, Outcome};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, planted};
 use crate::word::Word;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,6 +36,8 @@ impl<T, F: Fn(&mut Vec<T>) + Send + Sync> Handler<T> for F {
 type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn Handler<T>>>>>>;
 
 /// A queue with threads of its own and a handler per key.
+///
+/// Dropped, it shuts the queue down: see [`Running::shutdown`].
 ///
 /// ```
 /// use drainq_core::batch::threads::Running;
@@ -84,11 +92,34 @@ impl<T: Word + Keyed> Running<T> {
         key
     }
 
-    /// Closes the queue and returns when everything accepted was handed out.
+    /// Closes the queue and returns when everything accepted was handed out; a second caller waits for
+    /// that too. Called by a handler of this queue it only closes the queue: the handler's own thread
+    /// has to go on.
+    ///
+    /// # Panics
+    ///
+    /// If a drain thread panicked, which a handler's panic does not make it do.
     pub fn shutdown(&self) {
+        assert!(self.end(), "a drain thread survives its handlers");
+    }
+
+    /// Closes the queue and waits for its threads; false if one of them panicked.
+    fn end(&self) -> bool {
         self.queue.close();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            thread.join().expect("a drain thread survives its handlers");
+        if self.queue.is_draining_here() && !planted("running_own_thread") {
+            return true;
+        }
+        // Held until all have ended: a second caller waits for it.
+        let mut threads = self.threads.lock();
+        let ended: Vec<_> = threads.drain(..).map(JoinHandle::join).collect();
+        ended.iter().all(Result::is_ok)
+    }
+}
+
+impl<T: Word + Keyed> Drop for Running<T> {
+    fn drop(&mut self) {
+        if !planted("running_drop") {
+            self.end();
         }
     }
 }

@@ -33,12 +33,21 @@ pub struct WorkerCounts {
 }
 
 /// One drain thread, seen from the queue.
-pub struct Worker {
+pub(super) struct Worker {
     /// Its sleep.
     pub sleeper: CachePadded<Sleeper>,
     pub(super) counts: Mutex<WorkerCounts>,
-    /// The end on which the thread parks, until a thread comes for it.
-    parker: Mutex<Option<Parker>>,
+    /// What the one drainer of this worker holds; nothing while there is one.
+    seat: Mutex<Option<Seat>>,
+}
+
+/// The right to drain as this worker, and the end on which its thread parks, if it is one of its own.
+pub(super) struct Seat(Option<Parker>);
+
+impl Seat {
+    pub fn parker(&self) -> Option<&Parker> {
+        self.0.as_ref()
+    }
 }
 
 impl Worker {
@@ -47,7 +56,7 @@ impl Worker {
         Self {
             sleeper: CachePadded::new(sleeper),
             counts: Mutex::new(WorkerCounts::default()),
-            parker: Mutex::new(Some(parker)),
+            seat: Mutex::new(Some(Seat(Some(parker)))),
         }
     }
 
@@ -55,12 +64,17 @@ impl Worker {
         Self {
             sleeper: CachePadded::new(sleeper),
             counts: Mutex::new(WorkerCounts::default()),
-            parker: Mutex::new(None),
+            seat: Mutex::new(Some(Seat(None))),
         }
     }
 
-    pub(super) fn take_parker(&self) -> Option<Parker> {
-        self.parker.lock().take()
+    /// The right to drain as this worker, unless a drainer has it.
+    pub(super) fn take_seat(&self) -> Option<Seat> {
+        self.seat.lock().take()
+    }
+
+    pub(super) fn give_seat_back(&self, seat: Seat) {
+        *self.seat.lock() = Some(seat);
     }
 }
 
@@ -82,7 +96,7 @@ pub(super) fn while_draining<R>(queue: u64, work: impl FnOnce() -> R) -> R {
 }
 
 /// Says that the current thread drains nothing now.
-pub fn leave() {
+pub(super) fn leave() {
     DRAINING.set((0, 0));
 }
 

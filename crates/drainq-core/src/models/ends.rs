@@ -2,7 +2,8 @@
 
 use super::{FOR_EVER, Met, Plain, Queue, accounts, drain, parcel, queue, queue_by};
 use crate::batch::flush::Flush;
-use crate::batch::{Drainer, Key, PartitionPolicy, Rejection, Step};
+use crate::batch::rebalance::Rebalancer;
+use crate::batch::{Drainer, Key, Outcome, PartitionPolicy, Rejection, Step};
 use crate::ring::Refusal;
 use crate::sync::{Arc, model, thread};
 
@@ -51,6 +52,67 @@ fn a_close_loses_nothing_and_ends_the_thread() {
         assert_eq!(accounts(&queue), accepted);
     });
     met.exactly(&["refused", "accepted"]);
+}
+
+/// A partition changes hands in the middle of a pass, and a flush waits for what both threads have: the mark
+/// that the new owner sets is not taken back by the old one, whose pass has just ended.
+#[test]
+fn a_flush_returns_though_the_partition_changes_hands() {
+    model(|| {
+        let queue = queue(2, PartitionPolicy::Fixed(2), 2, 1);
+        let key = queue.add_type(1.0);
+        let handler = Arc::new(Plain::new(0));
+        assert!(queue.try_produce(parcel(key, 1)).is_ok() && queue.try_produce(parcel(key, 2)).is_ok());
+        let mut flush = Flush::of_queue(&queue);
+        let new = {
+            let (queue, handler) = (queue.clone(), handler.clone());
+            thread::spawn(move || drain(&mut Drainer::new(queue, 1), &handler, |items| items == 1))
+        };
+        let mut old = Drainer::new(queue.clone(), 0);
+        let Step::Pass(mut pass) = old.try_step() else { unreachable!("thread 0 owns the partition") };
+        let batch = pass.next_batch().expect("a pass has a batch");
+        assert_eq!(Rebalancer::new(queue.clone()).carry_out(&[1, 1]), 1);
+        handler.add(1);
+        assert!(pass.account(batch, &[(Outcome::Handled, 1)]));
+        drop(pass);
+        while flush.wait(FOR_EVER) != Some(true) {}
+        assert_eq!(handler.get(), 2, "both handler calls are over");
+        assert_eq!(new.join().unwrap(), [2]);
+    });
+}
+
+/// The thread of a balancer, which waits for its next look.
+#[test]
+fn a_close_ends_the_wait_for_the_next_look() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let waits = {
+            let queue = queue.clone();
+            thread::spawn(move || while queue.wait_open(FOR_EVER) {})
+        };
+        queue.close();
+        waits.join().unwrap();
+    });
+}
+
+/// A shutdown returns when the handler call that was under way is over.
+#[test]
+fn a_shutdown_waits_for_the_handler_call() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        let handler = Arc::new(Plain::new(0));
+        assert!(queue.try_produce(parcel(key, 5)).is_ok());
+        let drainer = {
+            let (queue, handler) = (queue.clone(), handler.clone());
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &handler, |_| false))
+        };
+        queue.close();
+        while !queue.wait_drained(FOR_EVER) {}
+        assert_eq!(handler.get(), 1);
+        assert_eq!(accounts(&queue), 1);
+        drainer.join().unwrap();
+    });
 }
 
 /// A thread that lets items gather sleeps until its partition is half full, somebody waits for a
@@ -160,6 +222,26 @@ fn a_flush_does_not_count_what_the_cut_gave_up() {
         drop(pass);
         assert!(!flush.join().unwrap());
         accounts(&queue);
+    });
+}
+
+/// A flush of what no thread comes for hears of the cut.
+#[test]
+fn a_cut_ends_the_wait_of_a_flush() {
+    model(|| {
+        let queue = queue(1, PartitionPolicy::Fixed(1), 2, 1);
+        let key = queue.add_type(1.0);
+        assert!(queue.try_produce(parcel(key, 1)).is_ok());
+        let mut flush = Flush::of_queue(&queue);
+        let waits = thread::spawn(move || {
+            loop {
+                if let Some(done) = flush.wait(FOR_EVER) {
+                    return done;
+                }
+            }
+        });
+        assert_eq!(queue.cut().abandoned, 1);
+        assert!(!waits.join().unwrap());
     });
 }
 

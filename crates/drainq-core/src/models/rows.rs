@@ -1,10 +1,11 @@
 //! Items that count for many: the weight in a partition never exceeds its capacity, and every row is
 //! accounted for.
 
-use super::{Met, Plain, Queue, accounts, drain, heavy, queue_by};
+use super::{FOR_EVER, Met, Parcel, Plain, Queue, accounts, drain, heavy, queue_by};
 use crate::batch::Drainer;
+use crate::batch::rows::Rows;
 use crate::ring::Refusal;
-use crate::sync::{Arc, model, thread};
+use crate::sync::{Arc, Mutex, deep_model, model, thread};
 
 fn room_for_three_rows() -> Arc<Queue> {
     queue_by(1, |settings| {
@@ -39,6 +40,70 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
         assert_eq!(queue.snapshot().types[key as usize].accepted, 2);
     });
     met.exactly(&["one"]);
+}
+
+/// A producer waits for room for two rows; the drain thread makes it by taking two away.
+#[test]
+fn a_producer_that_waits_for_room_for_its_rows_gets_it() {
+    let met = Met::default();
+    let note = met.clone();
+    model(move || {
+        let queue = room_for_three_rows();
+        let key = queue.add_type(1.0);
+        assert!(queue.try_produce(heavy(key, 1, 2)).is_ok());
+        let drainer = {
+            let queue = queue.clone();
+            thread::spawn(move || drain(&mut Drainer::new(queue, 0), &Plain::new(0), |items| items == 2))
+        };
+        let mut item = heavy(key, 2, 2);
+        let mut how = "room was found";
+        let mut line = queue.wait_for_room(0);
+        while let Err((back, why)) = queue.try_produce(item) {
+            assert_eq!(why, Refusal::Full);
+            item = back;
+            how = "room was waited for";
+            line.wait(FOR_EVER);
+        }
+        line.served();
+        note.note(how);
+        assert_eq!(drainer.join().unwrap(), [1, 2]);
+        accounts(&queue);
+    });
+    met.exactly(&["room was found", "room was waited for"]);
+}
+
+/// Producers without a lock, and a drain thread that takes what one of them added while the other looks for
+/// room: there is room for all three rows at all times, so nobody is refused.
+#[test]
+fn no_producer_is_refused_where_there_is_always_room() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let shared = Arc::new((Rows::new(true, 3), Mutex::new(Vec::new())));
+        let produce = |(rows, queued): &(Rows, Mutex<Vec<Box<Parcel>>>), weight| {
+            assert!(rows.admit(weight), "refused {weight} rows");
+            queued.lock().push(heavy(0, 0, weight));
+        };
+        let drain = |(rows, queued): &(Rows, Mutex<Vec<Box<Parcel>>>)| {
+            let items = std::mem::take(&mut *queued.lock());
+            rows.took(&items);
+            items.len()
+        };
+        let producer = {
+            let shared = shared.clone();
+            thread::spawn(move || produce(&shared, 2))
+        };
+        let drainer = {
+            let shared = shared.clone();
+            thread::spawn(move || drain(&shared))
+        };
+        produce(&shared, 1);
+        producer.join().unwrap();
+        note.note(["none", "one", "two"][drainer.join().unwrap()]);
+        drain(&shared);
+        assert_eq!(shared.0.used_and_taken(), Some((0, 3)));
+    });
+    met.exactly(&["none", "one", "two"]);
 }
 
 /// A drain thread takes the weight of what it takes away, never of what was not added yet.

@@ -2,7 +2,8 @@
 //!
 //! The locks are those of `std`, which keep no state outside themselves. A parking_lot lock that is
 //! waited for goes through a table of the whole process with locks of its own: a fork while a thread
-//! is in there would leave them taken in the child, for the child's new locks too.
+//! is in there would leave them taken in the child, for the child's new locks too. Only under
+//! ThreadSanitizer, which does not see through the locks of `std`, they are parking_lot's.
 
 pub use std::sync::Arc;
 pub use std::sync::atomic::{self, fence};
@@ -11,15 +12,21 @@ pub use std::thread;
 pub use crossbeam_utils::Backoff;
 pub use crossbeam_utils::sync::{Parker, Unparker};
 
+#[cfg(drainq_mutants)]
+pub use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(drainq_mutants))]
 use std::sync::{PoisonError, TryLockError};
 
 /// A lock whose guard needs no `unwrap`: a panic under it leaves it as it is.
+#[cfg(not(drainq_mutants))]
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 /// The guard of [`Mutex`].
+#[cfg(not(drainq_mutants))]
 pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
 
+#[cfg(not(drainq_mutants))]
 impl<T> Mutex<T> {
     /// A lock around `value`.
     pub const fn new(value: T) -> Self {

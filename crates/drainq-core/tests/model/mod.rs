@@ -302,7 +302,7 @@ fn produce_serialised(
     // SAFETY: one thread.
     unsafe {
         loop {
-            accepted += at.ring.push_calm_while(|| items.next());
+            accepted += at.push_calm_while(|| items.next());
             let Some(item) = items.next() else { return accepted };
             let bulk = item.number % 3 == 0;
             if queue.try_produce_serialised(partition, item).is_err() {

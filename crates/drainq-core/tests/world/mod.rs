@@ -6,7 +6,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, PartitionId, Rejection, Step};
+use drainq_core::batch::scheduler::Scheduler;
+use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, PartitionId, Pass, Rejection, Step};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::atomic::Ordering as ModelOrdering;
 use drainq_core::sync::{Arc, Mutex, atomic, thread};
@@ -89,6 +90,20 @@ pub struct Produced {
     pub sum: AtomicU64,
 }
 
+/// Threads that several queues share.
+pub type Pool = Scheduler<Box<Item>, Arc<World>>;
+
+/// Drains the queues of a pool as one of its threads, until it is stopped and all of them have ended.
+pub fn serve(pool: &Pool) {
+    let mut me = pool.thread();
+    while let Some(mut loan) = me.borrow() {
+        let world = loan.context().clone();
+        let Step::Pass(pass) = loan.drainer().try_step() else { continue };
+        world.hand_out(pass);
+        loan.found();
+    }
+}
+
 /// The queue, its handlers by key, and what was produced.
 pub struct World {
     pub queue: Arc<Queue>,
@@ -160,7 +175,7 @@ impl World {
         let _alone = lock.lock();
         let (at, mut item) = (self.queue.partition(partition), Some(item));
         // SAFETY: every produce call and the close are made under the lock.
-        if unsafe { at.ring.push_calm(|| item.take().expect("asked for once")) } {
+        if unsafe { at.push_calm(|| item.take().expect("asked for once")) } {
             return Ok(());
         }
         // SAFETY: as above.
@@ -195,18 +210,21 @@ impl World {
                     end_calm();
                 }
             };
-            let mut pass = match drainer.next_step(settle) {
-                Step::Pass(pass) => pass,
+            match drainer.next_step(settle) {
+                Step::Pass(pass) => self.hand_out(pass),
                 Step::Idle(_) => continue,
                 Step::Closed => return,
-            };
-            while let Some(batch) = pass.next_batch() {
-                let handler = self.handlers.get(batch.key as usize).expect("registered with its key");
-                let outcome = handler.consume(&batch.items);
-                let size = batch.size;
-                if !pass.account(batch, &[(outcome, size)]) {
-                    break;
-                }
+            }
+        }
+    }
+
+    fn hand_out(&self, mut pass: Pass<'_, Box<Item>>) {
+        while let Some(batch) = pass.next_batch() {
+            let handler = self.handlers.get(batch.key as usize).expect("registered with its key");
+            let outcome = handler.consume(&batch.items);
+            let size = batch.size;
+            if !pass.account(batch, &[(outcome, size)]) {
+                break;
             }
         }
     }

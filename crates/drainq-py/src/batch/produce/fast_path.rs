@@ -54,7 +54,7 @@ impl Shared {
     pub fn produce_calm(&self, object: &Bound<'_, PyAny>) -> bool {
         let Some(found) = self.lane.find(object.get_type_ptr().addr()) else { return false };
         // SAFETY: it was found in this lane; the GIL is held (invariant 3) and kept, and the tag holds the key.
-        Item::fits(object) && unsafe { partition(self, found).ring.push_calm(|| Item::tagged(object, found.tag)) }
+        Item::fits(object) && unsafe { partition(self, found).push_calm(|| Item::tagged(object, found.tag)) }
     }
 
     /// The same where it is not calm: something has to be looked at.
@@ -82,7 +82,7 @@ impl Shared {
         let at = unsafe { partition(self, run.found) };
         loop {
             // SAFETY: the GIL is held (invariant 3) and kept.
-            unsafe { at.ring.push_calm_while(|| run.next_item()) };
+            unsafe { at.push_calm_while(|| run.next_item()) };
             // SAFETY: as above.
             if run.over || !unsafe { process.queue.look_around(at) } {
                 break;
@@ -101,7 +101,7 @@ impl Shared {
         let turn = &process.turn;
         if turn.is_wanted() && (at.holds_one_in(CALM) || turn.is_overdue()) && !process.queue.is_draining_here() {
             // Whoever has the GIL next, unless it is that thread, is to see the same at once.
-            at.ring.end_calm();
+            at.end_calm();
             turn.hand_over(py);
         }
     }

@@ -1,0 +1,121 @@
+//! One pass at a time, on one thread: how much it takes, whose turn is next, and what a close changes.
+#![cfg(not(any(loom, drainq_shuttle)))]
+
+use drainq_core::batch::{
+    BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
+};
+use drainq_core::ring::Refusal;
+use std::sync::Arc;
+
+/// Its key, and its number or weight.
+struct Item(Key, u64);
+
+impl Keyed for Box<Item> {
+    fn key(&self) -> Key {
+        self.0
+    }
+
+    fn weight(&self) -> u64 {
+        self.1
+    }
+}
+
+type Queue = BatchQueue<Box<Item>>;
+
+/// A pass takes no more than this many times the largest batch.
+const PASS: usize = 4;
+const MAX_BATCH: usize = 2;
+
+fn queue(threads: usize, partitions: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
+    let mut settings = Settings::new(ThreadPolicy::fixed(threads).expect("a valid number"));
+    settings.partitions = PartitionPolicy::fixed(partitions).expect("a valid number");
+    settings.max_batch = MAX_BATCH;
+    change(&mut settings);
+    let queue = Arc::new(BatchQueue::new("passes", settings, Grouping::ByKey));
+    (0..partitions).for_each(|key| assert_eq!(queue.add_type(1.0) as usize, key));
+    queue
+}
+
+fn produce(queue: &Queue, key: usize, weight: u64) -> Result<(), Refusal> {
+    queue.try_produce(Box::new(Item(key as Key, weight))).map_err(|(_, why)| why)
+}
+
+/// One pass, handled: what it took, by key.
+fn pass(drainer: &mut Drainer<Box<Item>>, keys: usize) -> Vec<u64> {
+    let mut taken = vec![0; keys];
+    let Step::Pass(mut pass) = drainer.try_step() else { return taken };
+    while let Some(batch) = pass.next_batch() {
+        let size = batch.size;
+        taken[batch.key as usize] += size;
+        assert!(pass.account(batch, &[(Outcome::Handled, size)]));
+    }
+    taken
+}
+
+#[test]
+fn a_pass_takes_a_few_batches_at_most() {
+    let queue = queue(1, 8, |_| {});
+    (0..8).for_each(|key| (0..3).for_each(|_| produce(&queue, key, 1).expect("there is room")));
+    let mut drainer = Drainer::new(queue.clone(), 0);
+    let taken = pass(&mut drainer, 8);
+    assert_eq!(taken, [2, 2, 2, 2, 0, 0, 0, 0]);
+    assert_eq!(taken.iter().sum::<u64>() as usize, PASS * MAX_BATCH);
+}
+
+/// More comes in than one pass takes: the next one starts where it stopped.
+#[test]
+fn every_partition_has_its_turn_under_overload() {
+    let queue = queue(1, 8, |settings| settings.buffer_size = 4);
+    let mut drainer = Drainer::new(queue.clone(), 0);
+    let mut taken = [0; 8];
+    for _ in 0..8 {
+        (0..8).for_each(|key| while produce(&queue, key, 1).is_ok() {});
+        taken.iter_mut().zip(pass(&mut drainer, 8)).for_each(|(sum, count)| *sum += count);
+    }
+    assert_eq!(taken, [8; 8]);
+}
+
+#[test]
+fn after_the_close_one_thread_may_drain_all_partitions() {
+    let queue = queue(2, 2, |_| {});
+    (0..2).for_each(|key| produce(&queue, key, 1).expect("there is room"));
+    let mut drainer = Drainer::new(queue.clone(), 0);
+    queue.close();
+    assert_eq!(pass(&mut drainer, 2), [1, 1], "also what belongs to a thread that never comes");
+    assert!(drainer.is_finished() && queue.is_drained());
+}
+
+#[test]
+fn a_partition_that_comes_after_the_close_is_closed() {
+    let queue = queue(1, 1, |settings| settings.partitions = PartitionPolicy::adaptive(25).expect("a valid number"));
+    queue.close();
+    let key = queue.add_type(1.0) as usize;
+    assert_eq!((queue.partition_count(), queue.partition_of(key as Key)), (2, 1));
+    assert_eq!(produce(&queue, key, 1), Err(Refusal::Closed));
+    assert!(queue.is_drained());
+}
+
+/// Items without weight fill the places, so that an item whose weight was admitted finds none.
+#[test]
+fn the_weight_of_an_item_that_was_refused_is_free_again() {
+    let queue = queue(1, 1, |settings| (settings.buffer_size, settings.weighed) = (2, true));
+    let mut drainer = Drainer::new(queue.clone(), 0);
+    for _ in 0..3 {
+        assert_eq!(
+            [produce(&queue, 0, 0), produce(&queue, 0, 0), produce(&queue, 0, 1)],
+            [Ok(()), Ok(()), Err(Refusal::Full)]
+        );
+        pass(&mut drainer, 1);
+        assert_eq!([produce(&queue, 0, 2), produce(&queue, 0, 1)], [Ok(()), Err(Refusal::Full)], "all of the room");
+        assert_eq!(pass(&mut drainer, 1), [2]);
+    }
+    assert_eq!(queue.snapshot().accepted, 6);
+}
+
+#[test]
+fn an_item_heavier_than_a_partition_is_let_in_alone() {
+    let queue = queue(1, 1, |settings| (settings.buffer_size, settings.weighed) = (2, true));
+    assert_eq!([produce(&queue, 0, 3), produce(&queue, 0, 1)], [Ok(()), Err(Refusal::Full)]);
+    assert_eq!(pass(&mut Drainer::new(queue.clone(), 0), 1), [3]);
+    assert_eq!([produce(&queue, 0, 1), produce(&queue, 0, 3)], [Ok(()), Err(Refusal::Full)]);
+}
