@@ -227,14 +227,6 @@ MUTANTS = [
         '            except Exception as error:\n                self._count()\n                self._write("a listener raised", error)\n',
         "tests/sources/test_prefetch_errors.py::test_a_listener_that_raises_ends_no_refill_and_the_others_are_told",
     ),
-    Mutant(
-        "exit_below_a_native_call",
-        "the exit ends a thread below a Rust frame",
-        f"{PACKAGE}/sources/native_calls.py",
-        "atexit.register(_locks.take)\n",
-        "",
-        "tests/sources/test_prefetch_errors.py::test_the_exit_waits_for_a_key_that_runs_below_a_native_call",
-    ),
     # -- the scheduler's answers from others, its tracker and its fork ----------------------------------
     Mutant(
         "backlog_taken_on_trust",

@@ -11,7 +11,6 @@ from typing import Any
 from tests.soak.ledger import Ledger
 
 
-
 class Item:
     """An item with a number of its own, the name of its producer, and a weight."""
 

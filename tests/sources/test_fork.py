@@ -57,7 +57,7 @@ def child():
 held, release = threading.Event(), threading.Event()
 
 def hold_every_lock():
-    with source._state, source._refiller._changed, source._clock._lock, source._intake._native:
+    with source._state, source._refiller._changed, source._clock._lock:
         held.set()
         release.wait()
 

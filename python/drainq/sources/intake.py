@@ -10,9 +10,7 @@ Invariants:
        and a copy of it that was read before is refused.
     5. What the source gave is in the buffer, held, a duplicate, or counted as unusable: the error of one item's key
        costs no other item.
-    6. A source is read with no native frame on the stack, and native calls that may run Python code (a key, a hash)
-       are made holding ``native_calls()``: see there.
-    7. A batch that comes as it is read is never read further than one item beyond what fits.
+    6. A batch that comes as it is read is never read further than one item beyond what fits.
 
 Source: the wrapped source of ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing"; there everything
 that a source returns goes into the buffer, whatever its capacity.
@@ -25,7 +23,6 @@ from operator import length_hint
 from typing import Generic, TypeVar
 
 from drainq._native import SetQueue
-from drainq.sources.native_calls import native_calls
 from drainq.sources.refill import Refill
 from drainq.sources.sizing import AutoSize
 from drainq.sources.source import Ask, Batch
@@ -68,7 +65,6 @@ class Intake(Generic[T]):
         self._arrived = arrived
         self._batch: Batch[T] | None = None
         self._known = 0
-        self._native = native_calls()
         self.ended = ended
         """Whether the source has said that nothing will come any more."""
         self.closed = False
@@ -185,26 +181,22 @@ class Intake(Generic[T]):
         """Put items into the buffer, or those of them that are new into what is held."""
         rest = iter(chunk)
         items = rest if queue is self._buffer else filter(self._is_new, rest)
-        with self._native:
-            while True:
-                try:
-                    queue.put_many(items)
-                    return
-                except BaseException as error:
-                    self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)
+        while True:
+            try:
+                queue.put_many(items)
+                return
+            except BaseException as error:
+                self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)
 
     def _put_as_it_comes(self, batch: Batch[T], room: int, refill: Refill) -> None:
         """Put up to ``room`` items into the buffer, each as soon as it is there."""
-        put, acquire, release = self._buffer.put_nowait, self._native.acquire, self._native.release
+        put = self._buffer.put_nowait
         for item in batch.one_by_one(room):
             refill.found += 1
-            acquire()
             try:
                 put(item)
             except BaseException as error:
                 self._put_again(self._buffer, item, error)
-            finally:
-                release()
             if self.hungry:
                 self._arrived()
             if self.closed:
