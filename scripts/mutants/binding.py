@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "exit_delivers_nothing",
         "the interpreter ends without its queues",
-        f"{BATCH}/shutdown.rs",
+        f"{BATCH}/exit.rs",
         'py.import("atexit")?.call_method1("register", (at_exit,))?;',
         "let _ = at_exit;",
         "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
@@ -98,7 +98,7 @@ MUTANTS = [
         "child_has_the_parents_pool",
         "a forked child waits for the pool threads of its parent",
         f"{BATCH}/scheduler.rs",
-        "self.process.replace_in_child(Process::new(self.policy));",
+        "self.threads.replace_in_child(PoolThreads::new(self.policy));",
         "",
         "tests/batch/test_scheduler.py::test_a_scheduler_works_in_a_forked_child_and_at_exit",
         dies="hangs",

@@ -13,6 +13,7 @@ import pytest
 import drainq
 
 from .project import ROOT
+from .rust import Crate, circles
 
 CORE = ROOT / "crates" / "drainq-core" / "src"
 BINDING = ROOT / "crates" / "drainq-py" / "src"
@@ -51,6 +52,17 @@ def test_no_guard_of_a_lock_of_the_batch_queue_lives_as_long_as_a_block():
     batch = sorted((BINDING / "batch").rglob("*.rs"))
     assert len(places(batch, r"\.lock\(\)")) > 20
     assert places(batch, r"\b(for .* in|match|if let|while)\b.*\.lock\(\)") == []
+
+
+def test_no_file_of_the_bindings_batch_queue_needs_a_file_that_needs_it():
+    """A pool knows no queue, and what a callable needs knows nothing of threads."""
+    takes: dict[str, set[str]] = {}
+    for arrow in Crate(BINDING).arrows():
+        takes.setdefault(arrow.taker, set()).add(arrow.giver)
+    assert "batch/scheduler.rs" in takes["batch/shared.rs"]
+    assert "batch/shared.rs" in takes["batch/produce/fast_path.rs"]
+    assert circles(takes | {"batch/scheduler.rs": {"batch/shared.rs"}}) != circles(takes)
+    assert [circle for circle in circles(takes) if any(file.startswith("batch/") for file in circle)] == []
 
 
 def test_only_one_file_of_the_binding_makes_exceptions():

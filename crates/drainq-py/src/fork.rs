@@ -16,7 +16,7 @@
 //!    code, signal handlers included, can fork in the middle of one of ours. So after each of them a
 //!    frame that still refers to a cell's value asks [`Generation::is_past`]. In a child it touches
 //!    that value no more: a call of the user's raises, with the value forgotten; a thread of this
-//!    module ends the child (`batch/shutdown.rs`, `leave_child`).
+//!    module ends the child (`batch/exit.rs`, `leave_child`).
 //! 4. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.
 

@@ -1,17 +1,19 @@
-//! The drain threads: `threading.Thread`s in a native loop, and the calls that they make.
+//! The drain threads: daemon `threading.Thread`s in a native loop, and the handler calls that they make.
 //!
-//! Waiting, taking and sorting happen without the GIL; then it is taken once for all calls
-//! of a pass. The threads are daemons, so that they never hold up the interpreter's end by
-//! themselves: `shutdown.rs` sees to it that they have nothing left then.
+//! A drain thread waits, takes items and groups them by type without the GIL; then it takes the GIL once
+//! for all calls of the pass. A daemon thread does not hold up the interpreter's end: `exit.rs` shuts the
+//! queues down before, so that nothing is left to do by then.
 //!
 //! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
-//! parent's. So when the callable returns there, the child ends (`shutdown::leave_child`).
+//! parent's. So when the callable returns there, the child ends (`exit::leave_child`).
 
-use super::callers::{Caller, Role};
+use super::caller::Caller;
+use super::callers::Role;
 use super::drops::Reason;
+use super::exit;
 use super::handler::Handler;
+use super::scheduler::{Serve, Served};
 use super::shared::Shared;
-use super::shutdown;
 use super::types::item::Item;
 use crate::calls::{self, log};
 use crate::fork::Generation;
@@ -19,18 +21,17 @@ use crate::{gil, thread};
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Shared {
     /// Starts the drain threads, and the balancer's, unless that was done.
     #[cold]
     pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let process = self.process();
-        if process.started.swap(true, Ordering::Relaxed) {
+        if !process.claim_start() {
             return Ok(());
         }
         if let Some(pool) = self.pool() {
-            pool.scheduler().add(process.queue.clone(), Caller::new(self, Role::Drain));
+            pool.scheduler().add(process.queue.clone(), Arc::new(Caller::new(self, Role::Drain)));
             pool.start_threads(py)?;
             return self.start_balancer(py);
         }
@@ -49,54 +50,56 @@ impl Shared {
         self.start_balancer(py)
     }
 
-    fn hand_out(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
+    /// Hands the batches of a pass to their handlers, one call after the other.
+    fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
         let begun_in = Generation::now();
         while let Some(mut batch) = pass.next_batch() {
-            let outcomes = self.hand_over(py, &mut batch);
+            let outcomes = self.deliver(py, &mut batch);
             if begun_in.is_past() {
-                shutdown::leave_child(py);
+                exit::leave_child(py);
             }
             if !pass.account(batch, &outcomes) {
                 return;
             }
         }
-        for (key, handler) in self.watching(py) {
+        for (key, handler) in self.handlers_with_on_idle(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
-                    shutdown::leave_child(py);
+                    exit::leave_child(py);
                 }
             }
         }
     }
 
-    fn hand_over(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+    /// Hands one batch to its handler, and returns what became of its items.
+    fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
         if let Some(consumer) = self.consumer() {
-            return self.call(py, consumer, batch);
+            return self.call_handler(py, consumer, batch);
         }
         let Some(handler) = self.handler(py, batch.key) else {
-            self.tell_unrouted(py, batch);
+            self.report_unrouted(py, batch);
             return vec![(Outcome::Unrouted, batch.size)];
         };
         if !self.spreads_types() {
-            return self.call(py, &handler, batch);
+            return self.call_handler(py, &handler, batch);
         }
         // The one lock of ours under which Python code runs: see the crate's header.
         let serial = self.process().serial(batch.key);
         loop {
             let one_call_at_a_time = serial.try_lock();
             if one_call_at_a_time.is_some() {
-                return self.call(py, &handler, batch);
+                return self.call_handler(py, &handler, batch);
             }
             gil::released(py, || drop(serial.lock()));
         }
     }
 
-    fn call(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+    fn call_handler(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
         handler.call(py, batch, self.error_handler(), self.name())
     }
 
-    fn tell_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
+    fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
         batch.items.clear();
         if self.first_unrouted(batch.key) {
             let name = self.keys.name(py, batch.key);
@@ -110,12 +113,13 @@ impl Shared {
         self.drops.add(py, Reason::Unrouted, batch.size);
     }
 
-    fn tell_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
+    /// Calls `on_idle` of the consumer, and of each handler for whose type the drainer found nothing.
+    fn call_on_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
         let begun_in = Generation::now();
         if let Some(consumer) = self.consumer() {
             consumer.idle(py);
         }
-        for (key, handler) in self.watching(py) {
+        for (key, handler) in self.handlers_with_on_idle(py) {
             if begun_in.is_past() {
                 break;
             }
@@ -124,59 +128,46 @@ impl Shared {
             }
         }
         if begun_in.is_past() {
-            shutdown::leave_child(py);
+            exit::leave_child(py);
+        }
+    }
+
+    /// Takes one step without the GIL, then makes its handler calls with the GIL.
+    fn serve<'a>(&self, py: Python<'_>, step: impl Send + FnOnce() -> Step<'a, Item>) -> Served {
+        let gil_yield = &self.process().gil_yield;
+        let (step, asked_at) = gil::released(py, || {
+            let step = step();
+            let asked_at = matches!(step, Step::Pass(_)).then(|| gil_yield.ask());
+            (step, asked_at)
+        });
+        if let Some(asked_at) = asked_at {
+            gil_yield.granted(asked_at);
+        }
+        match step {
+            Step::Pass(pass) => {
+                self.deliver_pass(py, pass);
+                Served::Items
+            }
+            Step::Idle(drainer) => {
+                self.call_on_idle(py, drainer);
+                Served::Nothing
+            }
+            Step::Closed => Served::Closed,
         }
     }
 }
 
-/// One pass of a borrowed drainer; whether it found something.
-pub fn serve(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
-    let turn = &shared.process().turn;
-    let (step, since) = gil::released(py, || {
-        let step = drainer.try_step();
-        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
-        (step, since)
-    });
-    if let Some(since) = since {
-        turn.got(since);
-    }
-    match step {
-        Step::Pass(pass) => {
-            shared.hand_out(py, pass);
-            true
-        }
-        Step::Idle(drainer) => {
-            shared.tell_idle(py, drainer);
-            false
-        }
-        Step::Closed => false,
+impl Serve for Caller {
+    fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served {
+        self.shared().serve(py, || drainer.try_step())
     }
 }
 
-/// A drain thread's life.
+/// Runs a drain thread of a queue's own: waits for items and delivers them until the queue is closed and empty.
 fn run(py: Python<'_>, shared: &Shared, mut drainer: Drainer<Item>) {
-    while step(py, shared, &mut drainer) {}
-}
-
-/// Waits for something to do, and does it; false if there will be nothing more.
-fn step(py: Python<'_>, shared: &Shared, drainer: &mut Drainer<Item>) -> bool {
-    // The producers' lock is the GIL.
-    let settle = |end_calm: &dyn Fn()| {
-        gil::held(|_| end_calm());
+    // The lock that keeps the producers apart is the GIL.
+    let sync_with_producers = |close_fast_path: &dyn Fn()| {
+        gil::held(|_| close_fast_path());
     };
-    let turn = &shared.process().turn;
-    let (step, since) = gil::released(py, || {
-        let step = drainer.next_step(settle);
-        let since = matches!(step, Step::Pass(_)).then(|| turn.want());
-        (step, since)
-    });
-    if let Some(since) = since {
-        turn.got(since);
-    }
-    match step {
-        Step::Pass(pass) => shared.hand_out(py, pass),
-        Step::Idle(drainer) => shared.tell_idle(py, drainer),
-        Step::Closed => return false,
-    }
-    true
+    while shared.serve(py, || drainer.next_step(sync_with_producers)) != Served::Closed {}
 }

@@ -10,7 +10,7 @@
 //! 3. While counts wait there is a thread that will tell them, unless none could be started: then they
 //!    were told at once.
 
-use super::shutdown;
+use super::exit;
 use crate::calls::{self, log, log_error};
 use crate::fork::Generation;
 use crate::{gil, thread};
@@ -61,7 +61,7 @@ struct Pending {
 struct State {
     pending: [Pending; Reason::ALL.len()],
     /// What wakes the thread that will tell what waits, while there is one.
-    teller: Option<Arc<Space>>,
+    reporter: Option<Arc<Space>>,
 }
 
 /// What was not yet told.
@@ -82,7 +82,7 @@ impl Drops {
         let due = {
             let pending = &mut self.state.lock().pending[reason as usize];
             pending.count += count;
-            if shutdown::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+            if exit::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
                 pending.last = Some(Instant::now());
                 mem::take(&mut pending.count)
             } else {
@@ -90,15 +90,15 @@ impl Drops {
             }
         };
         if due > 0 {
-            self.tell(py, reason, due);
-        } else if count > 0 && !self.are_being_told() && self.start_teller(py).is_err() {
+            self.report(py, reason, due);
+        } else if count > 0 && !self.has_reporter() && self.start_reporter(py).is_err() {
             self.flush(py);
         }
     }
 
     /// Tells what waits, and ends the thread that would do so.
     pub fn flush(&self, py: Python<'_>) {
-        let (counts, teller) = {
+        let (counts, reporter) = {
             let mut state = self.state.lock();
             let counts = Reason::ALL.map(|reason| {
                 let pending = &mut state.pending[reason as usize];
@@ -107,19 +107,19 @@ impl Drops {
                 }
                 mem::take(&mut pending.count)
             });
-            (counts, state.teller.clone())
+            (counts, state.reporter.clone())
         };
         for (reason, count) in Reason::ALL.into_iter().zip(counts) {
-            self.tell(py, reason, count);
+            self.report(py, reason, count);
         }
-        if let Some(teller) = teller {
-            teller.call_all();
+        if let Some(reporter) = reporter {
+            reporter.call_all();
         }
     }
 
     /// Whether a thread is there that may call `on_drop`.
-    pub fn are_being_told(&self) -> bool {
-        self.state.lock().teller.is_some()
+    pub fn has_reporter(&self) -> bool {
+        self.state.lock().reporter.is_some()
     }
 
     /// In the child of a fork: what happened in the parent is the parent's to tell.
@@ -127,19 +127,20 @@ impl Drops {
         mem::forget(mem::take(&mut *self.state.lock()));
     }
 
-    fn start_teller(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+    fn start_reporter(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let wake = Arc::new(Space::new());
-        self.state.lock().teller = Some(wake.clone());
+        self.state.lock().reporter = Some(wake.clone());
         let drops = self.clone();
-        let started = thread::start(py, &format!("drainq-{}-drops", self.queue), move |py| drops.tell_later(py, &wake));
+        let started =
+            thread::start(py, &format!("drainq-{}-drops", self.queue), move |py| drops.report_later(py, &wake));
         if started.is_err() {
-            self.state.lock().teller = None;
+            self.state.lock().reporter = None;
         }
         started.map(drop)
     }
 
     /// The life of the thread that tells what waits.
-    fn tell_later(&self, py: Python<'_>, wake: &Space) {
+    fn report_later(&self, py: Python<'_>, wake: &Space) {
         let begun_in = Generation::now();
         loop {
             gil::released(py, || {
@@ -149,27 +150,27 @@ impl Drops {
             });
             self.flush(py);
             if begun_in.is_past() {
-                shutdown::leave_child(py);
+                exit::leave_child(py);
             }
             let mut state = self.state.lock();
             if state.pending.iter().all(|pending| pending.count == 0) {
-                state.teller = None;
+                state.reporter = None;
                 return;
             }
         }
     }
 
-    fn tell(&self, py: Python<'_>, reason: Reason, count: u64) {
+    fn report(&self, py: Python<'_>, reason: Reason, count: u64) {
         if count == 0 {
             return;
         }
         log(py, "warning", &format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name()));
         let Some(on_drop) = &self.on_drop else { return };
-        let told = count.into_pyobject(py).map_err(PyErr::from).and_then(|count| {
+        let answer = count.into_pyobject(py).map_err(PyErr::from).and_then(|count| {
             let reason = PyString::intern(py, reason.name());
             gil::call(on_drop.bind(py), [&reason, &count])
         });
-        match told {
+        match answer {
             Ok(answer) => gil::let_go(answer),
             Err(error) => {
                 let error = calls::value(py, error);

@@ -42,8 +42,8 @@ impl Handler {
         })
     }
 
-    /// Whether it wants to hear of idle passes.
-    pub fn watches(&self) -> bool {
+    /// Whether it has `on_idle`.
+    pub fn wants_idle(&self) -> bool {
         self.on_idle.is_some()
     }
 
@@ -64,8 +64,8 @@ impl Handler {
         held.for_each(|held| gil::let_go(held.into_bound(py)));
     }
 
-    /// Whether it wants to hear of the queue's end.
-    pub fn closes(&self) -> bool {
+    /// Whether it has `on_close`.
+    pub fn wants_close(&self) -> bool {
         self.on_close.is_some()
     }
 

@@ -12,14 +12,17 @@
 //! | `types/` | objects as ring items; types as numbers |
 //! | `scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `drops.rs` | the user's callables |
-//! | `callers.rs` | the threads that may call them, and the last call |
+//! | `callers.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
-//! | `manager.rs`, `shutdown.rs` | names; the end of queues |
+//! | `manager.rs` | the queues by name |
+//! | `shutdown.rs`, `exit.rs` | the end of a queue, of a process |
 
+pub mod caller;
 pub mod callers;
 pub mod config;
 pub mod drain;
 pub mod drops;
+pub mod exit;
 pub mod handler;
 pub mod manager;
 pub mod policy;

@@ -1,18 +1,19 @@
 //! `BatchQueue`: the class that Python sees.
 
 use super::config::BatchQueueConfig;
+use super::exit::{self, Live};
 use super::handler::Handler;
 use super::produce::slow_path::Patience;
 use super::shared::Shared;
-use super::shutdown;
 use super::stats::BatchQueueStats;
 use crate::deadline::Deadline;
 use crate::errors;
+use crate::fork::{self, Renew};
 use drainq_core::batch::flush::Flush;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A queue that sorts what it is given by type and hands it on in batches, by itself.
 ///
@@ -78,11 +79,6 @@ impl BatchQueue {
     ) -> PyResult<bool> {
         Ok(crate::deadline::wait(py, deadline, |slice| flush.wait(slice))?.unwrap_or(false))
     }
-
-    /// Ends the queue by `deadline`; true if nothing was abandoned.
-    pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
-        shutdown::end(py, &self.shared, deadline)
-    }
 }
 
 #[pymethods]
@@ -92,8 +88,8 @@ impl BatchQueue {
         if name.is_empty() {
             return Err(errors::bad_value("a queue's name must not be empty, got ''"));
         }
-        shutdown::check_not_over(py, &name)?;
-        shutdown::install_hooks(py)?;
+        exit::check_not_over(py, &name)?;
+        exit::install_hooks(py)?;
         let shared = Shared::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
         if threads < wanted && shared.pool().is_none() {
@@ -107,7 +103,8 @@ impl BatchQueue {
         }
         let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
         shared.end_with(&queue)?;
-        shutdown::remember(&shared);
+        exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
+        fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
         shared.start_threads(py)?;
         Ok(queue.unbind())
     }
@@ -275,7 +272,7 @@ impl BatchQueue {
         let timeout = timeout.or(self.config.get().default_shutdown_timeout());
         let deadline = Deadline::after("timeout", timeout)?;
         self.refuse_in_handler(py, "shutdown")?;
-        self.end(py, deadline)
+        self.shared.end(py, deadline)
     }
 
     /// Ask the balancer now, without waiting for its interval.

@@ -1,8 +1,9 @@
 //! The balancer's thread, and how its plans are checked and carried out.
 
-use super::callers::{Caller, Role};
+use super::caller::Caller;
+use super::callers::Role;
+use super::exit;
 use super::shared::Shared;
-use super::shutdown;
 use crate::calls::{self, log_error};
 use crate::fork::Generation;
 use crate::{errors, gil, thread};
@@ -28,7 +29,7 @@ impl Shared {
                     gil::let_go(error.into_any());
                 }
                 if begun_in.is_past() {
-                    shutdown::leave_child(py);
+                    exit::leave_child(py);
                 }
             }
         })?;
@@ -36,7 +37,7 @@ impl Shared {
         Ok(())
     }
 
-    /// One look of the balancer; returns how many partitions got another owner.
+    /// Asks the balancer for a plan and carries it out; returns how many partitions got another owner.
     pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(balancer) = self.balancer() else { return Ok(0) };
         let load = self.process().rebalancer.lock().look();

@@ -1,28 +1,44 @@
-//! Shared schedulers: named pools of drain threads, made when first asked for.
+//! Shared schedulers: named pools of drain threads, made when the first queue asks for them.
+//!
+//! A pool does not know what a queue is: its threads borrow a drainer and have it served ([`Serve`]).
 
-use super::callers::Caller;
-use super::drain::serve;
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil, thread};
-use drainq_core::batch::ThreadPolicy;
 use drainq_core::batch::scheduler::Scheduler;
+use drainq_core::batch::{Drainer, ThreadPolicy};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The scheduler of the core, with the right to call a queue's handlers as what is found again. A
-/// queue that has ended is dropped from it, and the right with it.
-pub type PoolScheduler = Scheduler<Item, Caller>;
+/// The drain side of a queue, as the threads of a pool see it.
+pub trait Serve: Send + Sync {
+    /// Makes one pass with a drainer of the queue, and the handler calls of this pass.
+    fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served;
+}
 
-/// The part of a pool that a forked child starts anew.
-struct Process {
+/// What a step of a drain thread came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// There were items, which were delivered.
+    Items,
+    /// There was no item.
+    Nothing,
+    /// The queue is closed, and there will be no more items.
+    Closed,
+}
+
+/// The scheduler of the core. It drops a queue that has ended, and the right to call the queue's handlers with it.
+pub type PoolScheduler = Scheduler<Item, Arc<dyn Serve>>;
+
+/// The threads of a pool, which a forked child starts anew.
+struct PoolThreads {
     scheduler: Arc<PoolScheduler>,
     started: AtomicBool,
 }
 
-impl Process {
+impl PoolThreads {
     fn new(policy: ThreadPolicy) -> Self {
         Self { scheduler: Arc::new(Scheduler::new(policy.resolve())), started: AtomicBool::new(false) }
     }
@@ -32,7 +48,7 @@ impl Process {
 pub struct Pool {
     name: String,
     policy: ThreadPolicy,
-    process: ForkCell<Process>,
+    threads: ForkCell<PoolThreads>,
 }
 
 static POOLS: Mutex<Vec<Arc<Pool>>> = Mutex::new(Vec::new());
@@ -46,7 +62,7 @@ impl Pool {
             let found = pools.iter().find(|pool| pool.name == name).cloned();
             found.unwrap_or_else(|| {
                 let pool =
-                    Arc::new(Self { name: name.to_owned(), policy, process: ForkCell::new(Process::new(policy)) });
+                    Arc::new(Self { name: name.to_owned(), policy, threads: ForkCell::new(PoolThreads::new(policy)) });
                 fork::register(Arc::downgrade(&pool) as Weak<dyn Renew>);
                 pools.push(pool.clone());
                 pool
@@ -69,17 +85,17 @@ impl Pool {
 
     /// The scheduler of this process.
     pub fn scheduler(&self) -> &Arc<PoolScheduler> {
-        &self.process.get().scheduler
+        &self.threads.get().scheduler
     }
 
     /// Starts the threads, unless that was done.
     pub fn start_threads(&self, py: Python<'_>) -> PyResult<()> {
-        let process = self.process.get();
-        if process.started.swap(true, Ordering::Relaxed) {
+        let threads = self.threads.get();
+        if threads.started.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        for id in 0..process.scheduler.threads() {
-            let scheduler = process.scheduler.clone();
+        for id in 0..threads.scheduler.threads() {
+            let scheduler = threads.scheduler.clone();
             thread::start(py, &format!("drainq-pool-{}-{id}", self.name), move |py| run(py, &scheduler))?;
         }
         Ok(())
@@ -96,11 +112,12 @@ pub fn stop_all() {
 impl Renew for Pool {
     /// A pool without threads or queues. It is older than its queues, so they find it new.
     fn renew_in_child(&self, _py: Python<'_>) {
-        self.process.replace_in_child(Process::new(self.policy));
+        self.threads.replace_in_child(PoolThreads::new(self.policy));
     }
 }
 
-/// A pool thread's life.
+/// Runs a thread of a pool: borrows drainers with work and has them served, until the pool was stopped and its
+/// last queue has ended.
 fn run(py: Python<'_>, scheduler: &PoolScheduler) {
     let (mut me, mut last) = (scheduler.thread(), None);
     loop {
@@ -110,8 +127,8 @@ fn run(py: Python<'_>, scheduler: &PoolScheduler) {
             me.borrow()
         });
         let Some(mut loan) = next else { return };
-        let shared = loan.context().shared().clone();
-        if serve(py, &shared, loan.drainer()) {
+        let queue = loan.context().clone();
+        if queue.serve(py, loan.drainer()) == Served::Items {
             loan.found();
         }
         last = Some(loan);

@@ -8,7 +8,7 @@ use super::config::BatchQueueConfig;
 use super::drops::Drops;
 use super::handler::Handler;
 use super::policy::{PartitionSelector, Selection};
-use super::produce::gil_yield::Turn;
+use super::produce::gil_yield::GilYield;
 use super::scheduler::Pool;
 use super::types::address_map::AddressMap;
 use super::types::item::Item;
@@ -34,13 +34,13 @@ pub struct Process {
     /// The queue itself.
     pub queue: Arc<BatchQueue<Item>>,
     /// Whether the drain threads were started.
-    pub(super) started: AtomicBool,
+    started: AtomicBool,
     /// The `threading.Thread`s.
     pub threads: Mutex<Vec<Py<PyAny>>>,
     /// The balancer's memory.
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
-    pub turn: Turn,
+    pub gil_yield: GilYield,
     /// For each key the lock that keeps the calls of its handler apart, where items of a type may come
     /// from several threads. It belongs to the type: another handler, or the same one registered
     /// again, comes under the same lock. A fork leaves it behind, in the hands of the thread that had it.
@@ -89,8 +89,8 @@ pub struct Shared {
     pub drops: Arc<Drops>,
     /// Types for which the lack of a handler was logged.
     unrouted_logged: Mutex<Vec<bool>>,
-    /// Handlers with `on_idle`.
-    watching: AtomicUsize,
+    /// How many handlers have `on_idle`.
+    wanting_idle: AtomicUsize,
     /// A weak reference on the queue's object, which closes the queue at the object's end.
     guard: PyOnceLock<Py<PyWeakrefReference>>,
 }
@@ -128,10 +128,10 @@ impl Shared {
             shutdown_timeout: config.default_shutdown_timeout(),
             drops: Arc::new(Drops::new(name, clone(&config.on_drop))),
             unrouted_logged: Mutex::default(),
-            watching: AtomicUsize::new(0),
+            wanting_idle: AtomicUsize::new(0),
             guard: PyOnceLock::new(),
         };
-        shared.watch_all(shared.queue());
+        shared.count_consumer_with_on_idle(shared.queue());
         Ok(Arc::new(shared))
     }
 
@@ -214,8 +214,8 @@ impl Shared {
         !self.settings.sticky
     }
 
-    fn watch_all(&self, queue: &BatchQueue<Item>) {
-        queue.set_watched(self.consumer.as_ref().is_some_and(Handler::watches));
+    fn count_consumer_with_on_idle(&self, queue: &BatchQueue<Item>) {
+        queue.set_watched(self.consumer.as_ref().is_some_and(Handler::wants_idle));
     }
 
     /// The key of a dispatch key, made if it is new.
@@ -228,7 +228,7 @@ impl Shared {
 
     /// Registers a handler, or puts it in the place of the one that is there.
     pub fn set_handler(&self, key: Key, handler: Handler, weight: f64) {
-        let watches = handler.watches();
+        let wants_idle = handler.wants_idle();
         let registered = Registered { handler, weight };
         let old = {
             let mut handlers = self.handlers.lock();
@@ -238,7 +238,7 @@ impl Shared {
             handlers[key as usize].replace(registered)
         };
         self.queue().set_weight(key, weight);
-        self.count_watching(key, watches, old);
+        self.count_wanting_idle(key, wants_idle, old);
     }
 
     /// Takes a handler out; false if there was none.
@@ -249,17 +249,17 @@ impl Shared {
             self.queue().set_weight(key, 0.0);
             self.unrouted_logged.lock().iter_mut().skip(key as usize).take(1).for_each(|logged| *logged = false);
         }
-        self.count_watching(key, false, old);
+        self.count_wanting_idle(key, false, old);
         removed
     }
 
-    fn count_watching(&self, key: Key, more: bool, less: Option<Registered>) {
+    fn count_wanting_idle(&self, key: Key, more: bool, less: Option<Registered>) {
         if more {
-            self.watching.fetch_add(1, Ordering::Relaxed);
+            self.wanting_idle.fetch_add(1, Ordering::Relaxed);
             self.queue().watch(key, true);
         }
-        if less.as_ref().is_some_and(|old| old.handler.watches()) {
-            self.watching.fetch_sub(1, Ordering::Relaxed);
+        if less.as_ref().is_some_and(|old| old.handler.wants_idle()) {
+            self.wanting_idle.fetch_sub(1, Ordering::Relaxed);
             self.queue().watch(key, false);
         }
         drop(less); // last, for its end may run Python code
@@ -277,19 +277,19 @@ impl Shared {
     }
 
     /// The handlers with `on_idle`, by key.
-    pub fn watching(&self, py: Python<'_>) -> Vec<(Key, Handler)> {
-        if self.watching.load(Ordering::Relaxed) == 0 {
+    pub fn handlers_with_on_idle(&self, py: Python<'_>) -> Vec<(Key, Handler)> {
+        if self.wanting_idle.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let handlers = self.handlers.lock();
         let present = (0..).zip(handlers.iter()).filter_map(|(key, at)| at.as_ref().map(|at| (key, at)));
-        present.filter(|(_, at)| at.handler.watches()).map(|(key, at)| (key, at.handler.clone_ref(py))).collect()
+        present.filter(|(_, at)| at.handler.wants_idle()).map(|(key, at)| (key, at.handler.clone_ref(py))).collect()
     }
 
     /// The handlers with `on_close`.
-    pub fn closing(&self, py: Python<'_>) -> Vec<Handler> {
+    pub fn handlers_with_on_close(&self, py: Python<'_>) -> Vec<Handler> {
         let handlers = self.handlers.lock();
-        handlers.iter().flatten().filter(|at| at.handler.closes()).map(|at| at.handler.clone_ref(py)).collect()
+        handlers.iter().flatten().filter(|at| at.handler.wants_close()).map(|at| at.handler.clone_ref(py)).collect()
     }
 
     /// Whether this is the first time that the type is found to have no handler.
@@ -307,7 +307,7 @@ impl Shared {
     /// and closing need, so the queue stays as it is meanwhile.
     fn is_shown(&self) -> bool {
         let process = self.process();
-        let is_called = process.callers.are_left() || self.drops.are_being_told();
+        let is_called = process.callers.are_left() || self.drops.has_reporter();
         !is_called || (process.queue.is_running() && process.queue.is_quiet())
     }
 
@@ -355,7 +355,7 @@ impl Renew for Shared {
             for key in 0..self.keys.count() {
                 let registered = handlers.get(key).and_then(Option::as_ref);
                 let key = fresh.queue.add_type(registered.map_or(0.0, |at| at.weight));
-                if registered.is_some_and(|at| at.handler.watches()) {
+                if registered.is_some_and(|at| at.handler.wants_idle()) {
                     fresh.queue.watch(key, true);
                 }
             }
@@ -365,7 +365,7 @@ impl Renew for Shared {
         if !self.queue().is_running() {
             fresh.queue.close();
         }
-        self.watch_all(&fresh.queue);
+        self.count_consumer_with_on_idle(&fresh.queue);
         self.process.replace_in_child(fresh);
         self.drops.forget();
         self.lane.clear();
@@ -383,7 +383,7 @@ impl Process {
             queue,
             started: AtomicBool::new(false),
             threads: Mutex::default(),
-            turn: Turn::new(),
+            gil_yield: GilYield::new(),
             serials: Mutex::default(),
             callers: Arc::new(Callers::new()),
         }
@@ -396,6 +396,11 @@ impl Process {
             serials.resize_with(key as usize + 1, Arc::default);
         }
         serials[key as usize].clone()
+    }
+
+    /// Gives the right to start the drain threads: true once.
+    pub fn claim_start(&self) -> bool {
+        !self.started.swap(true, Ordering::Relaxed)
     }
 
     /// Whether the drain threads were started.

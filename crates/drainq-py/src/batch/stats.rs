@@ -121,13 +121,13 @@ impl BatchQueueStats {
     pub fn take(py: Python<'_>, shared: &Shared) -> Self {
         // First the counters: every type in them has a name by then.
         let snapshot = shared.queue().snapshot();
-        let turn = &shared.process().turn;
+        let gil_yield = &shared.process().gil_yield;
         Self {
             snapshot,
             names: shared.keys.names(py),
             queue: shared.name().to_owned(),
-            gil_yields: turn.handoffs(),
-            gil_waits: turn.waits(),
+            gil_yields: gil_yield.yields(),
+            gil_waits: gil_yield.waits(),
         }
     }
 

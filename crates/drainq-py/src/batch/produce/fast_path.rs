@@ -68,7 +68,7 @@ impl Shared {
         let (at, item) = unsafe { (partition(self, found), Item::tagged(object, found.tag)) };
         // SAFETY: the GIL is held (invariant 3).
         let queued = unsafe { process.queue.try_produce_at(at, item) }.is_ok();
-        if queued && process.turn.is_wanted() {
+        if queued && process.gil_yield.is_wanted() {
             self.hand_over_if_due(object.py(), at);
         }
         queued
@@ -88,7 +88,7 @@ impl Shared {
                 break;
             }
         }
-        if process.turn.is_wanted() {
+        if process.gil_yield.is_wanted() {
             self.hand_over_if_due(list.py(), at);
         }
         run.index - from
@@ -98,11 +98,14 @@ impl Shared {
     /// waited for long.
     pub fn hand_over_if_due(&self, py: Python<'_>, at: &Partition<Item>) {
         let process = self.process();
-        let turn = &process.turn;
-        if turn.is_wanted() && (at.holds_one_in(CALM) || turn.is_overdue()) && !process.queue.is_draining_here() {
+        let gil_yield = &process.gil_yield;
+        if gil_yield.is_wanted()
+            && (at.holds_one_in(CALM) || gil_yield.is_overdue())
+            && !process.queue.is_draining_here()
+        {
             // Whoever has the GIL next, unless it is that thread, is to see the same at once.
             at.end_calm();
-            turn.hand_over(py);
+            gil_yield.yield_to_drain_thread(py);
         }
     }
 }

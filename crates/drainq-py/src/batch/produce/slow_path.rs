@@ -162,8 +162,8 @@ impl Shared {
     /// keeps it from making room, that is the end of it.
     fn produce_after_handing_over(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
         let (mut reason, weight) = (Rejection::Full, item.weight());
-        if self.process().turn.is_wanted() && !self.queue().is_draining_here() {
-            self.process().turn.hand_over(py);
+        if self.process().gil_yield.is_wanted() && !self.queue().is_draining_here() {
+            self.process().gil_yield.yield_to_drain_thread(py);
             // SAFETY: the GIL is held (invariant 1).
             match unsafe { self.queue().try_produce_serialised(partition, item) } {
                 Ok(()) => return true,
@@ -263,7 +263,7 @@ impl Shared {
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal != Some(Refusal::Full)
-                || (matches!(patience, Patience::None) && !self.process().turn.is_wanted())
+                || (matches!(patience, Patience::None) && !self.process().gil_yield.is_wanted())
             {
                 drop(item);
                 let reason = refusal.map_or(Rejection::Full, Rejection::from);

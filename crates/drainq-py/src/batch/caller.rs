@@ -1,0 +1,84 @@
+//! A thread's right to call the callables of a queue; the last right that ends calls `on_close`.
+//!
+//! The invariants are those of `callers.rs`, which counts the rights.
+
+use super::callers::{Callers, Role};
+use super::exit;
+use super::shared::Shared;
+use crate::fork::Generation;
+use crate::gil;
+use pyo3::prelude::*;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// A thread's right to call the callables of a queue.
+pub struct Caller {
+    shared: ManuallyDrop<Arc<Shared>>,
+    callers: Arc<Callers>,
+    role: Role,
+    made_in: Generation,
+}
+
+impl Caller {
+    /// Adds a caller to those of the queue. Called with the GIL held.
+    pub fn new(shared: &Arc<Shared>, role: Role) -> Self {
+        let callers = shared.process().callers.clone();
+        callers.add(role);
+        Self { shared: ManuallyDrop::new(shared.clone()), callers, role, made_in: Generation::now() }
+    }
+
+    /// The queue.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    fn end(&mut self, py: Python<'_>) {
+        if self.made_in.is_past() {
+            return;
+        }
+        if self.role == Role::Drain {
+            if self.callers.one_drains() {
+                self.shared.call_on_close(py);
+            }
+            if self.made_in.is_past() {
+                exit::leave_child(py);
+            }
+        }
+        self.callers.remove(self.role);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // Without an interpreter there is nothing to call and nothing to give back.
+        gil::held(|py| {
+            self.end(py);
+            // SAFETY: it is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.shared) };
+        });
+    }
+}
+
+impl Shared {
+    /// Calls `on_close` of the consumer and of all handlers, unless that was done or items are left.
+    pub fn call_on_close(&self, py: Python<'_>) {
+        let process = self.process();
+        let callers = process.callers.clone();
+        if !process.queue.is_drained() || !callers.claim_closing() {
+            return;
+        }
+        let made_in = Generation::now();
+        process.queue.while_draining(|| {
+            let consumer =
+                self.consumer().filter(|consumer| consumer.wants_close()).map(|consumer| consumer.clone_ref(py));
+            for handler in consumer.into_iter().chain(self.handlers_with_on_close(py)) {
+                if !made_in.is_past() {
+                    handler.close(py);
+                }
+            }
+        });
+        if !made_in.is_past() {
+            callers.set_closed();
+        }
+    }
+}
