@@ -12,7 +12,7 @@ from tests.postgres import PostgresMissing, PostgresServer
 from tests.spark_session import sessions
 
 
-def _without_postgres(reason: str) -> None:
+def without_postgres(reason: str) -> None:
     """Skip, visibly; but in CI a test that did not run is a test that failed."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
@@ -25,7 +25,7 @@ def postgres_url() -> Iterator[str]:
     try:
         import psycopg  # noqa: F401
     except ImportError:
-        _without_postgres("psycopg is not installed: pip install 'drainq[postgres]'")
+        without_postgres("psycopg is not installed: pip install 'drainq[postgres]'")
     named = os.environ.get("DRAINQ_TEST_POSTGRES")
     if named:
         yield named
@@ -33,7 +33,7 @@ def postgres_url() -> Iterator[str]:
     try:
         server = PostgresServer()
     except PostgresMissing as missing:
-        _without_postgres(str(missing))
+        without_postgres(str(missing))
     with server:
         yield server.url
 
@@ -44,7 +44,7 @@ def own_postgres() -> Iterator[PostgresServer]:
     try:
         server = PostgresServer()
     except PostgresMissing as missing:
-        _without_postgres(str(missing))
+        without_postgres(str(missing))
     with server:
         yield server
 
