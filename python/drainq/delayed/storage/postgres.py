@@ -188,9 +188,15 @@ class PostgresStorage(PostgresOperator):
             with in_transaction_of(connection) as cursor:
                 return [_outcome(cursor.execute(statement, values).fetchone())]
         with self._pool.transaction() if connection is None else in_transaction_of(connection) as cursor:
+            stored = self._stored(cursor, kind, offers, now) if again else {}
             outcomes = self._offer_all(cursor, kind, offers, now)
-            if again:
-                outcomes = self._found_stored(cursor, kind, offers, outcomes, now)
+            if stored:
+                outcomes = [
+                    stored.get((offer.key, offer.payload, offer.scheduled_at), outcome)
+                    if outcome is OfferOutcome.IGNORED
+                    else outcome
+                    for offer, outcome in zip(offers, outcomes)
+                ]
             if announce:
                 self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
             return outcomes
@@ -233,21 +239,18 @@ class PostgresStorage(PostgresOperator):
                 outcomes.update((place, _outcome(changed.get(offers[place].key))) for place in chunk)
         return [outcomes[place] for place in range(len(offers))]
 
-    def _found_stored(
-        self, cursor: Any, kind: str, offers: Sequence[Offer], outcomes: list[OfferOutcome], now: int
-    ) -> list[OfferOutcome]:
-        """The outcomes of offers whose first answer was lost: what that try stored is not called ignored."""
-        ignored = [place for place, outcome in enumerate(outcomes) if outcome is OfferOutcome.IGNORED]
-        values = {"kind": kind, "keys": [offers[place].key for place in ignored], "now": now}
-        stored = {
-            key: (payload, at, created)
-            for key, payload, at, created in (cursor.execute(self._sql["STORED"], values) if ignored else ())
+    def _stored(
+        self, cursor: Any, kind: str, offers: Sequence[Offer], now: int
+    ) -> dict[tuple[str, bytes, int], OfferOutcome]:
+        """What an earlier try of the same call at ``now`` stored: key, payload and time, and what it was to say.
+
+        It is read before the offers are repeated, for a row that conflicts with one is marked as if it were updated.
+        """
+        cursor.execute(self._sql["STORED"], {"kind": kind, "keys": [offer.key for offer in offers], "now": now})
+        return {
+            (key, payload, at): OfferOutcome.CREATED if created else OfferOutcome.UPDATED
+            for key, payload, at, created in cursor.fetchall()
         }
-        for place in ignored:
-            payload, at, created = stored.get(offers[place].key, (None, None, None))
-            if (payload, at) == (offers[place].payload, offers[place].scheduled_at):
-                outcomes[place] = OfferOutcome.CREATED if created else OfferOutcome.UPDATED
-        return outcomes
 
     # --- consumers
 
