@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from .binding import MUTANTS as BINDING
+from .delayed import MUTANTS as DELAYED
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
 
-ROOMS: dict[str, list[Mutant]] = {"binding": BINDING, "multi": MULTI, "python": PYTHON, "routing": ROUTING}
+ROOMS: dict[str, list[Mutant]] = {
+    "binding": BINDING,
+    "delayed": DELAYED,
+    "multi": MULTI,
+    "python": PYTHON,
+    "routing": ROUTING,
+}
