@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
-from drainq.metrics.job import Outcome, Stage, accounted
-from drainq.metrics.load import SourceCounts
+
+from drainq.metrics.outcome import Outcome, SourceCounts, Stage, accounted
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
 from drainq.metrics.summary import shortened, summary
