@@ -84,8 +84,8 @@ shuttle: ## the whole batch queue under random schedules, 1000 of them; SCHEDULE
 .PHONY: tsan
 tsan: ## the batch queue on real threads under ThreadSanitizer; SECONDS_EACH=20
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg drainq_mutants' \
-		DRAINQ_STRESS_SECONDS=$(SECONDS_EACH) cargo test -p drainq-core --test stress --profile model \
-		--target x86_64-unknown-linux-gnu --target-dir target/tsan
+		TSAN_OPTIONS='suppressions=$(abspath scripts/tsan.supp)' DRAINQ_STRESS_SECONDS=$(SECONDS_EACH) \
+		cargo test -p drainq-core --test stress --profile model --target x86_64-unknown-linux-gnu --target-dir target/tsan
 
 .PHONY: fuzz
 fuzz: ## sequences of operations on the batch queue against plain lists, by libFuzzer; SECONDS_EACH=20

@@ -9,6 +9,7 @@ mod model;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use drainq_core::batch::PartitionPolicy;
 use libfuzzer_sys::fuzz_target;
+use model::pool::{self, PoolOp};
 use model::{Checked, Op};
 
 #[derive(Arbitrary, Debug)]
@@ -44,10 +45,41 @@ fn operations(bytes: &mut Unstructured<'_>, most: usize, depth: usize) -> Result
     Ok(ops)
 }
 
+#[derive(Arbitrary, Debug)]
+enum PoolStep {
+    Add(u8),
+    Produce(u8, u8),
+    Borrow(u8),
+    Work(u8),
+    Close(u8),
+}
+
+/// Operations on queues that share their threads.
+fn pool_operations(bytes: &mut Unstructured<'_>) -> Result<Vec<PoolOp>> {
+    let mut ops = Vec::new();
+    while ops.len() < 500 && !bytes.is_empty() {
+        ops.push(match PoolStep::arbitrary(bytes)? {
+            PoolStep::Add(partitions) => PoolOp::Add(partitions),
+            PoolStep::Produce(queue, key) => PoolOp::Produce(queue, key),
+            PoolStep::Borrow(thread) => PoolOp::Borrow(thread),
+            PoolStep::Work(thread) => PoolOp::Work(thread),
+            PoolStep::Close(queue) => PoolOp::Close(queue),
+        });
+    }
+    Ok(ops)
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Unstructured::new(bytes);
     let mut shape = || u8::arbitrary(&mut bytes).unwrap_or(0);
-    let (threads, partitions, buffer_size, max_batch) = (shape() % 3, shape(), shape(), shape());
+    let (pooled, threads) = (shape() % 3 == 2, shape() % 3);
+    if pooled {
+        if let Ok(ops) = pool_operations(&mut bytes) {
+            pool::run(usize::from(threads) + 1, &ops);
+        }
+        return;
+    }
+    let (partitions, buffer_size, max_batch) = (shape(), shape(), shape());
     let count = usize::from(partitions / 2 % 5) + 1;
     let policy = if partitions % 2 == 0 { PartitionPolicy::Fixed(count) } else { PartitionPolicy::Adaptive(count) };
     // Around a segment border as often as tiny.

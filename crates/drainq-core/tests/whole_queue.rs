@@ -4,6 +4,7 @@
 mod model;
 
 use drainq_core::batch::PartitionPolicy;
+use model::pool::{self, PoolOp};
 use model::{Checked, Op};
 use proptest::prelude::*;
 
@@ -24,6 +25,16 @@ fn op() -> impl Strategy<Value = Op> {
     leaf.boxed().prop_recursive(2, 24, 6, pass)
 }
 
+fn pool_op() -> impl Strategy<Value = PoolOp> {
+    prop_oneof![
+        1 => any::<u8>().prop_map(PoolOp::Add),
+        6 => (any::<u8>(), any::<u8>()).prop_map(|(queue, key)| PoolOp::Produce(queue, key)),
+        6 => any::<u8>().prop_map(PoolOp::Borrow),
+        4 => any::<u8>().prop_map(PoolOp::Work),
+        1 => any::<u8>().prop_map(PoolOp::Close),
+    ]
+}
+
 fn policy() -> impl Strategy<Value = PartitionPolicy> {
     prop_oneof![
         (1_usize..6).prop_map(PartitionPolicy::Fixed),
@@ -34,6 +45,14 @@ fn policy() -> impl Strategy<Value = PartitionPolicy> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_thread_of_a_pool_finds_work_where_there_is_some(
+        threads in 1_usize..4,
+        ops in prop::collection::vec(pool_op(), 0..100),
+    ) {
+        pool::run(threads, &ops);
+    }
 
     #[test]
     fn agrees_with_plain_lists_after_every_operation(

@@ -182,6 +182,13 @@ impl Board {
         Next::Park(until)
     }
 
+    /// Takes a thread off that was told to park and does not; false if it was called meanwhile.
+    pub fn unpark(&self, seat: &Seat) -> bool {
+        let parked = &mut self.state.lock().parked;
+        let at = parked.iter().position(|parked| parked.thread == seat.number);
+        at.map(|at| parked.swap_remove(at)).is_some()
+    }
+
     /// Takes a slot back from the thread that had it, which is then on its way to
     /// [`Self::next`]. Says whether that was the last slot of its queue to end.
     pub fn give_back(&self, number: QueueNumber, slot: usize, given: Given) -> bool {

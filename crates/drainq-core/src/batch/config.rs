@@ -1,13 +1,13 @@
 //! Every setting of a batch queue, its default, and the check of all of them together.
 
 use super::policy::{PartitionPolicy, ThreadPolicy};
+use crate::ring::MAX_CAPACITY;
 use std::time::Duration;
 
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
-/// Items per partition, or per handler call, at most. A partition's table of segments is made with it, a byte for
-/// each 32 items.
-pub const MAX_BUFFER_SIZE: usize = 1 << 30;
+/// Items per partition, or per handler call, at most.
+pub const MAX_BUFFER_SIZE: usize = MAX_CAPACITY;
 /// What one item may count for at most, so that no 64-bit counter ever wraps.
 pub const MAX_WEIGHT: u64 = (1 << 31) - 1;
 /// The most items that one handler call gets.

@@ -136,15 +136,35 @@ impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
     /// Waits for a drainer with work; `None` once the scheduler was stopped and its last queue has ended.
     pub fn borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
+            match self.look() {
+                Ok(loan) => return Some(loan),
+                Err(Next::Park(until)) => self.seat.park(until),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// A drainer with work, if there is one now; for a program that has more to do than to wait for it.
+    pub fn try_borrow(&mut self) -> Option<Loan<'a, T, C>> {
+        loop {
+            match self.look() {
+                Ok(loan) => return Some(loan),
+                Err(Next::Park(_)) if !self.scheduler.board.unpark(&self.seat) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn look(&self) -> Result<Loan<'a, T, C>, Next> {
+        loop {
             match self.scheduler.board.next(&self.seat, Instant::now()) {
                 Next::Work { queue, slot, due } => {
                     let loan = Loan::new(self.scheduler, queue, slot);
                     if loan.is_worth_a_pass(due) {
-                        return Some(loan);
+                        return Ok(loan);
                     }
                 }
-                Next::Park(until) => self.seat.park(until),
-                Next::End => return None,
+                nothing => return Err(nothing),
             }
         }
     }

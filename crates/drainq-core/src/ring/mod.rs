@@ -36,7 +36,7 @@ mod serial;
 
 use crate::park::fence_after_swap;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::sync::{Backoff, CachePadded, order, planted};
+use crate::sync::{Backoff, CachePadded, order, plain, planted};
 use crate::word::Word;
 use segments::{SEGMENT, Segment};
 use std::marker::PhantomData;
@@ -46,6 +46,9 @@ use std::ptr::{self, NonNull};
 /// The most places that one claim takes: a producer that stalls between claim and
 /// publication holds the consumer up for no more than this.
 pub const CLAIM: usize = 1024;
+
+/// Items that fit into one ring at most. Its directory of segments takes a byte for each 32 of them.
+pub const MAX_CAPACITY: usize = 1 << 30;
 
 const CLOSED: u64 = 1;
 const ONE: u64 = 2;
@@ -90,6 +93,8 @@ struct Back {
     head: AtomicU64,
     /// A used segment kept for the next producer that needs one, or null.
     spare: AtomicPtr<Segment>,
+    /// Segments that there are, for whoever counts memory.
+    made: plain::AtomicU64,
 }
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
@@ -99,7 +104,11 @@ unsafe impl<T: Word, B: Send> Send for Ring<T, B> {}
 unsafe impl<T: Word, B: Sync> Sync for Ring<T, B> {}
 
 impl<T: Word> Ring<T> {
-    /// An empty ring for exactly `capacity` items (at least one).
+    /// An empty ring for exactly `capacity` items.
+    ///
+    /// # Panics
+    ///
+    /// That of [`Ring::with`].
     pub fn new(capacity: usize) -> Self {
         Self::with(capacity, ())
     }
@@ -107,20 +116,29 @@ impl<T: Word> Ring<T> {
 
 impl<T: Word, B> Ring<T, B> {
     /// As [`Ring::new`], with something beside.
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0 or more than [`MAX_CAPACITY`].
     pub fn with(capacity: usize, beside: B) -> Self {
-        assert!(capacity >= 1, "a ring needs room for at least one item");
+        let bounds = 1..=MAX_CAPACITY;
+        assert!(bounds.contains(&capacity), "a ring has room for 1 to {MAX_CAPACITY} items, not {capacity}");
         let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
         Self {
             front: CachePadded::new(Front {
                 tail: AtomicU64::new(0),
                 limit: AtomicU64::new(capacity as u64),
                 capacity: capacity as u64,
-                directory: (0..segments).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+                directory: segments::directory(segments),
                 calm: AtomicU64::new(0),
                 segment: AtomicPtr::new(ptr::null_mut()),
                 beside,
             }),
-            back: CachePadded::new(Back { head: AtomicU64::new(0), spare: AtomicPtr::new(ptr::null_mut()) }),
+            back: CachePadded::new(Back {
+                head: AtomicU64::new(0),
+                spare: AtomicPtr::new(ptr::null_mut()),
+                made: plain::AtomicU64::new(0),
+            }),
             items: PhantomData,
         }
     }

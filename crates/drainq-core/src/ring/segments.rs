@@ -2,7 +2,7 @@
 
 use super::Ring;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::order;
+use crate::sync::{order, plain};
 use crate::word::Word;
 use std::ptr::{self, NonNull};
 
@@ -21,6 +21,29 @@ impl Segment {
     fn new() -> Box<Self> {
         Box::new(Self { places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
     }
+}
+
+/// A directory of null pointers. Its memory is asked for zeroed, so the system provides a page of
+/// it when the first segment in there is made: a large ring that holds little costs little.
+#[cfg(not(any(loom, drainq_shuttle)))]
+pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+    use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+    assert!(entries > 0, "a directory has an entry");
+    let layout = Layout::array::<AtomicPtr<Segment>>(entries).expect("a ring's capacity is bounded");
+    // SAFETY: the layout is not empty, for there is an entry.
+    let memory = unsafe { alloc_zeroed(layout) }.cast::<AtomicPtr<Segment>>();
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    // SAFETY: the memory is of this layout, from the allocator that boxes use, and held by nobody else; zeros
+    // are null pointers, and an atomic pointer is in memory what a pointer is.
+    unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory, entries)) }
+}
+
+/// The same where an atomic is more than its memory.
+#[cfg(any(loom, drainq_shuttle))]
+pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+    (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 
 impl<T: Word, B> Ring<T, B> {
@@ -42,7 +65,10 @@ impl<T: Word, B> Ring<T, B> {
     #[cold]
     fn install_segment(&self, entry: &AtomicPtr<Segment>) -> NonNull<Segment> {
         let spare = self.back.spare.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
-        let fresh = NonNull::new(spare).unwrap_or_else(|| NonNull::from(Box::leak(Segment::new())));
+        let fresh = NonNull::new(spare).unwrap_or_else(|| {
+            self.back.made.fetch_add(1, plain::Ordering::Relaxed);
+            NonNull::from(Box::leak(Segment::new()))
+        });
         let install = order("segment_install", Ordering::AcqRel);
         match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
             Ok(_) => fresh,
@@ -60,14 +86,14 @@ impl<T: Word, B> Ring<T, B> {
             // SAFETY: a segment in `spare` came from Box::leak, is in no directory entry, and
             // the swap made this thread its only holder.
             drop(unsafe { Box::from_raw(old) });
+            self.back.made.fetch_sub(1, plain::Ordering::Relaxed);
         }
     }
 
-    /// Bytes that the ring holds now, its own structure included.
+    /// Bytes that the ring holds now, its own structure included, and the whole of its directory.
     pub fn allocated_bytes(&self) -> usize {
-        let made =
-            self.front.directory.iter().chain([&self.back.spare]).filter(|at| !at.load(Ordering::Acquire).is_null());
-        size_of::<Self>() + self.front.directory.len() * size_of::<usize>() + made.count() * size_of::<Segment>()
+        let made = self.back.made.load(plain::Ordering::Relaxed) as usize;
+        size_of::<Self>() + self.front.directory.len() * size_of::<usize>() + made * size_of::<Segment>()
     }
 }
 
@@ -76,7 +102,10 @@ impl<T: Word, B> Drop for Ring<T, B> {
         let mut left = Vec::new();
         // SAFETY: `&mut self`: nobody else is here (invariant 6).
         unsafe { self.take(usize::MAX >> 2, &mut left) };
-        for at in self.front.directory.iter().chain([&self.back.spare]) {
+        // Entries before the head's are empty (invariant 3), and none after the tail's was made.
+        let (head, tail) = (self.taken() / SEGMENT as u64, self.accepted() / SEGMENT as u64);
+        let entries = (head..=tail).map(|number| self.entry(number * SEGMENT as u64));
+        for at in entries.chain([&self.back.spare]) {
             let segment = at.load(Ordering::Relaxed);
             if !segment.is_null() {
                 // SAFETY: segments come from Box::leak and are held by one entry each.

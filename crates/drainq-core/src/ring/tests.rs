@@ -120,6 +120,32 @@ fn memory_follows_what_is_queued() {
 }
 
 #[test]
+fn a_large_ring_that_holds_little_costs_little() {
+    let resident = || -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux says what is resident");
+        let pages: usize = pages.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a number of pages");
+        pages * 4_096
+    };
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let before = resident();
+    let rings: Vec<_> = (0..20).map(|_| Ring::new(MAX_CAPACITY)).collect();
+    for ring in &rings {
+        assert!((1..=1_000).all(|n| ring.push(item(n)).is_ok()));
+        assert_eq!(take(ring, 1_000).len(), 1_000);
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 100 << 20, "{grown} bytes for 20 rings, whose directories would be 640 MB");
+}
+
+#[test]
+#[should_panic(expected = "room for 1 to 1073741824 items, not 1073741825")]
+fn a_ring_is_no_larger_than_its_limit() {
+    drop(Ring::<NonZeroUsize>::new(MAX_CAPACITY + 1));
+}
+
+#[test]
 fn items_left_in_a_ring_are_dropped_with_it() {
     let shared = crate::sync::plain::Arc::new(7_u64);
     let ring = Ring::new(1_000);

@@ -4,6 +4,8 @@
 //! hold operations inside it, which happen while it is under way: moves then stay pending,
 //! items come into partitions that are being drained, the queue closes or is cut.
 
+pub mod pool;
+
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{
