@@ -13,10 +13,21 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+_log = logging.getLogger("drainq")
+# Found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises in there, on the
+# thread of a producer, would leave it locked.
+
 
 def log(level: str, message: str, error: BaseException | None = None) -> None:
     """Write to the logger ``drainq``, with the error's traceback if there is one."""
-    getattr(logging.getLogger("drainq"), level)("%s", message, exc_info=error)
+    getattr(_log, level)("%s", message, exc_info=error)
+
+
+def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
+    """Start a daemon thread; waits until it runs, so a thread of a program that ends may end in here."""
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:

@@ -93,7 +93,8 @@ def _pytest(tree: Tree, tests: Sequence[str], patience: float) -> tuple[str, str
 
 
 def _ended(code: int, said: str) -> tuple[str, str]:
-    last = said.strip().splitlines()[-1] if said.strip() else ""
+    summaries = re.findall(r"^.*\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s.*$", said, re.MULTILINE)
+    last = summaries[-1] if summaries else said.strip().rpartition("\n")[2]
     if code == 0 and "skipped" in last:
         return "skipped", last
     if code == 0 and re.search(r"\b[1-9]\d* passed", last):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .binding import MUTANTS as BINDING
 from .delayed import MUTANTS as DELAYED
+from .jobs import MUTANTS as JOBS
+from .messages import MUTANTS as MESSAGES
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
 from .python import MUTANTS as PYTHON
@@ -11,8 +13,10 @@ from .routing import MUTANTS as ROUTING
 
 ROOMS: dict[str, list[Mutant]] = {
     "binding": BINDING,
-    "delayed": DELAYED,
-    "multi": MULTI,
-    "python": PYTHON,
     "routing": ROUTING,
+    "multi": MULTI,
+    "delayed": DELAYED,
+    "messages": MESSAGES,
+    "python": PYTHON,
+    "jobs": JOBS,
 }

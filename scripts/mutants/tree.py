@@ -31,6 +31,7 @@ class Tree:
         HOME.mkdir(parents=True, exist_ok=True)
         self.top = HOME / "tree"
         self._lock = self._claim()
+        self._sound = b""  # of the file with a fault
 
     def _claim(self) -> IO[str]:
         lock = (HOME / "lock").open("w")
@@ -95,20 +96,21 @@ class Tree:
         Raises:
             DoesNotApply: its old text is not exactly once in its file.
         """
-        self._write(mutant.file, faulty(mutant).encode())
+        self._sound = (self.top / mutant.file).read_bytes()
+        self._write(mutant.file, faulty(mutant, self.top).encode())
 
     def restore(self, mutant: Mutant) -> None:
         """Take the fault out."""
-        self._write(mutant.file, (ROOT / mutant.file).read_bytes())
+        self._write(mutant.file, self._sound)
 
 
-def faulty(mutant: Mutant) -> str:
+def faulty(mutant: Mutant, top: Path = ROOT) -> str:
     """The text of the mutant's file with the fault in it.
 
     Raises:
         DoesNotApply: its old text is not exactly once in its file.
     """
-    path = ROOT / mutant.file
+    path = top / mutant.file
     if not path.is_file():
         raise DoesNotApply(f"there is no file {mutant.file}")
     text = path.read_text(encoding="utf-8")

@@ -43,6 +43,11 @@ PLACES = {
         kept.shutdown()
         kept.produce_many("ab")
         kept.produce_many("cd")""",
+    "the start of a thread": """
+        kept = queue(on_drop=nothing)
+        kept.shutdown()
+        kept.produce(1)
+        daemon(lambda: (setattr(threading.Thread, 'start', retry), kept.produce(2)))""",
     "a balancer": """
         many = PartitionPolicy.fixed(2)
         kept = queue(2, partitions=many, consumer=nothing, balancer=retry, rebalance_interval=0.001)""",

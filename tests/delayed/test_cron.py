@@ -203,6 +203,16 @@ def test_a_tick_that_the_user_dropped_is_not_made_again(queue, clock):
     assert queue.cron.install_tick("h", "p", ticks) == 0
 
 
+def test_a_tick_that_was_forgotten_for_its_age_is_not_made_again(queue, clock):
+    old = [CronMessage(f"old {n}", after(n)) for n in (1, 2, 3)]
+    assert queue.cron.install_tick("h", "p", old) == 3
+    clock.advance(timedelta(days=7).total_seconds())
+    assert drain(queue) == ["old 1", "old 2", "old 3"]
+    assert queue.cron.install_tick("h", "p", [CronMessage("new", after(8 * 24 * 3600))]) == 1
+    assert queue.cron.install_tick("h", "p", old) == 0
+    assert drain(queue) == []
+
+
 def test_a_scheduler_whose_clock_is_behind_makes_no_tick_again(open_queue, clock):
     behind = ManualClock(START - timedelta(minutes=90))
     ahead_queue, behind_queue = open_queue(clock=clock), open_queue(clock=behind)

@@ -103,6 +103,30 @@ def test_a_forked_child_uses_a_connection_of_its_own(database):
     assert sorted(queue.try_poll_many(10).message_id) == ["child", "parent"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")
+def test_a_forked_child_opens_the_file_anew(tmp_path):
+    """SQLite's locks on a file that two processes opened as one would let both write at once."""
+    file = tmp_path / "queue.db"
+
+    def times_opened():
+        return sum(os.path.realpath(f"/proc/self/fd/{number}") == str(file) for number in os.listdir("/proc/self/fd"))
+
+    with DelayedQueue.open(f"sqlite:///{file}", "mail") as queue:
+        queue.offer_or_update("parent", 1, 0)
+        opened = times_opened()
+        assert opened > 0
+        child = os.fork()
+        if child == 0:
+            code = 100
+            try:
+                queue.offer_or_update("child", 2, 0)
+                code = times_opened()
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == opened + 1
+        assert sorted(queue.try_poll_many(10).message_id) == ["child", "parent"]
+
+
 def test_consume_outlives_a_server_that_crashes_and_comes_back(own_postgres):
     """Every message is handled, and what was handled before the crash and acknowledged is not handled again."""
     queue = DelayedQueue.open(

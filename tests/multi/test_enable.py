@@ -34,6 +34,18 @@ def test_items_of_a_disabled_sub_queue_are_not_served_and_not_counted(queue):
         queue.get_nowait()
 
 
+def test_items_put_into_a_disabled_sub_queue_count_once_it_is_enabled():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", enabled=False)
+    for n in range(3):
+        sub.put(n)
+    assert (queue.qsize(), queue.stats().depth, queue.empty()) == (0, 3, True)
+    sub.enable("")
+    assert (queue.qsize(), queue.stats().depth, queue.empty()) == (3, 3, False)
+    assert queue.get_many(9) == [0, 1, 2]
+    assert queue.qsize() == 0
+
+
 def test_a_disabled_sub_queue_accepts_items_up_to_its_capacity():
     sub = MultiQueue().add_sub_queue("a", capacity=2, enabled=False)
     assert sub.put_many([1, 2, 3], block=False) == 2

@@ -1,4 +1,4 @@
-//! The functions of `drainq/_calls.py`: the log, error handlers, balancers.
+//! The functions of `drainq/_calls.py`: the log, error handlers, balancers, threads.
 //!
 //! They are looked up when the first queue is made, so that no drain thread imports anything.
 
@@ -36,12 +36,13 @@ static LOG: Function = Function::new("log");
 static REPORT_FAILURE: Function = Function::new("report_failure");
 static PLAN: Function = Function::new("plan");
 static SHOWN: Function = Function::new("shown");
+static START_THREAD: Function = Function::new("start_thread");
 static JOIN_OTHERS: Function = Function::new("join_others");
 static EXIT: Function = Function::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &JOIN_OTHERS, &EXIT]
+    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &START_THREAD, &JOIN_OTHERS, &EXIT]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -49,6 +50,11 @@ pub fn look_up(py: Python<'_>) -> PyResult<()> {
 /// The exception itself, with the traceback that it was raised with.
 pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
     error.into_value(py).into_bound(py)
+}
+
+/// Starts a daemon thread of this name that calls `target`.
+pub fn start_thread(py: Python<'_>, name: &str, target: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    Ok(START_THREAD.call(py, [&PyString::new(py, name), target])?.unbind())
 }
 
 /// Writes to the logger `drainq` at `level`; nothing that goes wrong there is raised.

@@ -1,5 +1,6 @@
 //! The threads that this module starts: daemon `threading.Thread`s with a native body.
 
+use crate::calls;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
@@ -14,11 +15,5 @@ pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 
                 body(args.py());
             }
         })?;
-    let options = PyDict::new(py);
-    options.set_item("target", target)?;
-    options.set_item("name", name)?;
-    options.set_item("daemon", true)?;
-    let thread = py.import("threading")?.call_method("Thread", (), Some(&options))?;
-    thread.call_method0("start")?;
-    Ok(thread.unbind())
+    calls::start_thread(py, name, &target)
 }

@@ -1,0 +1,112 @@
+"""Faults in what runs in Spark tasks, in the metrics job, and in the way of prefetched items."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+PACKAGE = "python/drainq"
+
+MUTANTS = [
+    # -- prefetching ------------------------------------------------------------------------------
+    Mutant(
+        "held_is_overtaken",
+        "what a source returned beyond the capacity is overtaken by its next batch",
+        f"{PACKAGE}/sources/intake.py",
+        "                queue = self._held  # from here on, or later items would overtake\n",
+        "                queue = self._held\n            else:\n                queue = self._buffer\n",
+        "tests/sources/test_prefetch.py",
+        dies="hangs",
+    ),
+    Mutant(
+        "poll_not_closed",
+        "what is done while a batch is read comes again with it",
+        f"{PACKAGE}/sources/intake.py",
+        "                batch = Batch(answer, poll)\n",
+        "                batch = Batch(answer, poll)\n                self._buffer.end_poll(poll)\n",
+        "tests/sources/test_prefetch.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back "
+        "tests/sources/test_prefetch.py::test_held_items_cannot_be_brought_back_by_a_done_either",
+    ),
+    Mutant(
+        "held_items_may_be_known",
+        "an item is held although an equal one is in the buffer",
+        f"{PACKAGE}/sources/intake.py",
+        "        return not known\n",
+        "        return True\n",
+        "tests/sources/test_prefetch.py",
+    ),
+    Mutant(
+        "one_bad_key_costs_the_rest",
+        "an item without a usable key costs those behind it",
+        f"{PACKAGE}/sources/intake.py",
+        "                    self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
+        "                    self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n                    return\n",
+        "tests/sources/test_prefetch.py::test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item",
+    ),
+    Mutant(
+        "capacity_is_exceeded",
+        "a refill puts more into the buffer than it has room for",
+        f"{PACKAGE}/sources/intake.py",
+        "        return max(0, self._size.capacity - len(self._buffer))\n",
+        "        return max(0, 1 + self._size.capacity - len(self._buffer))\n",
+        "tests/sources/test_prefetch.py::test_the_capacity_holds_and_the_rest_enters_first_next_time",
+    ),
+    # -- Spark ------------------------------------------------------------------------------------
+    Mutant(
+        "failed_batch_passes",
+        "a task whose handler failed ends as if it had not",
+        f"{PACKAGE}/spark/queue.py",
+        "    if failed:\n        raise failed[0]\n",
+        "    del failed[:]\n",
+        "tests/spark/test_aggregate.py::test_a_handler_error_reaches_the_driver_with_its_own_words "
+        "tests/spark/test_aggregate.py::test_a_task_queue_drains_at_its_end_and_drops_when_nobody_wants_more",
+    ),
+    Mutant(
+        "task_ends_undrained",
+        "a task takes its results before its handlers have had everything",
+        f"{PACKAGE}/spark/queue.py",
+        "    if not queue.shutdown():\n",
+        "    if False:\n",
+        "tests/spark/test_aggregate.py::test_partial_results_add_up",
+    ),
+    Mutant(
+        "merge_takes_the_sum_of_maxima",
+        "partial maxima are added up",
+        f"{PACKAGE}/spark/aggregate.py",
+        'functions = {"sum": F.sum, "max": F.max, "min": F.min}',
+        'functions = {"sum": F.sum, "max": F.sum, "min": F.min}',
+        "tests/spark/test_aggregate.py::test_merge_lets_spark_add_them_up",
+    ),
+    Mutant(
+        "last_chunk_is_lost",
+        "the last rows of a partition never reach the queue",
+        f"{PACKAGE}/spark/aggregate.py",
+        "    if chunk:\n        yield chunk\n",
+        "",
+        "tests/spark/test_aggregate.py::test_the_rdd_door_gives_the_same",
+    ),
+    # -- metrics ----------------------------------------------------------------------------------
+    Mutant(
+        "median_of_the_wrong_rank",
+        "a percentile is that of the rank below",
+        f"{PACKAGE}/metrics/sketch.py",
+        "rank = max(1, -(-total * percent // 100))",
+        "rank = max(1, total * percent // 100)",
+        "tests/metrics/test_sketch.py::test_ranks_are_exact_whole_numbers",
+    ),
+    Mutant(
+        "query_in_the_endpoint",
+        "an endpoint keeps its query",
+        f"{PACKAGE}/metrics/line.py",
+        'return target.partition(b"?")[0] or NO_ENDPOINT',
+        "return target or NO_ENDPOINT",
+        "tests/metrics/test_line.py::test_an_endpoint_is_the_path_without_its_query",
+    ),
+    Mutant(
+        "long_names_run_together",
+        "two long paths that begin alike are one",
+        f"{PACKAGE}/metrics/partial_rows.py",
+        "hashlib.sha256(encoded).hexdigest()[:32]",
+        "hashlib.sha256(encoded[:100]).hexdigest()[:32]",
+        "tests/metrics/test_partial_rows.py",
+    ),
+]
