@@ -38,8 +38,8 @@ MUTANTS = [
         "one_bad_key_costs_the_rest",
         "an item without a usable key costs those behind it",
         f"{PACKAGE}/sources/intake.py",
-        "                    self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
-        "                    self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n                    return\n",
+        "self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
+        "return self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
         "tests/sources/test_prefetch.py::test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item",
     ),
     Mutant(

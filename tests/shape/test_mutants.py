@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 
 import pytest
-
 from scripts.mutants.__main__ import check
 from scripts.mutants.rooms import ROOMS
 
