@@ -54,8 +54,8 @@ MUTANTS = [
     Mutant(
         "unrouted_logged_each_time",
         "a type without a handler is logged with every batch",
-        f"{BATCH}/shared.rs",
-        "!std::mem::replace(&mut logged[key as usize], true)",
+        f"{BATCH}/handlers.rs",
+        "!mem::replace(&mut logged[key as usize], true)",
         "{ logged[key as usize] = true; true }",
         "tests/batch/test_queue.py::test_a_type_without_a_handler_is_counted_every_time_and_logged_once",
     ),
@@ -94,10 +94,10 @@ MUTANTS = [
     ),
     # -- fork -------------------------------------------------------------------------------------
     Mutant(
-        "child_keeps_the_lane",
+        "child_keeps_the_routes",
         "a forked child puts its items into the parent's partitions",
         f"{BATCH}/shared.rs",
-        "        self.lane.clear();\n",
+        "        self.routes.clear();\n",
         "",
         "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
         dies="hangs",
@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant(
         "rest_of_a_list_is_not_counted",
         "of a list that finds no room one item counts as rejected",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/produce/many.rs",
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
         "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room "

@@ -1,4 +1,4 @@
-"""Faults on an item's way in: keys, classes, the lane, the GIL's turn, counts, and what is accepted at the door."""
+"""Faults on an item's way in: keys, classes, the route cache, the GIL yield, counts, and what is accepted at the door."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MUTANTS = [
         f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
     ),
     Mutant(
-        "hand_over_past_the_calm_off",
+        "gil_yield_off_the_fast_path",
         "a producer fills its partition while the drain thread waits for the GIL",
         f"{BATCH}/produce/fast_path.rs",
         "if queued && process.gil_yield.is_wanted() {",
@@ -36,19 +36,19 @@ MUTANTS = [
         f"{TURN}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
     ),
     Mutant(
-        "hand_over_in_calm_off",
-        "lists that are produced in calm never hand the GIL over",
-        f"{BATCH}/produce/fast_path.rs",
-        "        if process.gil_yield.is_wanted() {\n            self.hand_over_if_due(list.py(), at);\n",
-        "        if false {\n            self.hand_over_if_due(list.py(), at);\n",
+        "gil_yield_after_a_fast_run",
+        "lists that are produced on the fast path never yield the GIL",
+        f"{BATCH}/produce/many.rs",
+        "        if process.gil_yield.is_wanted() {\n            self.yield_gil_if_due(list.py(), partition);\n",
+        "        if false {\n            self.yield_gil_if_due(list.py(), partition);\n",
         f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
     ),
     Mutant(
         "overdue_drain_thread_is_ignored",
         "a drain thread gets the GIL only when its partition fills up",
         f"{BATCH}/produce/fast_path.rs",
-        "(at.holds_one_in(CALM) || gil_yield.is_overdue())",
-        "at.holds_one_in(CALM)",
+        "(partition.holds_one_in(CALM) || gil_yield.is_overdue())",
+        "partition.holds_one_in(CALM)",
         f"{TURN}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
     ),
     # -- keys and classes -------------------------------------------------------------------------
@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "handler_ends_under_the_lock",
         "a handler that is replaced ends while the handlers are locked",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/handlers.rs",
         "            handlers[key as usize].replace(registered)\n",
         "            drop(handlers[key as usize].replace(registered));\n            None\n",
         f"{KEYS}::test_the_end_of_a_replaced_handler_may_call_the_queue",
@@ -79,10 +79,10 @@ MUTANTS = [
     ),
     Mutant(
         "class_read_twice",
-        "the class that is remembered is the one that the item has by then",
-        f"{BATCH}/produce/slow_path.rs",
-        "            self.remember(&class, key);",
-        "            self.remember(object.get_type().as_any(), key);",
+        "the route is cached for the class that the item has by then",
+        f"{BATCH}/produce/many.rs",
+        "            self.cache_route(&class, key);",
+        "            self.cache_route(object.get_type().as_any(), key);",
         f"{KEYS}::test_an_item_goes_by_the_class_that_it_had_when_it_was_produced",
     ),
     Mutant(

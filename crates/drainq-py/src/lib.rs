@@ -10,7 +10,7 @@
 //!
 //! So: ask Python first; then lock, copy or move out, and unlock; then call and drop. A lock is taken
 //! with the GIL held, which is not given up before the lock is. (The core's locks are also taken without
-//! the GIL, and nothing in the core waits for the GIL under one.) Hence nobody else holds a lock of
+//! the GIL, and nothing in the core waits for the GIL under one.) Hence no thread holds a lock of
 //! this crate when a process forks or a signal handler runs.
 //!
 //! Beware of the guard that lives for longer than it seems: in `for x in a.lock().iter() { .. }`,

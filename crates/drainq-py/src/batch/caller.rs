@@ -71,7 +71,7 @@ impl Shared {
         process.queue.while_draining(|| {
             let consumer =
                 self.consumer().filter(|consumer| consumer.wants_close()).map(|consumer| consumer.clone_ref(py));
-            for handler in consumer.into_iter().chain(self.handlers_with_on_close(py)) {
+            for handler in consumer.into_iter().chain(self.handlers.with_on_close(py)) {
                 if !made_in.is_past() {
                     handler.close(py);
                 }

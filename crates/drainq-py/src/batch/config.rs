@@ -1,7 +1,7 @@
-//! `BatchQueueConfig`: everything that can be said of a queue before it is made.
+//! `BatchQueueConfig`: the settings that a queue is made with.
 
 use super::handler::Handler;
-use super::policy::{BufferStrategy, PartitionPolicy, PartitionSelector, Selection, ThreadPolicy, count};
+use super::policy::{BufferStrategy, PartitionPolicy, PartitionSelector, SelectorRule, ThreadPolicy, count};
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use drainq_core::batch::config::{
@@ -23,8 +23,8 @@ use std::time::Duration;
 ///     partitions: a :class:`PartitionPolicy`; default one partition.
 ///     partition_selector: a :class:`PartitionSelector` or a callable
 ///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
-///     dispatch_key: a callable ``item -> hashable`` that tells items apart; default the
-///         item's exact type.
+///     dispatch_key: a callable ``item -> hashable``: items of one key are of one type; default the
+///         item's exact class.
 ///     buffer_size: items that fit into one partition; default 10,000, at most 2**30.
 ///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
 ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
@@ -32,19 +32,19 @@ use std::time::Duration;
 ///         called by several at once.
 ///     error_handler: a callable ``(batch, error)`` for batches whose handler raised; default
 ///         is to log them.
-///     on_drop: a callable ``(reason, count)`` told of items that are not handled (``full``,
-///         ``closed``, ``unrouted``, ``abandoned``), at most once a second and reason.
+///     on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
+///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
 ///     min_idle, max_idle: seconds; a drain thread that finds nothing sleeps first
 ///         ``min_idle``, then twice as long each time up to ``max_idle``, or until it is woken.
 ///     linger: seconds that a drain thread which was idle lets items gather before it takes
 ///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
-///     len_of: a callable ``item -> int`` that says for how many items one counts: the rows of
-///         an Arrow record batch, say; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
+///     len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of
+///         an Arrow record batch; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
 ///     max_batch: items that a handler gets at most in one call; default 8,192.
 ///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
 ///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
 ///         shape; None: partitions stay with their threads.
-///     rebalance_interval: seconds between two looks of the balancer; default 10.
+///     rebalance_interval: seconds between two calls of the balancer; default 10.
 /// Raises:
 ///     ValueError, TypeError: with the value that is wrong. A callable that would do nothing (``async def``, a
 ///         generator function), or that takes other arguments, is a TypeError.
@@ -165,8 +165,8 @@ impl BatchQueueConfig {
         check_if_given("len_of", len_of.as_ref(), &["item"])?;
         check_if_given("error_handler", error_handler.as_ref(), &["batch", "error"])?;
         check_if_given("on_drop", on_drop.as_ref(), &["reason", "count"])?;
-        let theirs = partition_selector.as_ref().filter(|selector| !selector.is_instance_of::<PartitionSelector>());
-        check_if_given("partition_selector", theirs, &["item", "count"])?;
+        let callable = partition_selector.as_ref().filter(|selector| !selector.is_instance_of::<PartitionSelector>());
+        check_if_given("partition_selector", callable, &["item", "count"])?;
         consumer.as_ref().map(|consumer| Handler::new("consumer", consumer)).transpose()?;
         balancer.as_ref().map(check_balancer).transpose()?;
         if linger > 0.0 && shared_scheduler.is_some() {
@@ -180,7 +180,7 @@ impl BatchQueueConfig {
         }
         let partition_selector = match partition_selector {
             Some(selector) => selector.unbind(),
-            None => Py::new(py, PartitionSelector(Selection::TypeHash))?.into_any(),
+            None => Py::new(py, PartitionSelector(SelectorRule::TypeHash))?.into_any(),
         };
         let one = PartitionPolicy(core::PartitionPolicy::fixed(1).map_err(errors::bad_value)?);
         let config = Self {
@@ -265,13 +265,13 @@ impl BatchQueueConfig {
         self.threads.as_ref().or(shared).expect("checked when it was made").0
     }
 
-    /// What the core needs to know.
+    /// The settings of the core's queue.
     pub fn settings(&self, py: Python<'_>) -> PyResult<Settings> {
         let sticky = self
             .partition_selector
             .bind(py)
             .cast::<PartitionSelector>()
-            .is_ok_and(|selector| matches!(selector.get().0, Selection::TypeHash));
+            .is_ok_and(|selector| matches!(selector.get().0, SelectorRule::TypeHash));
         Ok(Settings {
             threads: self.thread_policy(),
             partitions: self.partitions.0,
@@ -286,7 +286,7 @@ impl BatchQueueConfig {
         })
     }
 
-    /// Whether a queue made from `other` would be like one made from this, callables aside.
+    /// Whether a queue made from `other` would differ from one made from this in its callables only.
     pub fn same_infrastructure(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
         let shared = |config: &Self| config.shared_scheduler.as_ref().map(|(name, _)| name.clone());
         Ok(self.settings(py)? == other.settings(py)?
@@ -296,7 +296,7 @@ impl BatchQueueConfig {
             && self.shutdown_timeout == other.shutdown_timeout)
     }
 
-    /// One call for everything, or one per type.
+    /// Whether a pass makes one handler call, or one per type.
     pub fn grouping(&self) -> Grouping {
         if self.consumer.is_some() { Grouping::Whole } else { Grouping::ByKey }
     }
@@ -306,7 +306,7 @@ impl BatchQueueConfig {
         self.shutdown_timeout
     }
 
-    /// Time between two looks of the balancer.
+    /// Time between two calls of the balancer.
     pub fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.rebalance_interval)
     }

@@ -62,7 +62,7 @@ impl Shared {
                 return;
             }
         }
-        for (key, handler) in self.handlers_with_on_idle(py) {
+        for (key, handler) in self.handlers.with_on_idle(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
@@ -77,7 +77,7 @@ impl Shared {
         if let Some(consumer) = self.consumer() {
             return self.call_handler(py, consumer, batch);
         }
-        let Some(handler) = self.handler(py, batch.key) else {
+        let Some(handler) = self.handlers.get(py, batch.key) else {
             self.report_unrouted(py, batch);
             return vec![(Outcome::Unrouted, batch.size)];
         };
@@ -101,7 +101,7 @@ impl Shared {
 
     fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
         batch.items.clear();
-        if self.first_unrouted(batch.key) {
+        if self.handlers.first_unrouted(batch.key) {
             let name = self.keys.name(py, batch.key);
             let name = calls::shown(name.bind(py));
             log(
@@ -119,7 +119,7 @@ impl Shared {
         if let Some(consumer) = self.consumer() {
             consumer.idle(py);
         }
-        for (key, handler) in self.handlers_with_on_idle(py) {
+        for (key, handler) in self.handlers.with_on_idle(py) {
             if begun_in.is_past() {
                 break;
             }

@@ -1,14 +1,14 @@
-//! Telling the user of items that will not be handled: each one is told of, none more often than
-//! once a second and reason.
+//! The reports of items that are not handled: one warning in the log and one call of `on_drop` for each
+//! reason, at most once a second. Every item is in one report.
 //!
-//! What comes within a second of a report waits. A thread of its own then tells it, unless something
-//! else did before: the next refusal, a flush, a shutdown, or the queue's end.
+//! A count that is added within a second of a report waits. A thread of its own reports it, unless
+//! something else does before: the next count of the same reason, a flush, a shutdown, or the queue's end.
 //!
 //! # Invariants
-//! 1. The counts told and the counts that wait add up to the counts added.
+//! 1. The counts reported and the counts that wait add up to the counts added.
 //! 2. `state` is locked with the GIL held, and no Python code runs meanwhile.
-//! 3. While counts wait there is a thread that will tell them, unless none could be started: then they
-//!    were told at once.
+//! 3. While counts wait there is a thread that will report them, unless no thread could be started: then
+//!    they were reported at once.
 
 use super::exit;
 use crate::calls::{self, log, log_error};
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// No reason is reported more often than this.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why items are not handled, by the name that the user is told.
+/// Why items are not handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// There was no room.
@@ -60,11 +60,11 @@ struct Pending {
 #[derive(Default)]
 struct State {
     pending: [Pending; Reason::ALL.len()],
-    /// What wakes the thread that will tell what waits, while there is one.
+    /// Wakes the thread that will report the counts that wait, while there is such a thread.
     reporter: Option<Arc<Space>>,
 }
 
-/// What was not yet told.
+/// The counts of items that are not handled, reported and waiting.
 pub struct Drops {
     queue: String,
     on_drop: Option<Py<PyAny>>,
@@ -72,12 +72,12 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// Nothing happened yet; `on_drop` will hear of it.
+    /// No counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
         Self { queue: queue.to_owned(), on_drop, state: Mutex::default() }
     }
 
-    /// Adds `count` items, and tells them unless a report was made just now.
+    /// Adds `count` items, and reports them unless the last report was less than a second ago.
     pub fn add(self: &Arc<Self>, py: Python<'_>, reason: Reason, count: u64) {
         let due = {
             let pending = &mut self.state.lock().pending[reason as usize];
@@ -96,7 +96,7 @@ impl Drops {
         }
     }
 
-    /// Tells what waits, and ends the thread that would do so.
+    /// Reports the counts that wait, and ends the thread that would do so.
     pub fn flush(&self, py: Python<'_>) {
         let (counts, reporter) = {
             let mut state = self.state.lock();
@@ -122,7 +122,7 @@ impl Drops {
         self.state.lock().reporter.is_some()
     }
 
-    /// In the child of a fork: what happened in the parent is the parent's to tell.
+    /// Removes the counts that wait, in the child of a fork: the parent reports them.
     pub fn forget(&self) {
         mem::forget(mem::take(&mut *self.state.lock()));
     }
@@ -139,14 +139,14 @@ impl Drops {
         started.map(drop)
     }
 
-    /// The life of the thread that tells what waits.
+    /// Runs the thread that reports the counts that wait: once a second, until there are none.
     fn report_later(&self, py: Python<'_>, wake: &Space) {
         let begun_in = Generation::now();
         loop {
             gil::released(py, || {
-                let mut line = wake.enlist();
-                line.wait(INTERVAL);
-                line.served();
+                let mut waiter = wake.enlist();
+                waiter.wait(INTERVAL);
+                waiter.served();
             });
             self.flush(py);
             if begun_in.is_past() {
@@ -180,7 +180,7 @@ impl Drops {
         }
     }
 
-    /// The callable, for the garbage collector.
+    /// The callable, to be shown to the garbage collector.
     pub fn held(&self) -> Option<&Py<PyAny>> {
         self.on_drop.as_ref()
     }

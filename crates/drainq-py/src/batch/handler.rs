@@ -14,8 +14,8 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Looks at `object` once; what it may be is said in the error. What could be called but would
-    /// do nothing is refused here, for later nobody would notice.
+    /// Reads the methods of `object` once. Raises TypeError for an object of another shape, and for a callable
+    /// whose call would run nothing (`async def`, a generator function).
     pub fn new(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let method = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
             Ok(object.getattr_opt(name)?.filter(|found| found.is_callable()))
@@ -53,7 +53,7 @@ impl Handler {
         Self { consume: self.consume.clone_ref(py), on_idle: clone(&self.on_idle), on_close: clone(&self.on_close) }
     }
 
-    /// The held objects, for the garbage collector.
+    /// The held objects, to be shown to the garbage collector.
     pub fn held(&self) -> impl Iterator<Item = &Py<PyAny>> {
         std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close)
     }
@@ -79,7 +79,7 @@ impl Handler {
         notify(py, self.on_close.as_ref(), "on_close raised");
     }
 
-    /// Hands a batch over, and says what became of how many items (or of what weight).
+    /// Calls `consume` with a batch; returns what became of how many items (or of what weight).
     pub fn call(
         &self,
         py: Python<'_>,
@@ -120,8 +120,8 @@ fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, failure: &str) {
     }
 }
 
-/// Tells the error handler of a batch that failed, or the log if there is none; returns how many of
-/// its items went into a durable queue.
+/// Calls the error handler with a batch that failed, or logs the error if there is none; returns how many of
+/// the items went into a durable queue.
 fn report(
     py: Python<'_>,
     on_error: Option<&Py<PyAny>>,

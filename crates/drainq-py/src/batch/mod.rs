@@ -11,7 +11,7 @@
 //! | `rebalance.rs` | the balancer's thread, and its plans |
 //! | `types/` | objects as ring items; types as numbers |
 //! | `scheduler.rs` | drain threads that several queues share |
-//! | `handler.rs`, `drops.rs` | the user's callables |
+//! | `handler.rs`, `handlers.rs`, `drops.rs` | the user's callables |
 //! | `callers.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
@@ -24,6 +24,7 @@ pub mod drain;
 pub mod drops;
 pub mod exit;
 pub mod handler;
+pub mod handlers;
 pub mod manager;
 pub mod policy;
 pub mod produce;

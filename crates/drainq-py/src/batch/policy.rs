@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number of things from Python; a negative one is refused with its name.
+/// Checks a count from Python: a negative one is refused, with its name.
 pub fn count(name: &str, value: i64) -> PyResult<usize> {
     usize::try_from(value).map_err(|_| errors::bad_value(format!("{name} must not be negative, got {value}")))
 }
@@ -154,7 +154,7 @@ impl PartitionPolicy {
         core::PartitionPolicy::adaptive(count("multiplier", multiplier)?).map(Self).map_err(errors::bad_value)
     }
 
-    /// The number of partitions for so many threads and so much handler weight.
+    /// The number of partitions for ``threads`` drain threads and the sum of the handlers' weights.
     #[pyo3(signature = (threads, weighted_handlers=0.0))]
     fn resolve(&self, threads: i64, weighted_handlers: f64) -> PyResult<usize> {
         let threads = count("threads", threads)?;
@@ -186,12 +186,12 @@ impl PartitionPolicy {
 }
 
 /// The rule by which a selector picks a partition.
-pub enum Selection {
+pub enum SelectorRule {
     /// A type keeps its partition for ever.
     TypeHash,
     /// One after the other.
     RoundRobin(AtomicUsize),
-    /// By the hash of what a callable says.
+    /// By the hash of what a callable returns for the item.
     By(Py<PyAny>),
 }
 
@@ -208,20 +208,20 @@ pub enum Selection {
 ///
 /// Source: ``PartitionSelector`` in SkyWalking's ``library-batch-queue``.
 #[pyclass(module = "drainq", frozen)]
-pub struct PartitionSelector(pub Selection);
+pub struct PartitionSelector(pub SelectorRule);
 
 #[pymethods]
 impl PartitionSelector {
     /// All items of a type go to one partition, which never changes.
     #[staticmethod]
     fn type_hash() -> Self {
-        Self(Selection::TypeHash)
+        Self(SelectorRule::TypeHash)
     }
 
     /// One partition after the other. Items of a type may be handled out of order.
     #[staticmethod]
     fn round_robin() -> Self {
-        Self(Selection::RoundRobin(AtomicUsize::new(0)))
+        Self(SelectorRule::RoundRobin(AtomicUsize::new(0)))
     }
 
     /// Items for which ``key(item)`` is equal go to one partition, as long as the number of
@@ -229,7 +229,7 @@ impl PartitionSelector {
     #[staticmethod]
     fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
         callables::check("key", &key, &["item"])?;
-        Ok(Self(Selection::By(key.unbind())))
+        Ok(Self(SelectorRule::By(key.unbind())))
     }
 
     /// The partition for ``item``, from 0 to ``count - 1``.
@@ -238,23 +238,23 @@ impl PartitionSelector {
             return Err(errors::bad_value("count must be at least 1 partition, got 0"));
         }
         Ok(match &self.0 {
-            Selection::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
-            Selection::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
-            Selection::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
+            SelectorRule::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
+            SelectorRule::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
+            SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
         })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match &self.0 {
-            Selection::TypeHash => "PartitionSelector.type_hash()".into(),
-            Selection::RoundRobin(_) => "PartitionSelector.round_robin()".into(),
-            Selection::By(key) => format!("PartitionSelector.by({})", key.bind(py).repr()?),
+            SelectorRule::TypeHash => "PartitionSelector.type_hash()".into(),
+            SelectorRule::RoundRobin(_) => "PartitionSelector.round_robin()".into(),
+            SelectorRule::By(key) => format!("PartitionSelector.by({})", key.bind(py).repr()?),
         })
     }
 
     fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
         match &self.0 {
-            Selection::By(key) => visit.call(key),
+            SelectorRule::By(key) => visit.call(key),
             _ => Ok(()),
         }
     }

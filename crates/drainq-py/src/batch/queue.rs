@@ -3,7 +3,7 @@
 use super::config::BatchQueueConfig;
 use super::exit::{self, Live};
 use super::handler::Handler;
-use super::produce::slow_path::Patience;
+use super::produce::slow_path::WhenFull;
 use super::shared::Shared;
 use super::stats::BatchQueueStats;
 use crate::deadline::Deadline;
@@ -15,7 +15,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
 
-/// A queue that sorts what it is given by type and hands it on in batches, by itself.
+/// A queue that groups items by type and gives them to handlers in batches, on threads of its own.
 ///
 /// Producers call ``produce`` from any thread. Items go to the partition of their type;
 /// drain threads empty the partitions and call the type's handler with a list of items, one
@@ -46,13 +46,13 @@ pub struct BatchQueue {
 }
 
 impl BatchQueue {
-    /// The queue behind the object. In line, for a produce call is hardly longer than a call.
+    /// The queue behind the object. Inlined, because a produce call takes hardly longer than a function call.
     #[inline(always)]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// The configuration that it was made with.
+    /// The configuration that the queue was made with.
     pub fn config(&self) -> &Py<BatchQueueConfig> {
         &self.config
     }
@@ -155,11 +155,11 @@ impl BatchQueue {
             )?;
         }
         let key = self.shared.key(&r#type)?;
-        self.shared.set_handler(key, handler, weight);
+        self.shared.handlers.set(self.shared.queue(), key, handler, weight);
         Ok(())
     }
 
-    /// Take the handler of ``type`` out, after what is queued for it was handled.
+    /// Remove the handler of ``type``, after the items that are queued for it were handled.
     ///
     /// Returns:
     ///     True, or False if there was none.
@@ -169,12 +169,12 @@ impl BatchQueue {
     fn remove_handler(&self, py: Python<'_>, r#type: Bound<'_, PyAny>) -> PyResult<bool> {
         self.shared.keys.check(&r#type)?;
         let Some(key) = self.shared.keys.find(&r#type)? else { return Ok(false) };
-        if !self.shared.has_handler(key) {
+        if !self.shared.handlers.contains(key) {
             return Ok(false);
         }
         self.refuse_in_handler(py, "remove_handler")?;
         self.wait_flushed(py, self.shared.flush_of_type(key), Deadline::never())?;
-        Ok(self.shared.remove_handler(key))
+        Ok(self.shared.handlers.remove(self.shared.queue(), key))
     }
 
     /// Queue one item.
@@ -192,7 +192,7 @@ impl BatchQueue {
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
     pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.shared.produce(item, Patience::of(&self.shared))
+        self.shared.produce(item, self.shared.when_full())
     }
 
     /// Queue one item, waiting for room until a deadline, whatever the queue's strategy.
@@ -209,11 +209,11 @@ impl BatchQueue {
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is ours.
     #[pyo3(signature = (item, timeout=None))]
     fn offer(&self, item: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
-        let patience = match timeout {
-            None => Patience::of(&self.shared),
-            Some(_) => Patience::Until(Deadline::after("timeout", timeout)?),
+        let when_full = match timeout {
+            None => self.shared.when_full(),
+            Some(_) => WhenFull::WaitUntil(Deadline::after("timeout", timeout)?),
         };
-        self.shared.produce(item, patience)
+        self.shared.produce(item, when_full)
     }
 
     /// Queue many items, in order.
@@ -226,7 +226,7 @@ impl BatchQueue {
     /// Raises:
     ///     What iterating raises; the items before that are queued.
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
-        self.shared.produce_many(items, Patience::of(&self.shared))
+        self.shared.produce_many(items, self.shared.when_full())
     }
 
     /// Wait until everything accepted before this call has been through a handler call.
@@ -248,8 +248,8 @@ impl BatchQueue {
 
     /// The counters now: a :class:`BatchQueueStats`.
     ///
-    /// Takes about two nanoseconds for each queued item: ``per_type`` counts what is in the rings by
-    /// looking at it, so that producers need not count.
+    /// Takes about two nanoseconds for each queued item: ``per_type`` counts the items in the rings now, so
+    /// that producers need not count.
     fn stats(&self, py: Python<'_>) -> BatchQueueStats {
         BatchQueueStats::take(py, &self.shared)
     }

@@ -30,7 +30,7 @@ impl PartitionUsage {
 }
 
 /// What happened to the items of one type.
-// Not frozen, for `per_type` adds up what came under names that are equal now.
+// Not frozen, because `per_type` adds up the counts of names that are equal now.
 #[pyclass(module = "drainq", get_all)]
 pub struct TypeStats {
     /// Items accepted.

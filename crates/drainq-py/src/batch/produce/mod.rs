@@ -1,6 +1,30 @@
 //! The way of an item from a produce call into its partition.
+//!
+//! ```text
+//!          head              tail         fast_until      head + capacity / 4        head + capacity
+//!   --------+-----------------+---------------+--------------------+-----------------------+------> slots
+//!    taken  | items           | fast path     | a call that checks: it moves fast_until up to the limit
+//! ```
+//!
+//! A produce call has to know that the ring is open, that the next slot is free and allocated, and that the
+//! drain thread is awake. A call that has checked this notes in `fast_until` how far the answer holds: up to
+//! a quarter of the capacity above the head (the limit), and no further than the segment of slots. While
+//! `tail < fast_until` the next calls check nothing: they store the item and the new tail. The GIL keeps the
+//! producers apart, so a claim needs no compare-and-swap. What makes the answer wrong (a close, a drain thread
+//! that falls asleep) happens with the GIL held, and sets `fast_until` to 0.
+//!
+//! | step | taken when | file |
+//! | --- | --- | --- |
+//! | 1. raw method | always: CPython calls it | `raw_method.rs` |
+//! | 2. fast path | the class has a route in the cache, and `tail < fast_until` | `fast_path.rs`, `route_cache.rs` |
+//! | 3. cached route | the class has a route; wakes the drain thread, reopens the fast path | `fast_path.rs` |
+//! | 4. slow path | a new class, a key or selector of the user's, a full or closed partition | `slow_path.rs` |
+//!
+//! `many.rs` takes the same steps for a list; `gil_yield.rs` gives the GIL to a drain thread in time.
 
 pub mod fast_path;
 pub mod gil_yield;
+pub mod many;
 pub mod raw_method;
+pub mod route_cache;
 pub mod slow_path;

@@ -1,8 +1,9 @@
 //! `produce` and `produce_many` as raw methods: half the price of a method with a wrapper.
 //!
 //! The wrapper that PyO3 writes takes part in its bookkeeping of references and panics, at
-//! about 10 ns a call. These functions go without where nothing can go wrong: the type is
-//! known, there is room, nobody is told of anything. All else goes the long way round.
+//! about 10 ns a call. A raw method does without where no Python code runs and no call can fail: the item's
+//! class has a route in the cache, and its partition has room. Every other call takes PyO3's steps
+//! ([`call_method`]).
 //!
 //! # Invariants
 //! 1. CPython calls a method with the GIL held, with `self` an instance of the class whose
@@ -19,17 +20,17 @@ use std::hint::assert_unchecked;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// Runs the long way round, with an answer or an exception for CPython.
+/// Calls a method of the class as a wrapper would, and returns its answer or an exception to CPython.
 #[cold]
 #[inline(never)]
-fn answer<'py, R: IntoPyObject<'py>>(
+fn call_method<'py, R: IntoPyObject<'py>>(
     queue: &BatchQueue,
     item: &Bound<'py, PyAny>,
-    call: fn(&BatchQueue, &Bound<'py, PyAny>) -> PyResult<R>,
+    method: fn(&BatchQueue, &Bound<'py, PyAny>) -> PyResult<R>,
 ) -> *mut ffi::PyObject {
     let py = item.py();
     let done = gil::entered(|| {
-        catch_unwind(AssertUnwindSafe(|| call(queue, item)))
+        catch_unwind(AssertUnwindSafe(|| method(queue, item)))
             .unwrap_or_else(|_| Err(errors::internal("drainq: a bug; please report it")))
     });
     match done.and_then(|answer| answer.into_pyobject(py).map(BoundObject::into_any).map_err(Into::into)) {
@@ -47,7 +48,7 @@ fn answer<'py, R: IntoPyObject<'py>>(
 ///
 /// They are those that CPython calls a method of the class with (invariant 1).
 #[inline(always)]
-unsafe fn called<'a>(
+unsafe fn arguments<'a>(
     queue: *mut ffi::PyObject,
     argument: *mut ffi::PyObject,
 ) -> (&'a BatchQueue, Borrowed<'a, 'a, PyAny>) {
@@ -62,27 +63,28 @@ unsafe fn called<'a>(
 
 unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
-    let (this, object) = unsafe { called(queue, item) };
-    if this.shared().produce_calm(&object) {
-        return truth(object.py());
+    let (this, object) = unsafe { arguments(queue, item) };
+    if this.shared().produce_fast(&object) {
+        return py_true(object.py());
     }
-    // SAFETY: as CPython calls it. A call as the last thing: nothing is kept over it.
-    unsafe { produce_otherwise(queue, item) }
+    // SAFETY: as CPython calls it. It is the last call of this function, so that the fast path keeps no registers
+    // for it.
+    unsafe { produce_off_fast_path(queue, item) }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn produce_otherwise(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
+unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
-    let (this, object) = unsafe { called(queue, item) };
-    if this.shared().produce_attentively(&object) {
-        return truth(object.py());
+    let (this, object) = unsafe { arguments(queue, item) };
+    if this.shared().produce_by_cached_route(&object) {
+        return py_true(object.py());
     }
-    answer(this, &object, BatchQueue::produce)
+    call_method(this, &object, BatchQueue::produce)
 }
 
 #[inline(always)]
-fn truth(py: Python<'_>) -> *mut ffi::PyObject {
+fn py_true(py: Python<'_>) -> *mut ffi::PyObject {
     // SAFETY: True lives for ever; the GIL is held.
     let answer = unsafe { Borrowed::from_ptr(py, ffi::Py_True()) };
     gil::count_reference(&answer);
@@ -91,11 +93,11 @@ fn truth(py: Python<'_>) -> *mut ffi::PyObject {
 
 unsafe extern "C" fn produce_many(queue: *mut ffi::PyObject, items: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
-    let (this, objects) = unsafe { called(queue, items) };
-    answer(this, &objects, BatchQueue::produce_many)
+    let (this, objects) = unsafe { arguments(queue, items) };
+    call_method(this, &objects, BatchQueue::produce_many)
 }
 
-/// Puts the raw methods in the place of the wrapped ones, with their documentation.
+/// Replaces the wrapped methods by the raw ones, with their documentation.
 pub fn install(py: Python<'_>) -> PyResult<()> {
     let class = py.get_type::<BatchQueue>();
     let methods: [(&str, ffi::PyCFunction); 2] = [("produce", produce), ("produce_many", produce_many)];

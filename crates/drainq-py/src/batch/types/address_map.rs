@@ -20,7 +20,7 @@ struct Slot {
     value: AtomicPtr<()>,
 }
 
-/// What is known of an address.
+/// The key and the pointer that were added for an address.
 #[derive(Clone, Copy)]
 pub struct Found {
     /// The key, where an item has it: in the upper 16 bits.
@@ -74,7 +74,7 @@ impl AddressMap {
         self.mask.store(len - 1, Ordering::Release);
     }
 
-    /// What is known of `address`.
+    /// The key and the pointer of `address`.
     #[inline(always)]
     pub fn find(&self, address: usize) -> Option<Found> {
         let mask = self.mask.load(Ordering::Acquire);
@@ -103,7 +103,7 @@ impl AddressMap {
         tables.filled += 1;
         if 2 * tables.filled > len {
             self.start_table(tables, 2 * len);
-            // SAFETY: the old table has so many slots and lives (invariant 2).
+            // SAFETY: the old table has `len` slots and lives (invariant 2).
             for slot in unsafe { std::slice::from_raw_parts(old, len) } {
                 let word = slot.word.load(Ordering::Relaxed);
                 if word != 0 {
@@ -114,12 +114,12 @@ impl AddressMap {
         self.fill(u64::from(key) << KEY_SHIFT | address as u64, value);
     }
 
-    /// Forgets everything. Whoever reads at the same time may still find it.
+    /// Removes all addresses. A `find` that runs at the same time may still find them.
     pub fn clear(&self) {
         let tables = &mut *self.tables.lock();
         tables.filled = 0;
         let (_, len) = tables.all[tables.all.len() - 1];
-        self.start_table(tables, len); // no smaller, for the sake of invariant 2
+        self.start_table(tables, len); // no smaller, because of invariant 2
     }
 
     fn fill(&self, word: u64, value: *mut ()) {
@@ -142,7 +142,7 @@ fn hash(address: usize) -> usize {
 impl Drop for AddressMap {
     fn drop(&mut self) {
         for (slots, len) in self.tables.get_mut().all.drain(..) {
-            // SAFETY: the table was a box of this length, and `&mut self` says that nobody reads it.
+            // SAFETY: the table was a box of this length, and because of `&mut self` no thread reads it.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(slots, len)) });
         }
     }

@@ -1,12 +1,12 @@
-//! A Python object in a ring: its pointer and the key of its type in one word.
+//! The ring item: a pointer to a Python object and the key of its type, in one word.
 //!
 //! # Invariants
 //! 1. An item owns one reference to its object, from [`Item::new`] until the reference is
 //!    given to a list or dropped.
 //! 2. The upper 16 bits of an object's address are zero (checked when the item is made), so
 //!    they can hold the key.
-//! 3. The lowest bit of the word says that it does not hold the address of the object but of a
-//!    `Weighed`, which this item owns. Objects and boxes lie at even addresses.
+//! 3. If the lowest bit of the word is set, the word holds the address of a `Weighed` that this item owns,
+//!    not that of the object. Objects and boxes lie at even addresses.
 //! 4. References are made and given back with the GIL held.
 
 use crate::{errors, gil};
@@ -30,7 +30,7 @@ pub const MAX_KEYS: usize = 1 << 16;
 
 const WEIGHED: usize = 1;
 
-/// An object with what it counts for.
+/// An object and its weight: the number of items that it counts for.
 struct Weighed {
     object: NonNull<ffi::PyObject>,
     weight: u64,
@@ -52,13 +52,13 @@ impl Item {
         Ok(item)
     }
 
-    /// Whether the object lies where its key fits beside its address.
+    /// Whether the upper bits of the object's address are free for a key (invariant 2).
     #[inline(always)]
     pub fn fits(object: &Bound<'_, PyAny>) -> bool {
         leaves_room_for_a_key(object.as_ptr().addr())
     }
 
-    /// As [`Item::new`], for a key that is shifted into its place.
+    /// As [`Item::new`], for a key that is shifted into the upper 16 bits.
     ///
     /// # Safety
     ///
@@ -70,7 +70,7 @@ impl Item {
         Self(unsafe { NonNull::new_unchecked(object.as_ptr().cast::<()>().map_addr(|address| address | tag as usize)) })
     }
 
-    /// Takes a reference to an object that counts for so many.
+    /// Takes a reference to an object that counts for `weight` items.
     pub fn weighed(object: &Bound<'_, PyAny>, key: Key, weight: u64) -> PyResult<Self> {
         let object = NonNull::new(object.clone().into_ptr()).expect("a reference is not null");
         let boxed = NonNull::from(Box::leak(Box::new(Weighed { object, weight })));
@@ -114,10 +114,10 @@ impl Item {
     /// Moves all items into a new list, in order.
     pub fn list<'py>(py: Python<'py>, items: &mut Vec<Self>) -> PyResult<Bound<'py, PyAny>> {
         let list = gil::empty_list(py, items.len())?;
-        for (place, item) in items.drain(..).enumerate() {
-            // SAFETY: the place exists and is empty; the list takes over the item's
+        for (position, item) in items.drain(..).enumerate() {
+            // SAFETY: the position exists and is empty; the list takes over the item's
             // reference (invariant 1).
-            unsafe { ffi::PyList_SetItem(list.as_ptr(), place as ffi::Py_ssize_t, item.into_object()) };
+            unsafe { ffi::PyList_SetItem(list.as_ptr(), position as ffi::Py_ssize_t, item.into_object()) };
         }
         Ok(list)
     }

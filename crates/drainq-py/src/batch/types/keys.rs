@@ -1,16 +1,15 @@
 //! From an object to the key of its type: a number, found without a lock.
 //!
-//! The *name* of an item's type is its class, or what the queue's dispatch key says of it. Names that
-//! are equal are one type, so each is replaced by the first of its equals; that object's address then
-//! stands for the type. A class is its own first: classes are told apart by identity, whatever their
-//! metaclass says of equality, and are never hashed.
+//! The *name* of an item's type is its class, or its dispatch key. Names that are equal are one type, so each
+//! is replaced by the first of its equals; the address of that object then stands for the type. A class is
+//! its own first: two classes are two types even if their metaclass calls them equal, and no class is hashed.
 //!
 //! # Invariants
 //! 1. An object in `numbers` is kept alive by `names`, so its address means this type for ever.
 //! 2. Equal names have one first: `dict.setdefault` looks up and inserts in one step, between whose
 //!    last comparison and whose insertion no Python code runs. A hash or a comparison that gives up the
 //!    GIL only delays that step.
-//! 3. Between the first look for a first's number and its entry in `numbers` no Python code runs, so
+//! 3. Between the search for the number of a first and its entry in `numbers` no Python code runs, so
 //!    the GIL is kept: each first gets one number.
 //! 4. No Python code runs while `names` is locked.
 
@@ -29,7 +28,7 @@ use std::ptr;
 enum KeyRule {
     /// Its exact class.
     Type,
-    /// What this callable says of it.
+    /// What this callable returns for it: the dispatch key.
     Callable(Py<PyAny>),
 }
 
@@ -55,8 +54,7 @@ impl Keys {
         }
     }
 
-    /// The key of the class at this address, if items are told apart by their class and this
-    /// one was met before.
+    /// The key of the class at this address, if classes are the types of this queue and this one has a key.
     #[inline]
     pub fn of_type(&self, address: usize) -> Option<Key> {
         match self.rule {
@@ -70,8 +68,8 @@ impl Keys {
         matches!(self.rule, KeyRule::Type)
     }
 
-    /// The name of an item's type. The item may have another class afterwards, so who asks for the
-    /// name goes by this answer from then on.
+    /// The name of an item's type. The item may have another class afterwards, so a caller asks once for an item
+    /// and uses this answer for everything.
     #[inline]
     pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.rule {
@@ -115,7 +113,7 @@ impl Keys {
         gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])
     }
 
-    /// The number of a name, given to it now if it has none; `number` says which is next.
+    /// The number of a name; a name that has none gets the next, which `number` returns.
     pub fn add(&self, name: &Bound<'_, PyAny>, number: impl FnOnce() -> Key) -> PyResult<Key> {
         if self.names.lock().len() >= MAX_KEYS {
             return Err(too_many(name));

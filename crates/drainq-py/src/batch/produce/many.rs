@@ -1,0 +1,176 @@
+//! Many items in one call. Items of one class that follow each other in a list go in together: on the fast
+//! path, where it is open, and else as a run that claims its slots at once.
+//!
+//! # Invariants
+//! 1. The GIL is held, and is the lock that the core's produce calls ask for.
+
+use super::route_cache::{Route, RouteCache};
+use super::slow_path::WhenFull;
+use crate::batch::shared::Shared;
+use crate::batch::types::item::Item;
+use crate::gil;
+use drainq_core::batch::{Key, PartitionId, Rejection};
+use drainq_core::ring::{CLAIM, Refusal};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::ptr;
+use std::sync::Arc;
+
+impl Shared {
+    /// Queues many items in order; returns how many were accepted.
+    pub fn produce_many(self: &Arc<Self>, objects: &Bound<'_, PyAny>, when_full: WhenFull) -> PyResult<u64> {
+        if !self.process().is_started() {
+            self.start_threads(objects.py())?;
+        }
+        match objects.cast_exact::<PyList>() {
+            Ok(list) if self.routes_by_class() => self.produce_list(list, when_full),
+            _ => gil::items(objects)?.map(|object| self.produce_one(&object?, when_full)).sum(),
+        }
+    }
+
+    fn produce_one(self: &Arc<Self>, object: &Bound<'_, PyAny>, when_full: WhenFull) -> PyResult<u64> {
+        let queued =
+            self.produce_fast(object) || self.produce_by_cached_route(object) || self.produce(object, when_full)?;
+        Ok(u64::from(queued))
+    }
+
+    /// Queues the items of a list. A list is read by index, which costs less than an iterator.
+    fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, when_full: WhenFull) -> PyResult<u64> {
+        let (mut accepted, mut index) = (0, 0);
+        while index < list.len() {
+            let fast = self.produce_run_fast(list, index);
+            index += fast;
+            accepted += fast as u64;
+            if fast > 0 {
+                continue;
+            }
+            // The next item is of a class without a route, or its partition has no room.
+            let object = list.get_item(index)?;
+            let class = self.keys.name_of(&object)?;
+            let key = self.key(&class)?;
+            let mut run = vec![Item::new(&object, key)?];
+            index += 1 + self.extend_run(list, index + 1, key, &mut run);
+            accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), when_full)?;
+            self.cache_route(&class, key);
+        }
+        Ok(accepted)
+    }
+
+    /// Queues the items of one class from index `from` of a list on, while the fast path can be kept open;
+    /// returns how many.
+    fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
+        let process = self.process();
+        let Some(mut run) = Run::new(list, from, &self.routes) else { return 0 };
+        let partition = run.route.partition;
+        loop {
+            // SAFETY: the GIL is held (invariant 1) and kept.
+            unsafe { partition.push_calm_while(|| run.next_item()) };
+            // SAFETY: as above.
+            if run.is_over || !unsafe { process.queue.look_around(partition) } {
+                break;
+            }
+        }
+        if process.gil_yield.is_wanted() {
+            self.yield_gil_if_due(list.py(), partition);
+        }
+        run.index - from
+    }
+
+    /// Takes further items of the type that the run is of from the list; returns how many.
+    ///
+    /// No Python code runs in here, so the list stays as it is meanwhile.
+    fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
+        let end = list.len().min(from + CLAIM);
+        for index in from..end {
+            let object = item_at(list, index);
+            if self.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
+                return index - from;
+            }
+            let Ok(item) = Item::new(&object, key) else { return index - from };
+            run.push(item);
+        }
+        end.saturating_sub(from)
+    }
+
+    /// Queues items of one key and partition.
+    fn produce_run(
+        &self,
+        py: Python<'_>,
+        run: Vec<Item>,
+        partition: PartitionId,
+        when_full: WhenFull,
+    ) -> PyResult<u64> {
+        let mut items = run.into_iter();
+        // SAFETY: the GIL is held (invariant 1).
+        let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
+        let (mut accepted, mut refusal) = bulk(&mut items);
+        self.yield_gil_if_due(py, self.queue().partition(partition));
+        // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
+        while let Some(item) = items.next() {
+            if refusal != Some(Refusal::Full)
+                || (matches!(when_full, WhenFull::GiveUp) && !self.process().gil_yield.is_wanted())
+            {
+                drop(item);
+                let reason = refusal.map_or(Rejection::Full, Rejection::from);
+                self.reject(py, reason, 1 + items.len() as u64);
+                return Ok(accepted as u64);
+            }
+            if self.produce_when_room(py, partition, item, when_full)? {
+                accepted += 1;
+            }
+            let (more, why) = bulk(&mut items);
+            accepted += more;
+            refusal = why;
+        }
+        Ok(accepted as u64)
+    }
+}
+
+/// Items of one class that follow each other in a list.
+///
+/// No Python code runs in here, so the list stays as it is meanwhile.
+struct Run<'a, 'py> {
+    list: &'a Bound<'py, PyList>,
+    len: usize,
+    index: usize,
+    class: *mut ffi::PyTypeObject,
+    route: Route<'a>,
+    /// The next item is of another class, or there is none.
+    is_over: bool,
+}
+
+impl<'a, 'py> Run<'a, 'py> {
+    /// The items from index `from` on, if there is one and its class has a route.
+    fn new(list: &'a Bound<'py, PyList>, from: usize, routes: &'a RouteCache) -> Option<Self> {
+        let len = list.len();
+        let class = (from < len).then(|| item_at(list, from).get_type_ptr())?;
+        let route = routes.find(class)?;
+        Some(Self { list, len, index: from, class, route, is_over: false })
+    }
+
+    #[inline(always)]
+    fn next_item(&mut self) -> Option<Item> {
+        let object = (self.index < self.len).then(|| item_at(self.list, self.index));
+        let is_same =
+            |object: &Borrowed<'_, '_, PyAny>| ptr::eq(object.get_type_ptr(), self.class) && Item::fits(object);
+        match object.filter(is_same) {
+            Some(object) => {
+                self.index += 1;
+                // SAFETY: the object fits, and the tag holds the key of its class alone.
+                Some(unsafe { Item::tagged(&object, self.route.tag) })
+            }
+            None => {
+                self.is_over = true;
+                None
+            }
+        }
+    }
+}
+
+/// The object at an index that the list has.
+#[inline(always)]
+fn item_at<'a, 'py>(list: &'a Bound<'py, PyList>, index: usize) -> Borrowed<'a, 'py, PyAny> {
+    // SAFETY: the GIL is held, the index is in the list, and the list keeps its item.
+    unsafe { Borrowed::from_ptr(list.py(), ffi::PyList_GetItem(list.as_ptr(), index as ffi::Py_ssize_t)) }
+}
