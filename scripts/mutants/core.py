@@ -230,14 +230,11 @@ FAULTS: dict[str, dict[str, str]] = {
     "multi::tests::a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next": {
         "multi_lapse": "a wake-up that nobody uses stays where it is",
     },
-    "multi::tests::a_wake_up_given_since_the_last_look_is_not_stalled": {
+    "multi::tests::a_wake_up_given_or_used_since_the_last_look_is_not_stalled": {
         "multi_pulse": "a wake-up that was used still counts as under way",
     },
     "multi::tests::places_of_removed_sub_queues_are_used_again_and_given_back": {
         "multi_slots": "the place of a removed sub-queue is not used again",
-    },
-    "multi::tests::a_forked_child_starts_with_the_same_sub_queues_empty": {
-        "multi_restart": "a child has the getters of its parent in line",
     },
     "sources::set_queue::tests::places_are_used_again": {
         "set_queue_slots": "the place of a forgotten entry is not used again",

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from tests.hostile import mischief
 
-ROOMS = ("batch",)
+ROOMS = ("batch", "multi", "set_queue")
 
 LIMIT = 100
 

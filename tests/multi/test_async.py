@@ -3,7 +3,9 @@
 import asyncio
 import collections.abc
 import gc
+import sys
 import threading
+import warnings
 import weakref
 
 import pytest
@@ -39,8 +41,9 @@ def test_what_is_there_is_got_without_waiting(queue):
 
 
 def test_an_awaitable_is_a_coroutine_to_asyncio(queue):
-    assert isinstance(queue.get_async(), collections.abc.Coroutine)
-    assert isinstance(queue.add_sub_queue("a").put_async(1), collections.abc.Coroutine)
+    for waiting in (queue.get_async(), queue.add_sub_queue("a").put_async(1)):
+        assert isinstance(waiting, collections.abc.Coroutine)
+        waiting.close()
 
 
 @pytest.mark.parametrize("item", [None, (), (1, 2), StopIteration(3), ValueError("x"), ValueError])
@@ -361,3 +364,90 @@ def test_a_queue_and_a_task_that_only_know_each_other_are_collected():
         return ghost
 
     assert asyncio.run(main())() is None
+
+
+def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(queue):
+    sub = queue.add_sub_queue("a")
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'SubQueue.put_async' was never awaited"):
+        sub.put_async("lost")
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'MultiQueue.get_async' was never awaited"):
+        queue.get_async()
+    assert queue.stats().put == 0
+
+
+def test_one_that_was_begun_closed_or_thrown_into_does_not_warn(queue, recwarn):
+    sub = queue.add_sub_queue("a")
+    sub.put_async(1).close()
+    with pytest.raises(KeyError):
+        sub.put_async(1).throw(KeyError)
+    asyncio.run(_await(sub.put_async(1)))
+    assert asyncio.run(_await(queue.get_async())) == 1
+    anext(queue).close()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+async def _await(waiting):
+    return await waiting
+
+
+def test_the_warning_leaves_an_exception_that_is_on_its_way_alone(queue):
+    def fail():
+        raise LookupError("first")
+
+    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(LookupError, match="first"):
+        [queue.get_async(), fail()]  # dropped from the stack while the exception unwinds it
+
+
+def test_the_warning_as_an_error_is_told_and_ends_nothing(queue, monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: heard.append(type(unraisable.exc_value)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        queue.get_async()
+    assert heard == [RuntimeWarning]
+
+
+class Two(Exception):
+    def __init__(self, left, right):
+        super().__init__(left, right)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((ValueError,), ValueError()),
+        ((ValueError, "text"), ValueError("text")),
+        ((ValueError, None), ValueError()),
+        ((Two, (1, 2)), Two(1, 2)),
+        ((ValueError, ValueError("same")), ValueError("same")),
+        ((ValueError("instance"),), ValueError("instance")),
+        ((ValueError("instance"), "extra"), TypeError("an exception that is an instance takes no separate value")),
+        ((5,), TypeError("exceptions must derive from BaseException")),
+    ],
+)
+def test_throw_takes_what_a_generators_takes(queue, arguments, expected):
+    sub = queue.add_sub_queue("a")
+    waiting = sub.put_async(1)
+    with pytest.raises(type(expected)) as caught:
+        waiting.throw(*arguments)
+    assert caught.value.args == expected.args
+    with pytest.raises(RuntimeError, match="awaited already"):
+        waiting.send(None)
+    assert queue.stats().put == 0
+
+
+def test_throw_sets_the_traceback_it_is_given(queue):
+    try:
+        raise LookupError
+    except LookupError as error:
+        traceback = error.__traceback__
+    with pytest.raises(ValueError) as caught:
+        queue.get_async().throw(ValueError, "text", traceback)
+    assert traceback in list(_chain(caught.value.__traceback__))
+
+
+def _chain(traceback):
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next

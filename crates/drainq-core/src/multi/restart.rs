@@ -8,7 +8,6 @@
 use super::queue::Shared;
 use super::state::State;
 use super::sub_queue::Counters;
-use crate::sync::planted;
 
 impl<T, L> Shared<T, L> {
     /// Starts afresh in a forked child, whose only thread calls this; no other thread may have held
@@ -29,9 +28,7 @@ impl<T, L> State<T, L> {
             sub.counters = Counters::default();
         }
         std::mem::forget(std::mem::take(&mut self.held));
-        if !planted("multi_restart") {
-            std::mem::forget(std::mem::take(&mut self.getters));
-        }
+        std::mem::forget(std::mem::take(&mut self.getters));
         self.forget_counts();
     }
 }

@@ -186,7 +186,7 @@ fn next_stalled(wait: &mut Wait<u32, ()>) -> super::Stalled {
 }
 
 #[test]
-fn a_wake_up_given_since_the_last_look_is_not_stalled() {
+fn a_wake_up_given_or_used_since_the_last_look_is_not_stalled() {
     model(|| {
         let queue = queue();
         let sub = sub_of(&queue, usize::MAX);
@@ -195,9 +195,10 @@ fn a_wake_up_given_since_the_last_look_is_not_stalled() {
         line_up(&mut waits[1]);
         for _ in 0..3 {
             sub.try_put(1).unwrap();
-            assert!(waits[1].find_stalled().is_none());
+            assert!(waits[1].find_stalled().is_none(), "given since the last look");
             assert_eq!(queue.try_get(), Ok(1));
             line_up(&mut waits[0]);
+            assert!(waits[1].find_stalled().is_none(), "used since the last look");
         }
     });
 }
@@ -241,9 +242,11 @@ fn places_of_removed_sub_queues_are_used_again_and_given_back() {
         let queue = queue();
         let kept = sub_of(&queue, 1);
         for _ in 0..3 {
-            let subs = [1, 2, 3].map(|_| sub_of(&queue, 1));
-            assert_eq!(queue.places(), 4);
-            drop(subs);
+            let (first, last) = (sub_of(&queue, 1), sub_of(&queue, 1));
+            drop(first);
+            let again = sub_of(&queue, 1);
+            assert_eq!(queue.places(), 3);
+            drop((again, last));
             assert_eq!(queue.places(), 1);
         }
         kept.try_put(1).unwrap();
@@ -252,6 +255,7 @@ fn places_of_removed_sub_queues_are_used_again_and_given_back() {
 }
 
 #[test]
+#[cfg(not(loom))] // what a child forgets is a leak to loom
 fn a_forked_child_starts_with_the_same_sub_queues_empty() {
     model(|| {
         let queue = queue();

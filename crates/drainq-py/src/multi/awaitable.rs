@@ -10,12 +10,13 @@ use super::handle::Wait;
 use super::loops::{Sleeper, Sleepers};
 use super::queue::MultiQueue;
 use super::sub_queue::SubQueue;
-use crate::errors;
+use crate::{errors, gil};
 use drainq_core::multi::Nothing;
-use pyo3::exceptions::PyStopIteration;
+use pyo3::exceptions::{PyBaseException, PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTraceback, PyTuple, PyType};
 use std::sync::Arc;
 
 /// What to try at each step.
@@ -116,6 +117,27 @@ impl QueueAwaitable {
         }
     }
 
+    /// Warns as Python does of a coroutine that is dropped before it ran: a put whose ``await`` was
+    /// forgotten would otherwise lose its item without a word.
+    fn warn_if_never_awaited(&self) {
+        let name = match self.attempt.as_ref() {
+            Some(Attempt::Get(_)) if !self.is_started => c"coroutine 'MultiQueue.get_async' was never awaited",
+            Some(Attempt::Put(..)) if !self.is_started => c"coroutine 'SubQueue.put_async' was never awaited",
+            _ => return,
+        };
+        gil::held(|py| {
+            // It may be dropped while an exception is on its way, which must stay what it is.
+            let on_its_way = PyErr::take(py);
+            let category = py.get_type::<PyRuntimeWarning>();
+            if let Err(error) = PyErr::warn(py, &category, name, 1) {
+                error.write_unraisable(py, None);
+            }
+            if let Some(error) = on_its_way {
+                error.restore(py);
+            }
+        });
+    }
+
     fn advance(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let future = self.asleep.as_ref().and_then(|asleep| asleep.future.as_ref());
         if let Some(future) = future {
@@ -161,16 +183,25 @@ impl QueueAwaitable {
     }
 
     /// Ends it with an exception, as a cancelled task does; no item is taken or put.
+    ///
+    /// Args:
+    ///     kind: an exception, or a class of exceptions.
+    ///     value: what the class is called with, or an instance of it; None is a call without arguments.
+    ///     traceback: what the exception is to have as its traceback.
     #[pyo3(signature = (kind, value=None, traceback=None))]
     fn throw(
         &mut self,
+        py: Python<'_>,
         kind: Bound<'_, PyAny>,
         value: Option<Bound<'_, PyAny>>,
-        traceback: Option<Py<PyAny>>,
+        traceback: Option<Bound<'_, PyTraceback>>,
     ) -> PyResult<Py<PyAny>> {
-        drop(traceback);
         self.end(false);
-        Err(PyErr::from_value(value.unwrap_or(kind)))
+        let error = exception(kind, value)?;
+        if traceback.is_some() {
+            error.set_traceback(py, traceback);
+        }
+        Err(error)
     }
 
     /// Ends it; no item is taken or put.
@@ -200,6 +231,28 @@ impl QueueAwaitable {
 
 impl Drop for QueueAwaitable {
     fn drop(&mut self) {
+        self.warn_if_never_awaited();
         self.end(false);
     }
+}
+
+/// The exception that ``throw(kind, value)`` of a generator raises.
+fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
+    let Ok(class) = kind.cast::<PyType>() else {
+        return match value {
+            Some(_) => Err(errors::bad_type("an exception that is an instance takes no separate value")),
+            None => Ok(PyErr::from_value(kind)),
+        };
+    };
+    if !class.is_subclass_of::<PyBaseException>()? {
+        return Ok(PyErr::from_value(kind)); // which says that it is no exception
+    }
+    Ok(PyErr::from_value(match value {
+        None => class.call0()?,
+        Some(value) if value.is_instance(class)? => value,
+        Some(value) => match value.cast::<PyTuple>() {
+            Ok(arguments) => class.call1(arguments.clone())?,
+            Err(_) => class.call1((value,))?,
+        },
+    }))
 }

@@ -6,7 +6,7 @@ use super::handle::{Label, SubCore};
 use super::loops::Sleepers;
 use super::stats::SubQueueStats;
 use super::values;
-use crate::errors;
+use crate::{errors, gil};
 use drainq_core::multi::{Bond, Refusal};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -285,7 +285,7 @@ impl SubQueue {
         // By address: the snapshot keeps the objects alive, and an item may be here more than once.
         let mut chosen: HashMap<usize, usize> = HashMap::new();
         for candidate in &snapshot {
-            if predicate.call1((candidate,))?.is_truthy()? {
+            if gil::call(predicate, [candidate.bind(py)])?.is_truthy()? {
                 *chosen.entry(candidate.as_ptr() as usize).or_default() += 1;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::handle::{Core, Label, Wait};
 use super::sub_queue::SubQueue;
-use crate::errors;
+use crate::{errors, gil};
 use drainq_core::multi::{Gathered, Nothing, Order};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -132,7 +132,7 @@ fn choose<R>(
             offered.extend(group.iter().map(|sub| sub.clone().unbind()));
             groups.append(PyList::new(py, group)?)?;
         }
-        let chosen = object.bind(py).call_method1("select", (groups,))?;
+        let chosen = gil::call(&object.bind(py).getattr("select")?, [groups.as_any()])?;
         let Some(chosen) = offered.iter().find(|sub| sub.is(&chosen)) else {
             return Err(errors::bad_type(format!(
                 "select(groups) must return one of the sub-queues in groups, got {}",

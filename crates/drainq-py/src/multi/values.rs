@@ -1,6 +1,6 @@
 //! Reads arguments, writes values.
 
-use crate::errors;
+use crate::{errors, gil};
 use pyo3::prelude::*;
 
 /// No capacity, as the core says it.
@@ -41,5 +41,5 @@ pub fn amounts_in(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
 
 /// Whether `left` is `right` or equals it, as a list compares; runs Python code.
 pub fn is_same(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(left.is(right) || left.eq(right)?)
+    gil::are_equal(left, right)
 }

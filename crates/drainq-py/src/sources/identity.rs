@@ -5,8 +5,9 @@
 //!
 //! # Invariants
 //! 1. The hash is taken before the queue is looked at.
-//! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two objects
-//!    of built-in types that hold no others, or by an answer given before. It runs no foreign code.
+//! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two numbers, two
+//!    texts or two bytes of built-in types, or by an answer given before. It runs no foreign code. A text
+//!    is never compared with bytes, nor bytes with a number: they differ, and ``python -b`` would warn.
 //! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a
 //!    reference to the object it is about; so the answer stays true however the queue changes
 //!    meanwhile, and no object is asked about twice.
@@ -59,8 +60,8 @@ impl<'py> Identity<'py> {
             return Some(true);
         }
         let known = known.bind(self.key.py());
-        if is_plain(&self.key) && is_plain(known) {
-            return known.eq(&self.key).ok();
+        if let (Some(ours), Some(theirs)) = (Plain::of(&self.key), Plain::of(known)) {
+            return if ours == theirs { known.eq(&self.key).ok() } else { Some(false) };
         }
         if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| asked.is(known)) {
             return Some(*answer);
@@ -76,14 +77,30 @@ impl<'py> Identity<'py> {
     }
 }
 
-/// Whether comparing such an object with another such runs no foreign code.
-#[inline]
-fn is_plain(object: &Bound<'_, PyAny>) -> bool {
-    object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyString>()
-        || object.is_exact_instance_of::<PyBytes>()
-        || object.is_exact_instance_of::<PyFloat>()
-        || object.is_exact_instance_of::<PyBool>()
+/// Objects that run no foreign code when they are compared with others of their kind, and that
+/// differ from all others of these kinds.
+#[derive(PartialEq, Eq)]
+enum Plain {
+    Number,
+    Text,
+    Bytes,
+}
+
+impl Plain {
+    #[inline]
+    fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
+        if object.is_exact_instance_of::<PyInt>() {
+            Some(Self::Number)
+        } else if object.is_exact_instance_of::<PyString>() {
+            Some(Self::Text)
+        } else if object.is_exact_instance_of::<PyBytes>() {
+            Some(Self::Bytes)
+        } else if object.is_exact_instance_of::<PyFloat>() || object.is_exact_instance_of::<PyBool>() {
+            Some(Self::Number)
+        } else {
+            None
+        }
+    }
 }
 
 #[cold]
