@@ -5,6 +5,7 @@ from __future__ import annotations
 from .binding import MUTANTS as BINDING
 from .delayed import MUTANTS as DELAYED
 from .jobs import MUTANTS as JOBS
+from .life import MUTANTS as LIFE
 from .messages import MUTANTS as MESSAGES
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
@@ -13,6 +14,7 @@ from .routing import MUTANTS as ROUTING
 
 ROOMS: dict[str, list[Mutant]] = {
     "binding": BINDING,
+    "life": LIFE,
     "routing": ROUTING,
     "multi": MULTI,
     "delayed": DELAYED,
