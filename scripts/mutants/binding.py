@@ -14,7 +14,7 @@ MUTANTS = [
         f"{BATCH}/types/item.rs",
         "gil::held(|py| gil::let_go(unsafe { Bound::from_owned_ptr(py, object) }));",
         "let _ = object;",
-        "tests/batch/test_lane.py::test_each_accepted_item_holds_one_reference "
+        "tests/batch/test_fast_path.py::test_each_accepted_item_holds_one_reference "
         "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room",
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS = [
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
         "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room "
-        "tests/batch/test_lane.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
+        "tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
     ),
     Mutant(
         "interrupted_wait_is_not_counted",

@@ -6,7 +6,7 @@ from .mutant import Mutant
 
 BATCH = "crates/drainq-py/src/batch"
 KEYS = "tests/batch/test_keys.py"
-TURN = "tests/batch/test_turn.py"
+GIL_YIELD = "tests/batch/test_gil_yield.py"
 DOOR = "tests/batch/test_callables.py"
 
 MUTANTS = [
@@ -17,7 +17,7 @@ MUTANTS = [
         f"{BATCH}/drain.rs",
         "gil::held(|_| close_fast_path());",
         "close_fast_path();",
-        f"{TURN}::test_a_drain_thread_falls_idle_only_with_the_gil",
+        f"{GIL_YIELD}::test_a_drain_thread_falls_idle_only_with_the_gil",
     ),
     Mutant(
         "gil_yield_keeps_the_gil",
@@ -25,7 +25,7 @@ MUTANTS = [
         f"{BATCH}/produce/gil_yield.rs",
         "gil::released(py, || waiter.wait(LONGEST_YIELD));",
         "let _ = (py, waiter.wait(LONGEST_YIELD));",
-        f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
+        f"{GIL_YIELD}::test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits",
     ),
     Mutant(
         "gil_yield_off_the_fast_path",
@@ -33,7 +33,7 @@ MUTANTS = [
         f"{BATCH}/produce/fast_path.rs",
         "if queued && process.gil_yield.is_wanted() {",
         "if queued && false {",
-        f"{TURN}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
+        f"{GIL_YIELD}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
     ),
     Mutant(
         "gil_yield_after_a_fast_run",
@@ -41,7 +41,7 @@ MUTANTS = [
         f"{BATCH}/produce/many.rs",
         "        if process.gil_yield.is_wanted() {\n            self.yield_gil_if_due(list.py(), partition);\n",
         "        if false {\n            self.yield_gil_if_due(list.py(), partition);\n",
-        f"{TURN}::test_a_list_in_calm_looks_once_whether_a_drain_thread_waits",
+        f"{GIL_YIELD}::test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits",
     ),
     Mutant(
         "overdue_drain_thread_is_ignored",
@@ -49,7 +49,7 @@ MUTANTS = [
         f"{BATCH}/produce/fast_path.rs",
         "(partition.holds_one_in(CALM) || gil_yield.is_overdue())",
         "partition.holds_one_in(CALM)",
-        f"{TURN}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
+        f"{GIL_YIELD}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
     ),
     # -- keys and classes -------------------------------------------------------------------------
     Mutant(

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. The counts reported and the counts that wait add up to the counts added.
-//! 2. `state` is locked with the GIL held, and no Python code runs meanwhile.
+//! 2. `reports` is locked with the GIL held, and no Python code runs meanwhile.
 //! 3. While counts wait there is a thread that will report them, unless no thread could be started: then
 //!    they were reported at once.
 
@@ -51,14 +51,17 @@ impl Reason {
     }
 }
 
+/// The count of one reason.
 #[derive(Clone, Copy, Default)]
 struct Pending {
+    /// Items that wait for a report.
     count: u64,
+    /// When the last report was made.
     last: Option<Instant>,
 }
 
 #[derive(Default)]
-struct State {
+struct Reports {
     pending: [Pending; Reason::ALL.len()],
     /// Wakes the thread that will report the counts that wait, while there is such a thread.
     reporter: Option<Arc<Space>>,
@@ -68,19 +71,19 @@ struct State {
 pub struct Drops {
     queue: String,
     on_drop: Option<Py<PyAny>>,
-    state: Mutex<State>,
+    reports: Mutex<Reports>,
 }
 
 impl Drops {
     /// No counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
-        Self { queue: queue.to_owned(), on_drop, state: Mutex::default() }
+        Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() }
     }
 
     /// Adds `count` items, and reports them unless the last report was less than a second ago.
     pub fn add(self: &Arc<Self>, py: Python<'_>, reason: Reason, count: u64) {
         let due = {
-            let pending = &mut self.state.lock().pending[reason as usize];
+            let pending = &mut self.reports.lock().pending[reason as usize];
             pending.count += count;
             if exit::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
                 pending.last = Some(Instant::now());
@@ -99,15 +102,15 @@ impl Drops {
     /// Reports the counts that wait, and ends the thread that would do so.
     pub fn flush(&self, py: Python<'_>) {
         let (counts, reporter) = {
-            let mut state = self.state.lock();
+            let mut reports = self.reports.lock();
             let counts = Reason::ALL.map(|reason| {
-                let pending = &mut state.pending[reason as usize];
+                let pending = &mut reports.pending[reason as usize];
                 if pending.count > 0 {
                     pending.last = Some(Instant::now());
                 }
                 mem::take(&mut pending.count)
             });
-            (counts, state.reporter.clone())
+            (counts, reports.reporter.clone())
         };
         for (reason, count) in Reason::ALL.into_iter().zip(counts) {
             self.report(py, reason, count);
@@ -119,22 +122,22 @@ impl Drops {
 
     /// Whether a thread is there that may call `on_drop`.
     pub fn has_reporter(&self) -> bool {
-        self.state.lock().reporter.is_some()
+        self.reports.lock().reporter.is_some()
     }
 
     /// Removes the counts that wait, in the child of a fork: the parent reports them.
     pub fn forget(&self) {
-        mem::forget(mem::take(&mut *self.state.lock()));
+        mem::forget(mem::take(&mut *self.reports.lock()));
     }
 
     fn start_reporter(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let wake = Arc::new(Space::new());
-        self.state.lock().reporter = Some(wake.clone());
+        self.reports.lock().reporter = Some(wake.clone());
         let drops = self.clone();
         let started =
             thread::start(py, &format!("drainq-{}-drops", self.queue), move |py| drops.report_later(py, &wake));
         if started.is_err() {
-            self.state.lock().reporter = None;
+            self.reports.lock().reporter = None;
         }
         started.map(drop)
     }
@@ -152,9 +155,9 @@ impl Drops {
             if begun_in.is_past() {
                 exit::leave_child(py);
             }
-            let mut state = self.state.lock();
-            if state.pending.iter().all(|pending| pending.count == 0) {
-                state.reporter = None;
+            let mut reports = self.reports.lock();
+            if reports.pending.iter().all(|pending| pending.count == 0) {
+                reports.reporter = None;
                 return;
             }
         }

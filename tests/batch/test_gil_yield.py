@@ -1,7 +1,7 @@
 """The GIL between producers that never give it up and drain threads that need it.
 
 A producer keeps the GIL here: no thread gets it by asking, for the switch interval is a quarter of an hour. So if
-a handler is called at all, it is because a produce call handed the GIL over. Such a producer cannot wait for a
+a handler is called at all, it is because a produce call yielded the GIL. Such a producer cannot wait for a
 thread either, only let processor time pass; a drain thread that got none in that time is given another try.
 """
 
@@ -39,8 +39,8 @@ def pass_time(seconds: float) -> None:
         pass
 
 
-def is_handed_over(queue: BatchQueue, handled: list[Any], produce: Callable[[], object], times: int) -> bool:
-    """Whether one of so many produce calls lets the handler run."""
+def is_yielded(queue: BatchQueue, handled: list[Any], produce: Callable[[], object], times: int) -> bool:
+    """Whether one of `times` produce calls lets the handler run."""
     for _ in range(TRIES):
         assert queue.flush(PATIENCE)
         handled.clear()
@@ -79,28 +79,28 @@ def test_a_producer_whose_partition_fills_up_lets_the_handler_run(make_queue, wa
     produce = WAYS[way](queue)
 
     def fill_then_produce():
-        while queue.stats().total_used() < 300 and not handled:  # calm ends at a quarter; full it never is
+        while queue.stats().total_used() < 300 and not handled:  # the fast path ends at a quarter; full it never is
             produce()
         produce()
 
-    assert is_handed_over(queue, handled, fill_then_produce, 150)
+    assert is_yielded(queue, handled, fill_then_produce, 150)
     assert queue.stats().rejected["full"] == 0
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty(make_queue, way):
     queue, handled = queue_of(make_queue, buffer_size=1_000_000, dispatch_key=lambda item: "all")
-    assert is_handed_over(queue, handled, WAYS[way](queue), 100)
+    assert is_yielded(queue, handled, WAYS[way](queue), 100)
 
 
-def test_a_list_in_calm_looks_once_whether_a_drain_thread_waits(make_queue):
-    """Its items go in without a look at anything, far below the mark; the call itself looks at its end."""
+def test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits(make_queue):
+    """Its items go in without a check, far below a quarter of the partition; the call itself checks at its end."""
     queue, handled = queue_of(make_queue, buffer_size=1_000_000)
-    assert is_handed_over(queue, handled, lambda: queue.produce_many([1, 2, 3]), 80)
+    assert is_yielded(queue, handled, lambda: queue.produce_many([1, 2, 3]), 80)
 
 
 def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
-    """A producer that holds it may be in the middle of a call that looks at nothing; its item must be seen."""
+    """A producer that holds it may be in the middle of a call that checks nothing; its item must be found."""
     queue = make_queue(min_idle=0.03)
     queue.add_handler(int, lambda batch: None)
 

@@ -1,4 +1,4 @@
-"""The quick way of an item: from the second item of a type on, and nobody can tell it from the long one."""
+"""The fast path, which opens with the second item of a class, does what the slow path does."""
 
 import random
 import sys
@@ -36,10 +36,10 @@ def test_produce_and_produce_many_fill_a_partition_as_a_list_would(calls, buffer
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1), buffer_size=buffer_size, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE
     )
-    with BatchQueue("lane", config) as queue:
+    with BatchQueue("fast", config) as queue:
         first = item(0, -1)
         assert queue.produce(first)
-        gate.wait_entered()  # From here on nobody takes anything.
+        gate.wait_entered()  # From here on no thread takes an item.
         number, expected, offered = 0, [], 1
         for call in calls:
             runs = [(call, 1)] if isinstance(call, int) else call
@@ -88,7 +88,7 @@ def test_hundreds_of_types_keep_their_order_and_their_counts(make_queue, threads
     assert {kind: counts.handled for kind, counts in now.per_type.items()} == expected
 
 
-def test_a_shutdown_ends_the_quick_way_too(make_queue):
+def test_a_shutdown_closes_the_fast_path_too(make_queue):
     queue = make_queue(consumer=(gate := Gate()))
     assert all(queue.produce(number) for number in range(600))
     assert queue.shutdown(PATIENCE)
