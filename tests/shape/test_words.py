@@ -39,6 +39,13 @@ def test_the_search_for_riddles_finds_them():
     ]
 
 
+def test_comments_of_the_bindings_batch_queue_name_their_subjects():
+    sources = sorted((ROOT / "crates" / "drainq-py" / "src" / "batch").rglob("*.rs"))
+    lines = [(path.name, line) for path in sources for line in path.read_text().splitlines() if "//" in line]
+    assert len(lines) > 500
+    assert [(file, line) for file, line in lines if RIDDLES.search(line.partition("//")[2])] == []
+
+
 def test_the_glossary_explains_each_word_once_in_a_room():
     rooms = (ROOT / "docs" / "glossary.md").read_text().split("\n## ")[1:]
     assert len(rooms) > 5

@@ -82,8 +82,8 @@ impl Keys {
     pub fn check(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.rule {
             KeyRule::Type if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
-                "items are told apart by their type here, so a handler is added for a class; got {}. \
-                 To tell them apart by something else give the queue a dispatch_key",
+                "the types of this queue are classes, so a handler is added for a class; got {}. \
+                 A queue with a dispatch_key has other types",
                 errors::shown(name)?
             ))),
             KeyRule::Type => Ok(()),
@@ -172,7 +172,7 @@ impl Keys {
 fn too_many(name: &Bound<'_, PyAny>) -> PyErr {
     match errors::shown(name) {
         Ok(name) => errors::bad_value(format!(
-            "a queue tells at most {MAX_KEYS} types apart, and {name} would be one more; \
+            "a queue has at most {MAX_KEYS} types, and {name} would be one more; \
              use a coarser dispatch_key"
         )),
         Err(error) => error,
