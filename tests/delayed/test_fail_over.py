@@ -183,26 +183,25 @@ def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
         queue.offer_or_update("a", 1, 0)
         envelope = queue.try_poll() if call == "ack" else None
         queue.cron.install_tick("hash", "prefix", [])
-        with frozen_backends(own_postgres, but=other):
-            if call == "offer":
-                assert queue.offer_or_update("b", 1, 0).value == "created"
-            elif call == "poll":
-                assert queue.try_poll().payload == 1
-            elif call == "ack":
-                assert envelope.ack()
-            elif call == "tick":
-                assert queue.cron.uninstall_tick("hash", "prefix") == 0
-            else:
-                assert queue.stats().ready == 1
+        calls = {
+            "offer": lambda: queue.offer_or_update("b", 1, 0).value == "created",
+            "poll": lambda: queue.try_poll().payload == 1,
+            "ack": lambda: envelope.ack(),
+            "tick": lambda: queue.cron.uninstall_tick("hash", "prefix") == 0,
+            "stats": lambda: queue.stats().ready == 1,
+        }
+        with ThreadPoolExecutor(1) as pool:
+            with frozen_backends(own_postgres, but=other):
+                assert pool.submit(calls[call]).result(30)
 
 
 def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(own_postgres):
     retry = RetryConfig(try_timeout=0.3, total_timeout=1.2, initial_delay=0.01)
     with opened(own_postgres.url, retry=retry) as queue:
         queue.offer_or_update("a", 1, 0)
-        with frozen_backends(own_postgres, postmaster=True):
-            with pytest.raises(QueueUnavailable) as unavailable:
-                queue.try_poll()
+        with ThreadPoolExecutor(1) as pool:
+            with frozen_backends(own_postgres, postmaster=True), pytest.raises(QueueUnavailable) as unavailable:
+                pool.submit(queue.try_poll).result(30)
         assert isinstance(unavailable.value.__cause__, psycopg.OperationalError)
         assert queue.try_poll().payload == 1
 

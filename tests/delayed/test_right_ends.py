@@ -180,16 +180,22 @@ def test_whether_there_is_a_message_is_said_without_reading_its_payload(world):
 
 @pytest.mark.skipif(os.geteuid() != 0 or not hasattr(os, "fork"), reason="needs root, to become a user without rights")
 @pytest.mark.parametrize("writable", ["the directory", "nothing"])
-def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writable):
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writable, journal):
     with sqlite.open() as queue:
         queue.offer_or_update("a", 1, sqlite.now)
     file = sqlite.url.removeprefix("sqlite:///")
+    connection = sqlite3.connect(file)
+    assert connection.execute(f"PRAGMA journal_mode = {journal}").fetchone() == (journal,)
+    connection.close()
     os.chmod(file, 0o444)
     for directory in (tmp_path, *tmp_path.parents):
         if directory == type(directory)("/tmp"):
             break
         os.chmod(directory, 0o755)
     os.chmod(tmp_path, 0o777 if writable == "the directory" else 0o555)
+    from_child, to_parent = os.pipe()
+    from_parent, to_child = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
@@ -197,12 +203,27 @@ def test_a_file_that_may_only_be_read_can_be_looked_at(sqlite, tmp_path, writabl
             os.setuid(65534)
             looking = DelayedQueue.open(sqlite.url, "mail", table=sqlite.table, migrate=False, clock=sqlite.clock)
             code = 2
-            if (looking.stats().ready, looking.peek(1)[0].key, looking.read("a").payload) == (1, "a", 1):
-                code = 3
-                try:
-                    looking.offer_or_update("b", 1, 0)
-                except QueueBroken:
-                    code = 0
+            assert (looking.stats().ready, looking.peek(1)[0].key, looking.read("a").payload) == (1, "a", 1)
+            code = 3
+            with pytest.raises(QueueBroken):
+                looking.offer_or_update("b", 1, 0)
+            code = 4
+            os.write(to_parent, b".")
+            os.read(from_parent, 1)
+            assert looking.stats().ready == (2 if journal == "delete" else 1), "it is read, not remembered"
+            code = 0
         finally:
             os._exit(code)
+    os.close(to_parent)
+    if os.read(from_child, 1) and journal == "delete":
+        columns = '"pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt"'
+        writer = sqlite3.connect(file)
+        writer.execute(
+            f'INSERT INTO "{sqlite.table}" ("pKey", {columns}) SELECT \'z\', {columns} FROM "{sqlite.table}"'
+        )
+        writer.commit()
+        writer.close()
+    os.write(to_child, b".")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for end in (from_child, from_parent, to_child):
+        os.close(end)

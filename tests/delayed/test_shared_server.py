@@ -188,13 +188,15 @@ def test_while_a_long_reader_keeps_a_migration_waiting_other_programs_write(post
             opening = threads.submit(postgres.open, retry=retry)
             waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
             wait_until(lambda: writer.execute(waits).fetchone()[0] == 1, "the migration to wait for its lock")
-            writer.execute("SET statement_timeout = '30s'")
-            for n in range(3):
-                writer.execute(
-                    f'INSERT INTO "{postgres.table}" ("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")'
-                    " VALUES (%s, 'k', '', 1, 1, 1)", (str(n),))  # fmt: skip
-            assert not opening.done()
-            reader.rollback()
+            writer.execute("SET statement_timeout = '20s'")
+            try:
+                for n in range(3):
+                    writer.execute(
+                        f'INSERT INTO "{postgres.table}" ("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")'
+                        " VALUES (%s, 'k', '', 1, 1, 1)", (str(n),))  # fmt: skip
+                assert not opening.done()
+            finally:
+                reader.rollback()
             assert opening.result(60).stats().ready == 0
 
 
