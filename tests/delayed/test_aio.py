@@ -111,3 +111,100 @@ def test_close_lets_a_waiting_poll_go(world):
             return True
 
     assert asyncio.run(main())
+
+
+class Gate:
+    """Holds up a storage call once it has done its work, until it is told to answer."""
+
+    def __init__(self, storage, name):
+        self._storage, self._name = storage, name
+        self._call = getattr(storage, name)
+        self.reached, self.open = threading.Event(), threading.Event()
+        setattr(storage, name, self)
+
+    def __call__(self, *arguments, **more):
+        answer = self._call(*arguments, **more)
+        self.reached.set()
+        assert self.open.wait(60)
+        return answer
+
+    def remove(self):
+        self.open.set()
+        setattr(self._storage, self._name, self._call)
+
+
+def test_a_poll_that_the_end_of_the_loop_cuts_off_gives_its_message_back(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    gate = Gate(queue._session.storage, "acquire")
+
+    async def main():
+        asyncio.get_running_loop().create_task(queue.aio.poll())
+        assert await queue.aio._threads.run(gate.reached.wait, 60)
+
+    try:
+        asyncio.run(main())
+    finally:
+        gate.remove()
+    for _ in range(600):
+        if queue.stats().in_flight == 0:
+            break
+        threading.Event().wait(0.05)  # the giving back is another thread's, and there is no event for it
+    again = queue.try_poll()
+    assert (again.payload, again.attempt) == (1, 1)
+
+
+def test_closing_waits_for_what_a_cancelled_poll_gives_back(world):
+    queue, other = world.open(), world.open()
+    queue.offer_or_update("a", 1, world.now)
+    gate = Gate(queue._session.storage, "acquire")
+
+    async def main():
+        polling = asyncio.create_task(queue.aio.try_poll())
+        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        polling.cancel()
+
+    asyncio.run(main())
+    threading.Timer(0.1, gate.remove).start()
+    queue.close()
+    again = other.try_poll()
+    assert (again.payload, again.attempt) == (1, 1)
+
+
+def test_calls_that_wait_for_the_database_leave_the_programs_own_threads_alone(queue, world):
+    gate = Gate(queue._session.storage, "offer")
+
+    async def main():
+        offers = [asyncio.create_task(queue.aio.offer_or_update(f"{n}", n, world.now)) for n in range(50)]
+        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 30) == "ran"
+        gate.remove()
+        await asyncio.gather(*offers)
+
+    asyncio.run(main())
+    assert queue.stats().ready == 50
+
+
+def test_an_offer_that_is_cancelled_before_it_began_is_not_made(queue, world):
+    gate = Gate(queue._session.storage, "offer")
+
+    async def main():
+        offers = [asyncio.create_task(queue.aio.offer_or_update(f"{n}", n, world.now)) for n in range(30)]
+        assert await queue.aio._threads.run(gate.reached.wait, 60)
+        for offer in offers:
+            offer.cancel()
+        assert {type(end) for end in await asyncio.gather(*offers, return_exceptions=True)} == {asyncio.CancelledError}
+        gate.remove()
+
+    asyncio.run(main())
+    queue.close()
+    assert 1 <= world.open().stats().ready <= 10
+
+
+def test_an_offer_wakes_others_although_a_loop_was_closed_with_a_poll_in_it(queue, world):
+    loop = asyncio.new_event_loop()
+    polling = loop.create_task(queue.aio.poll())
+    loop.run_until_complete(queue.aio.contains_message("a"))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert queue.offer_or_update("a", 1, world.now) is OfferOutcome.CREATED
+    polling._log_destroy_pending = False

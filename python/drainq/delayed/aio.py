@@ -1,14 +1,18 @@
 """The delayed queue for asyncio.
 
-A database call runs in a worker thread; waiting does not: it is an :class:`asyncio.Event`, so ten thousand waiting
-tasks hold no thread. A poll that is cancelled gives back what it was just taking.
+A database call runs in a thread of the queue's own (:mod:`drainq.delayed.call_threads`); waiting does not: it is an
+:class:`asyncio.Event`, so ten thousand waiting tasks hold no thread. A poll that is cancelled gives back what it was
+just taking, also when it is the end of the event loop that cancels it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -54,18 +58,19 @@ class AsyncDelayedQueue(Generic[T]):
     def __init__(self, queue: _Queue[T]) -> None:
         self._queue = queue
         self._session = queue._session
+        self._threads = queue._session.threads
 
     async def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_or_update`."""
-        return await asyncio.to_thread(self._queue.offer_or_update, key, payload, schedule_at)
+        return await self._threads.run(self._queue.offer_or_update, key, payload, schedule_at)
 
     async def offer_if_not_exists(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_if_not_exists`."""
-        return await asyncio.to_thread(self._queue.offer_if_not_exists, key, payload, schedule_at)
+        return await self._threads.run(self._queue.offer_if_not_exists, key, payload, schedule_at)
 
     async def offer_batch(self, messages: Iterable[ScheduledMessage[T]]) -> list[OfferOutcome]:
         """See :meth:`DelayedQueue.offer_batch`."""
-        return await asyncio.to_thread(self._queue.offer_batch, list(messages))
+        return await self._threads.run(self._queue.offer_batch, list(messages))
 
     async def try_poll(self) -> AckEnvelope[T] | None:
         """See :meth:`DelayedQueue.try_poll`; cancelled, it gives the message back."""
@@ -83,9 +88,10 @@ class AsyncDelayedQueue(Generic[T]):
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            loop.call_soon_threadsafe(changed.set)
+            with suppress(RuntimeError):  # a loop that was closed without ending its tasks
+                loop.call_soon_threadsafe(changed.set)
 
-        await asyncio.to_thread(self._session.listen)
+        await self._threads.run(self._session.listen)
         self._session.wakeup.add_listener(wake)
         try:
             while True:
@@ -93,7 +99,7 @@ class AsyncDelayedQueue(Generic[T]):
                 taken = await self.try_poll()
                 if taken is not None:
                     return taken
-                pause = await asyncio.to_thread(self._session.pause)
+                pause = await self._threads.run(self._session.pause)
                 if deadline is not None:
                     pause = min(pause, deadline - time.monotonic())
                     if pause <= 0:
@@ -107,46 +113,50 @@ class AsyncDelayedQueue(Generic[T]):
 
     async def ack(self, envelope: AckEnvelope[Any]) -> bool:
         """See :meth:`AckEnvelope.ack`."""
-        return await asyncio.to_thread(envelope.ack)
+        return await self._threads.run(envelope.ack)
 
     async def nack(
         self, envelope: AckEnvelope[Any], delay: float | timedelta = 0.0, error: BaseException | str | None = None
     ) -> bool:
         """See :meth:`AckEnvelope.nack`."""
-        return await asyncio.to_thread(envelope.nack, delay, error)
+        return await self._threads.run(envelope.nack, delay, error)
 
     async def extend(self, envelope: AckEnvelope[Any], seconds: float | timedelta) -> bool:
         """See :meth:`AckEnvelope.extend`."""
-        return await asyncio.to_thread(envelope.extend, seconds)
+        return await self._threads.run(envelope.extend, seconds)
 
     async def read(self, key: str) -> AckEnvelope[T] | None:
         """See :meth:`DelayedQueue.read`."""
-        return await asyncio.to_thread(self._queue.read, key)
+        return await self._threads.run(self._queue.read, key)
 
     async def contains_message(self, key: str) -> bool:
         """See :meth:`DelayedQueue.contains_message`."""
-        return await asyncio.to_thread(self._queue.contains_message, key)
+        return await self._threads.run(self._queue.contains_message, key)
 
     async def drop_message(self, key: str) -> bool:
         """See :meth:`DelayedQueue.drop_message`."""
-        return await asyncio.to_thread(self._queue.drop_message, key)
+        return await self._threads.run(self._queue.drop_message, key)
 
     async def close(self) -> None:
         """See :meth:`DelayedQueue.close`."""
-        await asyncio.to_thread(self._queue.close)
+        closed: Future[None] = Future()
+
+        def close() -> None:
+            try:
+                self._queue.close()
+            except BaseException as error:
+                closed.set_exception(error)
+            else:
+                closed.set_result(None)
+
+        # Not one of the threads that it closes; and cancelled, it closes all the same.
+        threading.Thread(target=close, name="drainq-close", daemon=True).start()
+        await asyncio.shield(asyncio.wrap_future(closed))
 
     async def _taking(self, take: Callable[[], R]) -> R:
         """Run ``take`` in a thread; if we are cancelled meanwhile, what it takes is given back."""
-        running = asyncio.ensure_future(asyncio.to_thread(take))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            running.add_done_callback(self._give_back)
-            raise
+        return await self._threads.take(take, self._give_back)
 
-    def _give_back(self, finished: asyncio.Future[Any]) -> None:
-        if finished.cancelled() or finished.exception() is not None:
-            return
-        envelope = finished.result()
+    def _give_back(self, envelope: Any) -> None:
         if envelope is not None and envelope._lock is not None:
-            asyncio.get_running_loop().run_in_executor(None, self._session.release, envelope._held())
+            self._session.release(envelope._held())

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
 from drainq.clock import Clock
+from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.codec import Codec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import error_text, to_ms
@@ -26,6 +27,10 @@ R = TypeVar("R")
 
 _SOONEST = 0.005
 """Seconds that a waiting consumer sleeps at least: others may be taking what is due."""
+
+
+_LONGEST_GIVING_BACK = 30.0
+"""Seconds that closing waits for what is being given back, where a call has no limit of its own."""
 
 
 class Session:
@@ -68,6 +73,8 @@ class Session:
         self.notify = notify
         self.warn = RareWarning()
         """Tells the log of a failing database, at most once a minute."""
+        self.threads = CallThreads()
+        """Make the calls of coroutines."""
         self.closed = False
         self.listener: Closeable | None = None
         self._listener_lock = threading.Lock()
@@ -105,7 +112,8 @@ class Session:
             raise ShutDown(f"the delayed queue {self.name!r} is closed")
 
     def close(self) -> None:
-        """Let everybody who waits go, end the listener, close the storage."""
+        """Give back what cancelled coroutines took, wake all that wait, end the listener, close the storage."""
+        self.threads.close(self.retry.try_timeout or _LONGEST_GIVING_BACK)
         self.closed = True
         self.wakeup.wake()
         with self._listener_lock:

@@ -1,0 +1,100 @@
+"""The threads that make the database calls of :class:`~drainq.delayed.AsyncDelayedQueue`.
+
+Why threads of our own: the event loop's default executor belongs to the program, and calls that wait for a database
+would keep its other work from running. And it ends with the loop: what a cancelled poll was just taking has to be given
+back although the loop, or the whole ``asyncio.run``, is over.
+
+# Invariants
+
+1. What a cancelled call takes is given back by a thread of ours, whether or not the loop still runs.
+2. :meth:`CallThreads.close` returns only when that is done, or the time is up.
+3. A forked child has threads of its own; what the parent was calling is none of its business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import ParamSpec, TypeVar
+
+from drainq.errors import ShutDown
+from drainq.fork import renew_in_child
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_log = logging.getLogger("drainq")
+
+MOST_THREADS = 10
+"""Calls of one queue that run at once; as many as it has connections by default."""
+
+
+class CallThreads:
+    """Runs calls for coroutines; its threads start when they are needed."""
+
+    def __init__(self) -> None:
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._returning: set[Future[None]] = set()
+
+    def _submit(self, work: Callable[[], R]) -> Future[R]:
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="drainq-delayed")
+            return self._executor.submit(work)
+
+    async def run(self, call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> R:
+        """Return what the call returns.
+
+        Cancelled, a call that has not begun is not made; one that has runs to its end, and its answer is lost.
+        """
+        context = contextvars.copy_context()
+        return await asyncio.wrap_future(self._submit(lambda: context.run(call, *arguments, **more)))
+
+    async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
+        """Return what the call returns; cancelled, hand what it returned, or will return, to ``give_back``."""
+        running = self._submit(call)
+        try:
+            return await asyncio.wrap_future(running)
+        except BaseException:
+            if not running.cancelled() and not (running.done() and running.exception() is not None):
+                self._give_back_after(running, give_back)
+            raise
+
+    def _give_back_after(self, running: Future[R], give_back: Callable[[R], object]) -> None:
+        returned: Future[None] = Future()
+        with self._lock:
+            self._returning.add(returned)
+
+        def finish() -> None:
+            try:
+                give_back(running.result())
+            except ShutDown:
+                pass
+            except Exception:
+                _log.warning("could not give back what a cancelled poll took; it comes back when its lease runs out")
+            finally:
+                with self._lock:
+                    self._returning.discard(returned)
+                returned.set_result(None)
+
+        def taken(_: Future[R]) -> None:
+            # A thread apart: this runs on the loop's thread if the call has ended, and the pool may be busy or closed.
+            threading.Thread(target=finish, name="drainq-give-back", daemon=True).start()
+
+        running.add_done_callback(taken)
+
+    def close(self, timeout: float) -> None:
+        """Wait, at most so many seconds, for what is being given back; no call is begun after that."""
+        with self._lock:
+            returning, executor, self._executor = set(self._returning), self._executor, None
+        wait(returning, timeout)
+        if executor is not None:
+            executor.shutdown(wait=False)
