@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drainq.delayed.storage.protocol import Row
+from drainq.delayed.storage.records import Row
 from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, REST, SLACK_MS, ScanFloor
 
 SLOWLY, QUICKLY = 1.0, 0.001

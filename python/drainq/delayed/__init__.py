@@ -15,7 +15,7 @@
 Source: funfix ``delayedqueue``.
 """
 
-from drainq.delayed.admin import DelayedQueueStats
+from drainq.delayed.admin import DelayedQueueStats, QueueInfo
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
@@ -29,7 +29,8 @@ from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavailable
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.protocol import DeadLetter
+from drainq.delayed.storage.operator import FinishedMessage
+from drainq.delayed.storage.records import DeadLetter
 
 __all__ = [
     "NO_RETRIES",
@@ -45,11 +46,13 @@ __all__ = [
     "DelayedQueue",
     "DelayedQueueStats",
     "DeliveryType",
+    "FinishedMessage",
     "InstalledSchedule",
     "JsonCodec",
     "MsgspecCodec",
     "OfferOutcome",
     "QueueBroken",
+    "QueueInfo",
     "QueueUnavailable",
     "ResourceUnavailable",
     "RetryConfig",

@@ -5,12 +5,25 @@ What a person at a shell or a dashboard asks; consumers and producers need none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
 
-from drainq.delayed.message import check_key
+from drainq.delayed.config import NO_RETRIES, TimeConfig
+from drainq.delayed.message import check_key, check_text
+from drainq.delayed.retry import with_retries
 from drainq.delayed.session import Session
-from drainq.delayed.storage.protocol import DeadLetter, Row
+from drainq.delayed.storage.open import open_storage, reach
+from drainq.delayed.storage.operator import FinishedMessage
+from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.records import DeadLetter, Row
+from drainq.errors import DrainqError
+from drainq.sql.url import DatabaseUrl, Dialect
+
+_log = logging.getLogger("drainq")
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
@@ -34,6 +47,21 @@ class DelayedQueueStats:
     oldest_ready_age: float
     redelivered: int
     dead: int
+
+
+@dataclass(frozen=True)
+class QueueInfo:
+    """A queue of a table, as :meth:`DelayedQueue.queues` lists it.
+
+    Attributes:
+        name: the queue's name.
+        codec: the ``type_name`` of the codec that it was opened with; queues of one name and other codecs are apart.
+        paused: whether it is paused.
+    """
+
+    name: str
+    codec: str
+    paused: bool
 
 
 class Admin:
@@ -76,22 +104,94 @@ class Admin:
         age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
         return DelayedQueueStats(counts.ready, counts.scheduled, counts.in_flight, age, counts.redelivered, counts.dead)
 
-    def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """The messages that were given up on, the latest first, with the reason."""
-        return self._session.call(self._session.storage.dead, self._session.kind, _check_limit(limit))
+    # --- pausing
 
-    def redrive(self, keys: Iterable[str] | None = None) -> int:
+    def pause(self) -> bool:
+        """Stop the delivery of messages, to every consumer of the queue in every process, until :meth:`resume`.
+
+        Offers and schedules go on, and messages that are in flight are finished.
+
+        Returns:
+            Whether the queue was not paused before.
+        """
+        return self._set_paused(True)
+
+    def resume(self) -> bool:
+        """Undo :meth:`pause`; return whether the queue was paused.
+
+        Consumers that wait in other processes notice after at most a poll period.
+        """
+        changed = self._set_paused(False)
+        self._session.wakeup.wake()
+        return changed
+
+    @property
+    def paused(self) -> bool:
+        """Whether the queue is paused; the database is asked."""
+        return self._session.call(self._session.storage.is_paused, self._session.kind)
+
+    def _set_paused(self, paused: bool) -> bool:
+        session = self._session
+        return session.call(
+            lambda: session.storage.set_paused(
+                session.kind, name=session.name, type_name=session.codec.type_name, paused=paused
+            )
+        )
+
+    def _enter_name(self) -> None:
+        session = self._session
+        try:
+            session.call_once(
+                lambda: session.storage.name_queue(session.kind, name=session.name, type_name=session.codec.type_name)
+            )
+        except DrainqError as error:  # a database that may only be read, or tables that are not there yet
+            _log.warning("the name of delayed queue %r could not be entered into its table: %s", session.name, error)
+
+    # --- finished work
+
+    def history(self, limit: int = 100) -> list[FinishedMessage]:
+        """The messages that were acknowledged by queues opened with ``history=``, the latest first."""
+        return self._session.call(self._session.storage.history, self._session.kind, _check_limit(limit))
+
+    # --- dead letters
+
+    def dead_letters(self, prefix: str | None = None, limit: int = 100) -> list[DeadLetter]:
+        """The messages that were given up on, the latest first, with the reason.
+
+        Args:
+            prefix: only those whose keys begin with it.
+            limit: how many at most.
+        """
+        session, most = self._session, _check_limit(limit)
+        if prefix is None:
+            return session.call(session.storage.dead, session.kind, most)
+        return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
+
+    def purge_dead(self, older_than: float | timedelta) -> int:
+        """Delete the dead letters that died longer ago than ``older_than`` (seconds); return how many."""
+        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        if not seconds >= 0:
+            raise ValueError(f"older_than must be at least 0 seconds, got {older_than!r}")
+        before = self._session.now() - int(seconds * 1000)
+        return self._session.call(self._session.storage.purge_dead, self._session.kind, before)
+
+    def redrive(self, keys: Iterable[str] | None = None, *, prefix: str | None = None) -> int:
         """Put dead letters back, due now and with their attempts at zero.
 
         Of two with one key the later goes back; one whose key a live message has taken stays.
 
         Args:
             keys: which; ``None`` for all.
+            prefix: only those whose keys begin with it; not together with ``keys``.
 
         Returns:
             How many went back.
         """
+        if keys is not None and prefix is not None:
+            raise ValueError(f"pass keys or prefix, not both, got {keys!r} and {prefix!r}")
         wanted = None if keys is None else _check_keys(keys)
+        if prefix is not None:
+            wanted = self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
         back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)
         self._session.wakeup.wake()
         return back
@@ -104,8 +204,38 @@ class Admin:
 
 def _check_keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of keys, got the str {keys!r}")
+        raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for all that begin so pass prefix=")
     return [check_key(key) for key in keys]
+
+
+def _check_prefix(prefix: object) -> str:
+    if not isinstance(prefix, str):
+        raise TypeError(f"prefix must be a str, got {prefix!r}")
+    check_text(prefix, "prefix")
+    return prefix
+
+
+def queues_at(url: str, table: str) -> list[QueueInfo]:
+    """See :meth:`drainq.delayed.DelayedQueue.queues`."""
+    with opened_storage(url, table) as storage:
+        rows = with_retries(storage.queues, NO_RETRIES, storage.is_transient)
+    return [QueueInfo(row.name, row.type_name, row.paused) for row in rows]
+
+
+@contextmanager
+def opened_storage(url: str, table: str) -> Iterator[Storage]:
+    """The storage at a URL, for a look: nothing is created, and an SQLite file that is not there is an error."""
+    if url == "memory:":
+        raise ValueError("a queue in memory lives and dies with its process: name a database")
+    where = DatabaseUrl.parse(url)
+    if where.dialect is Dialect.SQLITE and not Path(where.target).exists():
+        raise ValueError(f"there is no file {where.target!r}")
+    storage, _ = open_storage(url, table=table, time=TimeConfig(), retry=NO_RETRIES)
+    try:
+        reach(storage, NO_RETRIES, migrate=False)
+        yield storage
+    finally:
+        storage.close()
 
 
 def _check_limit(limit: object) -> int:

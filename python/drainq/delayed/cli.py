@@ -128,7 +128,7 @@ def _stats(arguments: argparse.Namespace) -> None:
 def _peek(arguments: argparse.Namespace) -> None:
     with _opened(arguments) as queue:
         if arguments.dead:
-            for letter in queue.dead_letters(arguments.limit):
+            for letter in queue.dead_letters(limit=arguments.limit):
                 died, reason = from_ms(letter.died_at).isoformat(), letter.error.splitlines()[0] if letter.error else ""
                 print(f"{died}  {letter.key}  attempts={letter.attempts}  {reason}  {_shown(letter.payload)}")
             return

@@ -24,7 +24,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
 from drainq.delayed.session import Session
-from drainq.delayed.storage.protocol import Held, Row, new_lock
+from drainq.delayed.storage.records import Held, Row
 from drainq.errors import ShutDown
 
 _log = logging.getLogger("drainq")
@@ -41,17 +41,22 @@ def consume(
     batch_size: int,
     stop: Any,
     max_attempts: int | None,
+    max_in_flight: int | None = None,
 ) -> int:
     """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
     if max_attempts is not None and max_attempts < 1:
         raise ValueError(f"max_attempts must be at least 1, or None, got {max_attempts!r}")
+    if max_in_flight is not None and (
+        not isinstance(max_in_flight, int) or isinstance(max_in_flight, bool) or max_in_flight < 1
+    ):
+        raise ValueError(f"max_in_flight must be a whole number of at least 1, or None, got {max_in_flight!r}")
     check_callable("handler", handler, "envelope")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
     with LeaseKeeper(session) as keeper:
-        return _Loop(session, handler, batch_size, stop, max_attempts, keeper).run()
+        return _Loop(session, handler, batch_size, stop, max_attempts, max_in_flight, keeper).run()
 
 
 class _Loop:
@@ -62,12 +67,14 @@ class _Loop:
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
+        max_in_flight: int | None,
         keeper: LeaseKeeper,
     ) -> None:
         self._session = session
         self._handler = handler
         self._batch_size = batch_size
         self._stop = stop
+        self._max_in_flight = max_in_flight
         self._keeper = keeper
         self._done: Held | None = None
         self._handled = 0
@@ -108,16 +115,15 @@ class _Loop:
 
     def _fetch(self) -> tuple[list[Row], str]:
         """Acknowledge what is done and take the next, in one round trip."""
-        session, kind = self._session, self._session.kind
-        lock, now = new_lock(), session.now()
-        until = session.lease_end(now)
-        if self._done is None:
-            return session.call_once(session.storage.acquire, kind, self._batch_size, now, until, lock), lock
+        session = self._session
         done = self._done
-        fetched = session.call_once(session.storage.ack_and_acquire, kind, done, self._batch_size, now, until, lock)
+        rows, lock, acked = session.take_once(done, self._batch_size, self._max_in_flight)
         self._done = None
-        _report_lost(fetched.acked, done)
-        return fetched.rows, lock
+        if done is not None:
+            _report_lost(acked, done)
+            if self._max_in_flight is not None:
+                session.wakeup.wake()  # there is room for another consumer's message
+        return rows, lock
 
     def _handle(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
         many = self._batch_size > 1
@@ -173,7 +179,7 @@ class _Loop:
         if done is None:
             return
         try:
-            _report_lost(self._session.call(self._session.storage.ack, self._session.kind, done), done)
+            _report_lost(self._session.ack(done), done)
         except (QueueUnavailable, QueueBroken, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from drainq.delayed.message import DeliveryType, from_ms
 from drainq.delayed.session import Session
-from drainq.delayed.storage.protocol import Held, Row
+from drainq.delayed.storage.records import Held, Row
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class AckEnvelope(Generic[T]):
             return True
         if self._lock is None:
             return self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
-        return self._each(self._session.storage.ack, self._held())
+        return self._session.ack(self._held()) == len(self._rows)
 
     def ack_some(self, keys: Iterable[str]) -> bool:
         """Done with these messages of the batch; the rest stays on loan.
@@ -123,7 +123,7 @@ class AckEnvelope(Generic[T]):
             return self.ack() if wanted else True
         done = [row for row in self._rows if row.key in wanted]
         self._rows = [row for row in self._rows if row.key not in wanted]
-        return not done or self._each(self._session.storage.ack, Held(self._lock, tuple(row.id for row in done)))
+        return not done or self._session.ack(Held(self._lock, tuple(row.id for row in done))) == len(done)
 
     def nack(self, delay: float | timedelta = 0.0, error: BaseException | str | None = None) -> bool:
         """Give the message back, to be delivered again.

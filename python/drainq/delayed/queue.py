@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from drainq.clock import Clock, SystemClock
-from drainq.delayed.admin import Admin
+from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
@@ -40,7 +40,8 @@ from drainq.delayed.message import (
 )
 from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.protocol import Held, Storage
+from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.records import Held
 from drainq.delayed.wake import shared_wakeup, wake_after_commit
 
 T = TypeVar("T")
@@ -64,6 +65,9 @@ class DelayedQueue(Admin, Generic[T]):
             again; ``None`` for no limit but that of :meth:`consume`.
         source: what envelopes call this queue; by default its name.
         notify: whether offers wake consumers in other processes at once (PostgreSQL only).
+        database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired. An
+            SQLite file and the memory have the clock of this machine.
+        history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
 
     Example:
         >>> with DelayedQueue.open("memory:", queue="mail") as mail:
@@ -87,11 +91,15 @@ class DelayedQueue(Admin, Generic[T]):
         max_attempts: int | None = None,
         source: str | None = None,
         notify: bool = False,
+        database_time: bool = False,
+        history: int | None = None,
         address: Hashable = None,
     ) -> None:
         self.name = _check_name(queue)
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
+        if history is not None and (not isinstance(history, int) or isinstance(history, bool) or history < 1):
+            raise ValueError(f"history must be a whole number of messages of at least 1, or None, got {history!r}")
         codec = MsgspecCodec() if codec is None else codec
         kind = partition_kind(queue, codec.type_name)
         session = self._session = Session(
@@ -106,6 +114,8 @@ class DelayedQueue(Admin, Generic[T]):
             max_attempts=max_attempts,
             wakeup=shared_wakeup((id(storage) if address is None else address, kind)),
             notify=notify,
+            database_time=database_time,
+            history=history,
         )
         self.cron: CronService[T] = CronService(
             storage=storage,
@@ -134,6 +144,8 @@ class DelayedQueue(Admin, Generic[T]):
         notify: bool = False,
         max_connections: int = 10,
         prepare: bool | None = None,
+        database_time: bool = False,
+        history: int | None = None,
     ) -> DelayedQueue[Any]:
         """Open a queue, and create its tables if they are missing.
 
@@ -155,6 +167,7 @@ class DelayedQueue(Admin, Generic[T]):
                 ``None``: yes, unless there is a pooler before the server. ``True`` behind a pooler that hands out
                 connections by the transaction needs one that keeps track of prepared statements (pgbouncer from 1.21
                 on with ``max_prepared_statements``).
+            database_time, history: see :class:`DelayedQueue`.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -178,7 +191,7 @@ class DelayedQueue(Admin, Generic[T]):
         )
         try:
             reach(storage, retry, migrate=migrate)
-            return cls(
+            opened = cls(
                 storage,
                 queue,
                 codec=codec,
@@ -188,11 +201,32 @@ class DelayedQueue(Admin, Generic[T]):
                 max_attempts=max_attempts,
                 source=source,
                 notify=notify,
+                database_time=database_time,
+                history=history,
                 address=address,
             )
+            opened._enter_name()
+            return opened
         except BaseException:
             storage.close()
             raise
+
+    @staticmethod
+    def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
+        """The queues of a table that were ever opened, by name.
+
+        Nothing is created.
+
+        Args:
+            url: as for :meth:`open`, but a database.
+            table: the table's name.
+
+        Raises:
+            ValueError: the URL names no database, or an SQLite file that is not there.
+            QueueUnavailable: the database could not be reached.
+            QueueBroken: the tables are missing or old, or the database refuses.
+        """
+        return queues_at(url, table)
 
     # --- producers
 
@@ -338,6 +372,7 @@ class DelayedQueue(Admin, Generic[T]):
         batch_size: int = 1,
         stop: Any = None,
         max_attempts: int | None = None,
+        max_in_flight: int | None = None,
     ) -> int:
         """Give messages to a handler until told to stop, in this thread.
 
@@ -352,6 +387,9 @@ class DelayedQueue(Admin, Generic[T]):
             stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
             max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
                 ``max_attempts``, else one more than ``retry.max_retries``.
+            max_in_flight: most messages of the queue that may be in flight, at all consumers together, for this one to
+                take another; exact among the consumers that pass it. ``None`` for no limit. While the limit is reached
+                a consumer in another process asks again after at most a poll period.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -369,7 +407,14 @@ class DelayedQueue(Admin, Generic[T]):
             1
         """
         self._session.listen()
-        return consume(self._session, handler, batch_size=batch_size, stop=stop, max_attempts=max_attempts)
+        return consume(
+            self._session,
+            handler,
+            batch_size=batch_size,
+            stop=stop,
+            max_attempts=max_attempts,
+            max_in_flight=max_in_flight,
+        )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
         """Take up to so many due messages, one envelope each: what makes this queue a source.
@@ -399,10 +444,7 @@ class DelayedQueue(Admin, Generic[T]):
             if envelope._lock is not None:
                 envelope._settled = True
                 by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
-        return sum(
-            self._session.call(self._session.storage.ack, self._session.kind, Held(lock, tuple(ids)))
-            for lock, ids in by_lock.items()
-        )
+        return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
 
     def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
         rows, payloads, lock = self._session.acquire(n)

@@ -16,9 +16,11 @@ from drainq.clock import Clock
 from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.codec import Codec
 from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.retry import RareWarning, with_retries
-from drainq.delayed.storage.protocol import Closeable, Held, Row, Storage, new_lock
+from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
+from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
 
@@ -42,6 +44,8 @@ class Session:
         codec, clock, time, retry, max_attempts: see :class:`~drainq.delayed.DelayedQueue`.
         wakeup: what offers of this process signal.
         notify: whether to listen to other processes' offers while waiting.
+        database_time: whether the database's clock tells the time, in place of ``clock``.
+        history: how many acknowledged messages are remembered; None: none.
     """
 
     def __init__(
@@ -58,13 +62,16 @@ class Session:
         max_attempts: int | None,
         wakeup: Wakeup,
         notify: bool,
+        database_time: bool = False,
+        history: int | None = None,
     ) -> None:
         self.storage = storage
         self.kind = kind
         self.name = name
         self.source = source
         self.codec = codec
-        self.clock = clock
+        self.clock = DatabaseClock(lambda: self.call(storage.database_time)) if database_time else clock
+        self.history = history
         self.time = time
         self.retry = retry
         self._one_try = replace(retry, max_retries=0)
@@ -203,6 +210,38 @@ class Session:
             ours += self.call(self.storage.nack, self.kind, Held(lock, again), due_at, text)
             self.wakeup.wake()
         return ours
+
+    def ack(self, held: Held) -> int:
+        """Delete what is still ours, into the history if there is one; return how many."""
+        if self.history is None:
+            return self.call(self.storage.ack, self.kind, held)
+        return self.call(self.storage.ack_and_remember, self.kind, held, self.now(), self.history)
+
+    def take_once(self, done: Held | None, n: int, most: int | None) -> tuple[list[Row], str, int]:
+        """Acknowledge ``done`` and take the next messages, in one try.
+
+        Args:
+            done: what is handled; None: nothing.
+            n: how many messages to take at most.
+            most: how many messages of the queue may be in flight then; None for no limit.
+
+        Returns:
+            The rows, the lock that they are held by, and how many of ``done`` were still ours.
+        """
+        lock, now = new_lock(), self.now()
+        until, storage = self.lease_end(now), self.storage
+        acked = 0
+        if done is not None and self.history is not None:
+            acked = self.call_once(storage.ack_and_remember, self.kind, done, now, self.history)
+            done = None
+        if most is not None:
+            some = done or Held("", ())
+            fetched = self.call_once(storage.acquire_within, self.kind, some, most, n, now, until, lock)
+        elif done is None:
+            fetched = Fetched(0, self.call_once(storage.acquire, self.kind, n, now, until, lock))
+        else:
+            fetched = self.call_once(storage.ack_and_acquire, self.kind, done, n, now, until, lock)
+        return fetched.rows, lock, acked + fetched.acked
 
     def release(self, held: Held) -> None:
         """Give back what was taken and not worked on, as if it had never been taken."""

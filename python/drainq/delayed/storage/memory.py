@@ -22,7 +22,8 @@ from drainq.delayed.storage.memory_operator import MemoryOperator
 from drainq.delayed.storage.memory_queue import Message as _Message
 from drainq.delayed.storage.memory_queue import Queue as _Queue
 from drainq.delayed.storage.operator import Tick
-from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Counts, DeadLetter, Fetched, Held, Offer, Row
+from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Counts, Offer
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 
 
 class MemoryStorage(MemoryOperator):

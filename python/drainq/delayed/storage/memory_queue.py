@@ -8,10 +8,11 @@ Every row has exactly one heap entry with its current ``stamp``; entries with an
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass, field
 
-from drainq.delayed.storage.operator import ScheduleRow
-from drainq.delayed.storage.protocol import DeadLetter, Row
+from drainq.delayed.storage.operator import FinishedMessage, ScheduleRow
+from drainq.delayed.storage.records import DeadLetter, Row
 
 
 @dataclass
@@ -51,6 +52,9 @@ class Queue:
     ticks: dict[str, tuple[str, str, int, int]] = field(default_factory=dict)  # key -> prefix, hash, nominal, recorded
     floors: dict[tuple[str, str], int] = field(default_factory=dict)  # prefix, hash -> nominal_at
     schedules: dict[str, ScheduleRow] = field(default_factory=dict)  # by prefix
+    history: deque[FinishedMessage] = field(default_factory=deque)
+    name: tuple[str, str] | None = None  # and the codec's
+    paused: bool = False
 
     def insert(self, message: Message) -> None:
         self.rows[message.key] = self.by_id[message.id] = message
@@ -71,7 +75,12 @@ class Queue:
         message = self.by_id.get(entry[1])
         return message is not None and message.stamp == entry[2]
 
+    def in_flight(self, now: int) -> int:
+        return sum(message.lock is not None and message.due_at > now for message in self.rows.values())
+
     def pop_due(self, now: int) -> Message | None:
+        if self.paused:
+            return None
         while self.heap and (self.heap[0][0] <= now or not self.is_current(self.heap[0])):
             entry = heapq.heappop(self.heap)
             if self.is_current(entry):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held
+
 
 class Tick(NamedTuple):
     """One message of a schedule.
@@ -44,8 +46,79 @@ class ScheduleState(NamedTuple):
     floor: int | None
 
 
+class QueueRow(NamedTuple):
+    """A queue as it is stored: what its kind stands for, and whether it is paused."""
+
+    kind: str
+    name: str
+    type_name: str
+    paused: bool
+
+
+class FinishedMessage(NamedTuple):
+    """A message that was acknowledged; times are in milliseconds."""
+
+    key: str
+    scheduled_at: int
+    attempts: int
+    finished_at: int
+
+
 class Operator(Protocol):
     """The part of a storage that an operator needs. Methods may be called from many threads at once."""
+
+    # --- queues
+
+    def name_queue(self, kind: str, *, name: str, type_name: str) -> None:
+        """Write down what ``kind`` stands for, unless that is known."""
+        ...
+
+    def queues(self) -> list[QueueRow]:
+        """The queues of this table that were ever opened or paused, by name."""
+        ...
+
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
+        """Pause a queue, so that nothing is acquired from it, or resume it; return whether that changed anything."""
+        ...
+
+    def is_paused(self, kind: str) -> bool:
+        """Whether the queue is paused."""
+        ...
+
+    def database_time(self) -> float:
+        """Seconds since the epoch by the clock of the database, or of this machine if the database has none."""
+        ...
+
+    # --- consumers
+
+    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
+        """Delete ``done`` and take up to ``limit`` due messages, but no more than leave ``most`` in flight.
+
+        Exact among all that call it: they take turns.
+        """
+        ...
+
+    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
+        """Delete what is still ours and enter it into the history, of which ``keep`` entries stay; return how many."""
+        ...
+
+    def history(self, kind: str, limit: int) -> list[FinishedMessage]:
+        """The messages that were acknowledged, the latest first."""
+        ...
+
+    # --- dead letters
+
+    def dead_of(self, kind: str, prefix: str, limit: int) -> list[DeadLetter]:
+        """The dead letters whose keys begin with ``prefix``, the latest first."""
+        ...
+
+    def dead_keys(self, kind: str, prefix: str) -> list[str]:
+        """The keys of dead letters that begin with ``prefix``, each once."""
+        ...
+
+    def purge_dead(self, kind: str, before: int) -> int:
+        """Delete the dead letters that died before a time; return how many."""
+        ...
 
     # --- schedules
 

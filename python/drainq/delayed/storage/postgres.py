@@ -27,16 +27,8 @@ from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.postgres_listen import Listener
 from drainq.delayed.storage.postgres_operator import PostgresOperator
 from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
-from drainq.delayed.storage.protocol import (
-    LONG_AGO,
-    TICK_MEMORY_MS,
-    Counts,
-    DeadLetter,
-    Fetched,
-    Held,
-    Offer,
-    Row,
-)
+from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS, Counts, Offer
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
 from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.errors import one_line, passes

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import postgres_operator_sql as sql
-from drainq.delayed.storage.operator import ScheduleRow, ScheduleState, Tick
+from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState, Tick
 from drainq.delayed.storage.postgres_pool import PostgresPool
 from drainq.delayed.storage.protocol import Offer
-from drainq.delayed.storage.scan_floor import ScanFloor
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
+from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
 
 
 class PostgresOperator:
@@ -20,6 +21,7 @@ class PostgresOperator:
     _pool: PostgresPool
     _schedules: PostgresPool
     _sql: dict[str, str]
+    _acquire_sql: Callable[[int], str]
 
     def _fill(self, text: str) -> str:
         raise NotImplementedError
@@ -43,6 +45,60 @@ class PostgresOperator:
 
     def _do(self, name: str, values: dict[str, Any]) -> int:
         return int(self._pool.run(self._operator_sql[name], values).rowcount)
+
+    # --- queues
+
+    def name_queue(self, kind: str, *, name: str, type_name: str) -> None:
+        if not any(row.kind == kind for row in self.queues()):  # a server that can only be read need not be written
+            self._do("NAME_QUEUE", {"kind": kind, "name": name, "type": type_name})
+
+    def queues(self) -> list[QueueRow]:
+        return [QueueRow(*found) for found in self._ask("QUEUES", {})]
+
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
+        found = self._ask("SET_PAUSED", {"kind": kind, "name": name, "type": type_name, "paused": paused})
+        return bool(found) and (paused or not found[0][0])  # a new row that is not paused changes nothing
+
+    def is_paused(self, kind: str) -> bool:
+        return bool(self._ask("PAUSED", {"kind": kind})[0][0])
+
+    def database_time(self) -> float:
+        return float(self._ask("DATABASE_TIME", {})[0][0])
+
+    # --- consumers
+
+    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
+        with self._pool.transaction() as cursor:
+            cursor.execute(self._operator_sql["LOCK_FLIGHT"], {"name": f"drainq flight {kind}"})
+            acked = cursor.execute(self._sql["ACK"], _held(done)).rowcount
+            taken = cursor.execute(self._operator_sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchone()[0]
+            room = min(limit, most - taken)
+            if room <= 0:
+                return Fetched(acked, [])
+            values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": LOWEST}
+            rows = [Row(*found) for found in cursor.execute(self._acquire_sql(room), values).fetchall()]
+            return Fetched(acked, sorted(rows, key=lambda row: (row.scheduled_at, row.id)))
+
+    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
+        with self._pool.transaction() as cursor:
+            acked = cursor.execute(self._operator_sql["ACK_AND_REMEMBER"], {**_held(done), "now": now}).rowcount
+            cursor.execute(self._operator_sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})
+            return int(acked)
+
+    def history(self, kind: str, limit: int) -> list[FinishedMessage]:
+        return [FinishedMessage(*found) for found in self._ask("HISTORY", {"kind": kind, "limit": limit})]
+
+    # --- dead letters
+
+    def dead_of(self, kind: str, prefix: str, limit: int) -> list[DeadLetter]:
+        values = {"kind": kind, "prefix": prefix, "limit": limit}
+        return [DeadLetter(*found) for found in self._ask("DEAD_OF", values)]
+
+    def dead_keys(self, kind: str, prefix: str) -> list[str]:
+        return [key for (key,) in self._ask("DEAD_KEYS", {"kind": kind, "prefix": prefix})]
+
+    def purge_dead(self, kind: str, before: int) -> int:
+        return self._do("PURGE_DEAD", {"kind": kind, "before": before})
 
     # --- schedules
 
@@ -79,3 +135,7 @@ class PostgresOperator:
             new = {key for (key,) in cursor.fetchall()}
             offers = [Offer(t.key, t.payload, t.scheduled_at, can_update=False) for t in first.values() if t.key in new]
             return self._offer_all(cursor, kind, offers, now).count(OfferOutcome.CREATED)
+
+
+def _held(held: Held) -> dict[str, Any]:
+    return {"lock": held.lock, "ids": f"{{{','.join(map(str, held.ids))}}}"}

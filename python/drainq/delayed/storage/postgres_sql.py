@@ -116,6 +116,7 @@ UPDATE {table} SET
 WHERE "id" = ANY(ARRAY(
     SELECT "id" FROM {table}
     WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")
     ORDER BY "scheduledAt", "id"
     LIMIT {limit}
     FOR UPDATE SKIP LOCKED))
@@ -409,6 +410,28 @@ MIGRATIONS = (
             PRIMARY KEY ("pKind", "keyPrefix")
         )
         """,
+    ),
+    (
+        "the queues by name, and what they have finished",
+        """
+        CREATE TABLE IF NOT EXISTS {queues} (
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL PRIMARY KEY,
+            "name" TEXT COLLATE "C" NOT NULL,
+            "typeName" TEXT COLLATE "C" NOT NULL,
+            "paused" BOOLEAN NOT NULL DEFAULT false
+        )
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS {history} (
+            "id" BIGSERIAL PRIMARY KEY,
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
+            "scheduledAt" BIGINT NOT NULL,
+            "attempts" INTEGER NOT NULL,
+            "finishedAt" BIGINT NOT NULL
+        )
+        """,
+        'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator import Operator, Tick
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
 """How long the ledger remembers single ticks; older ones fall below the floor. Far more than two clocks differ."""
@@ -43,36 +44,9 @@ class Offer(NamedTuple):
     can_update: bool
 
 
-class Row(NamedTuple):
-    """A message as it is stored; ``scheduled_at`` is the time it was offered for, ``due_at`` when it is due next."""
-
-    id: int
-    key: str
-    payload: bytes
-    scheduled_at: int
-    created_at: int
-    attempts: int
-    due_at: int
-    locked: bool
-
-
 def new_lock() -> str:
     """A name for one acquisition that no other acquisition ever has."""
     return str(uuid.uuid4())
-
-
-class Held(NamedTuple):
-    """Messages that one acquisition owns (invariant 2)."""
-
-    lock: str
-    ids: tuple[int, ...]
-
-
-class Fetched(NamedTuple):
-    """The answer of an acknowledgement that fetches the next: how many were still ours, and what came."""
-
-    acked: int
-    rows: list[Row]
 
 
 class Counts(NamedTuple):
@@ -84,18 +58,6 @@ class Counts(NamedTuple):
     oldest_ready: int | None
     redelivered: int
     dead: int
-
-
-class DeadLetter(NamedTuple):
-    """A message that was given up on, with the reason."""
-
-    id: int
-    key: str
-    payload: bytes
-    scheduled_at: int
-    attempts: int
-    error: str
-    died_at: int
 
 
 class Closeable(Protocol):

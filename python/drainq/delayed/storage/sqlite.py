@@ -25,16 +25,8 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import sqlite_sql as sql
 from drainq.delayed.storage.migrate import Migration, as_script, pending
 from drainq.delayed.storage.operator import Tick
-from drainq.delayed.storage.protocol import (
-    LONG_AGO,
-    TICK_MEMORY_MS,
-    Counts,
-    DeadLetter,
-    Fetched,
-    Held,
-    Offer,
-    Row,
-)
+from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS, Counts, Offer
+from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 from drainq.delayed.storage.sqlite_operator import SQLiteOperator
 from drainq.delayed.storage.table_names import TableNames
 from drainq.fork import leave_to_parent, renew_in_child

@@ -46,7 +46,9 @@ UPDATE {table} SET
     + """, "scheduledAt" > "scheduledAtInitially") + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" IN (
-    SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id" LIMIT :limit)
+    SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")
+    ORDER BY "scheduledAt", "id" LIMIT :limit)
 """
 )
 
@@ -308,6 +310,28 @@ MIGRATIONS = (
             PRIMARY KEY ("pKind", "keyPrefix")
         ) WITHOUT ROWID
         """,
+    ),
+    (
+        "the queues by name, and what they have finished",
+        """
+        CREATE TABLE IF NOT EXISTS {queues} (
+            "pKind" TEXT NOT NULL PRIMARY KEY,
+            "name" TEXT NOT NULL,
+            "typeName" TEXT NOT NULL,
+            "paused" INTEGER NOT NULL DEFAULT 0
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS {history} (
+            "id" INTEGER PRIMARY KEY AUTOINCREMENT,
+            "pKind" TEXT NOT NULL,
+            "pKey" TEXT NOT NULL,
+            "scheduledAt" INTEGER NOT NULL,
+            "attempts" INTEGER NOT NULL,
+            "finishedAt" INTEGER NOT NULL
+        )
+        """,
+        'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.

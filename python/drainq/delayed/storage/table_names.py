@@ -10,6 +10,8 @@ _SUFFIXES = {
     "dead": "__dead",
     "cron": "__cron",
     "schedules": "__schedules",
+    "queues": "__queues",
+    "history": "__history",
     "migrations": "__migrations",
     "key_index": "__PKeyPlusKindUniqueIndex",
     "kind_key_index": "__PKindPKeyUniqueIndex",
@@ -18,6 +20,7 @@ _SUFFIXES = {
     "range_index": "__KindPlusPKeyIndex",
     "dead_index": "__dead_KindIndex",
     "cron_index": "__cron_TickIndex",
+    "history_index": "__history_KindIndex",
 }
 
 MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())

@@ -1,0 +1,65 @@
+"""The database's clock, for programs whose machines' clocks differ.
+
+Why not ask at each call: it would double the round trips. The database is asked every ten seconds; in between its time
+goes on by this machine's monotonic clock, which no correction moves.
+
+# Invariant
+
+The time is never ahead of the database's (but for what two quartzes drift apart in ten seconds): it is the answer as of
+the moment it arrived, so it is behind by at most the time that the answer took. So nothing is taken before it is due.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from drainq.clock import SystemClock
+from drainq.fork import renew_in_child
+
+_ASK_AGAIN = 10.0  # seconds between two questions to the database
+
+
+class DatabaseClock(SystemClock):
+    """A :class:`~drainq.clock.Clock` that goes by a database.
+
+    Args:
+        ask: asks the database for its time, in seconds since the epoch.
+        monotonic: the clock that goes on in between.
+    """
+
+    def __init__(self, ask: Callable[[], float], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._ahead: float | None = None  # of the monotonic clock
+        self._ask_at = 0.0
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        self._asking = threading.Lock()
+
+    def now(self) -> float:
+        """The time, in seconds since the epoch.
+
+        Raises:
+            DrainqError: the database could not be asked, and never was.
+        """
+        ahead = self._ahead
+        if ahead is None:
+            ahead = self._asked()
+        elif self._monotonic() >= self._ask_at and self._asking.acquire(blocking=False):
+            try:
+                ahead = self._asked()
+            except Exception:
+                pass  # the time goes on as before, and the call that the time is for says what is wrong
+            finally:
+                self._asking.release()
+        return self._monotonic() + ahead
+
+    def _asked(self) -> float:
+        self._ask_at = self._monotonic() + _ASK_AGAIN
+        ahead = self._ask() - self._monotonic()
+        self._ahead = ahead
+        return ahead

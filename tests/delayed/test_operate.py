@@ -1,0 +1,309 @@
+"""What an operator does with a queue: pause it, limit it, look at its past and its dead. On every back end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from drainq.delayed import BytesCodec, DelayedQueue, QueueInfo, ScheduledMessage
+from drainq.delayed.database_clock import DatabaseClock
+from drainq.testing import ManualClock
+
+
+def offer(queue, world, keys):
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in keys])
+
+
+# --- pausing
+
+
+def test_a_paused_queue_delivers_to_no_consumer_and_takes_offers(world):
+    queue, other, apart = world.open(), world.open(), world.open("apart")
+    offer(queue, world, "ab")
+    held = queue.try_poll()
+    assert other.pause() is True
+    assert (queue.paused, other.paused, apart.paused) == (True, True, False)
+    assert queue.pause() is False
+    assert queue.try_poll() is None
+    assert other.try_poll_many(10).payload == []
+    assert queue.get_next_batch(10) == []
+    offer(queue, world, "c")
+    assert held.ack() is True
+    offer(apart, world, "x")
+    assert apart.try_poll().payload == "x"
+    assert queue.resume() is True
+    assert queue.resume() is False
+    assert other.paused is False
+    assert queue.try_poll_many(10).payload == ["b", "c"]
+
+
+def test_a_queue_that_was_never_paused_is_not_and_need_not_be_resumed(queue):
+    assert queue.paused is False
+    assert queue.resume() is False
+    assert queue.paused is False
+
+
+def test_consume_acknowledges_the_last_message_of_a_queue_that_its_handler_pauses(queue, world):
+    offer(queue, world, "abc")
+    stop, handled = threading.Event(), []
+
+    def handle(envelope):
+        handled.append(envelope.payload)
+        if len(handled) == 1:
+            queue.pause()
+        if len(handled) == 3:
+            stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, handle, stop=stop)
+        for _ in range(600):
+            if not queue.contains_message("a"):
+                break
+            threading.Event().wait(0.05)  # the consumer is idle: there is no event for what it does not do
+        assert handled == ["a"]
+        queue.resume()
+        assert running.result(60) == 3
+    assert handled == ["a", "b", "c"]
+
+
+def test_schedules_go_on_while_their_queue_is_paused(queue, world):
+    queue.pause()
+    with queue.cron.install_periodic_tick("p", 60, lambda at: "tick") as handle:
+        world.clock.advance(60)
+        handle.look()
+        assert queue.try_poll() is None
+        assert queue.stats().ready == 1
+    queue.resume()
+    assert queue.try_poll().payload == "tick"
+
+
+# --- names
+
+
+def test_queues_are_listed_by_name(database):
+    database.open("mail").pause()
+    database.open("mail")
+    database.open("mail", codec=BytesCodec())
+    database.open("bills")
+    assert DelayedQueue.queues(database.url, table=database.table) == [
+        QueueInfo("bills", "json", False),
+        QueueInfo("mail", "bytes", False),
+        QueueInfo("mail", "json", True),
+    ]
+
+
+def test_listing_queues_creates_nothing(tmp_path):
+    with pytest.raises(ValueError, match=r"no file .*missing\.db"):
+        DelayedQueue.queues(f"sqlite:///{tmp_path}/missing.db")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="in memory"):
+        DelayedQueue.queues("memory:")
+
+
+# --- a limit of what is in flight
+
+
+def test_a_limit_of_messages_in_flight_holds_for_all_consumers_together(world):
+    queues = [world.open() for _ in range(3)]
+    offer(queues[0], world, [f"{n:02}" for n in range(40)])
+    lock, stop = threading.Lock(), threading.Event()
+    seen, now_in_flight, most = [], 0, 0
+
+    def handle(envelope):
+        nonlocal now_in_flight, most
+        with lock:
+            now_in_flight += 1
+            most = max(most, now_in_flight)
+            seen.append(envelope.payload)
+        threading.Event().wait(0.002)  # so that handlers would overlap if they could
+        with lock:
+            now_in_flight -= 1
+            if len(seen) == 40:
+                stop.set()
+
+    with ThreadPoolExecutor(6) as pool:
+        running = [pool.submit(queues[n % 3].consume, handle, stop=stop, max_in_flight=2) for n in range(6)]
+        assert sum(consumer.result(120) for consumer in running) == 40
+    assert sorted(seen) == [f"{n:02}" for n in range(40)]
+    assert 1 <= most <= 2
+    assert queues[0].stats().in_flight == 0
+
+
+def test_a_limit_counts_what_others_hold_and_not_what_has_expired(world):
+    queue = world.open()
+    offer(queue, world, "abcd")
+    session = queue._session
+    assert len(queue.try_poll_many(2).payload) == 2
+    assert [row.key for row in session.take_once(None, 10, 2)[0]] == []
+    assert [row.key for row in session.take_once(None, 10, 3)[0]] == ["c"]
+    world.clock.advance(31)
+    assert len(session.take_once(None, 10, 3)[0]) == 3
+
+
+def test_a_batch_is_cut_to_the_limit(world):
+    queue = world.open()
+    offer(queue, world, "abcde")
+    rows, _, _ = queue._session.take_once(None, 10, 2)
+    assert [row.key for row in rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize("max_in_flight", [0, -1, 1.5, True])
+def test_a_limit_in_flight_that_is_none_is_refused(queue, max_in_flight):
+    with pytest.raises(ValueError, match="max_in_flight"):
+        queue.consume(print, max_in_flight=max_in_flight)
+
+
+# --- history
+
+
+def test_without_a_history_nothing_is_remembered(queue, world):
+    offer(queue, world, "a")
+    queue.try_poll().ack()
+    assert queue.history() == []
+
+
+def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(world):
+    queue = world.open(history=100)
+    offer(queue, world, "abcdefg")
+    assert queue.try_poll().ack()
+    batch = queue.try_poll_many(2)
+    assert batch.ack_some(["c"]) and batch.ack()
+    assert queue.done(queue.get_next_batch(1)) == 1
+    stop, handled = threading.Event(), []
+
+    def handle(envelope):
+        handled.append(envelope.payload)
+        if len(handled) == 2:
+            stop.set()
+
+    world.clock.advance(5)
+    assert queue.consume(handle, stop=stop) == 2
+    queue.try_poll().nack()
+    queue.drop_message("g")
+    past = queue.history()
+    assert [message.key for message in past] == ["f", "e", "d", "b", "c", "a"]
+    assert {message.attempts for message in past} == {1}
+    assert past[0].finished_at == past[-1].finished_at + 5000 == round(world.now * 1000)
+    assert past[0].scheduled_at == past[0].finished_at - 5000
+    assert [message.key for message in queue.history(limit=2)] == ["f", "e"]
+    assert world.open("other", history=5).history() == []
+
+
+def test_a_history_keeps_its_size(world):
+    queue = world.open(history=3)
+    for key in "abcdefgh":
+        offer(queue, world, [key])
+        assert queue.try_poll().ack()
+    assert [message.key for message in queue.history()] == ["h", "g", "f"]
+
+
+def test_a_late_acknowledgement_enters_no_history(world):
+    queue = world.open(history=3)
+    offer(queue, world, "a")
+    late = queue.try_poll()
+    world.clock.advance(31)
+    again = queue.try_poll()
+    assert late.ack() is False
+    assert queue.history() == []
+    assert again.ack() is True
+    assert [(message.key, message.attempts) for message in queue.history()] == [("a", 2)]
+
+
+@pytest.mark.parametrize("history", [0, -1, 1.5, True])
+def test_a_history_of_no_size_is_refused(world, history):
+    with pytest.raises(ValueError, match="history"):
+        world.open(history=history)
+
+
+# --- dead letters
+
+
+def bury(world, keys):
+    queue = world.open(max_attempts=1)
+    offer(queue, world, keys)
+    for _ in keys:
+        queue.try_poll().nack(error="no")
+    return queue
+
+
+def test_dead_letters_are_filtered_and_put_back_by_the_beginning_of_their_keys(world):
+    queue = bury(world, ["mail/a", "mail/b", "mail_/c", "Mail/d", "m%"])
+    assert [letter.key for letter in queue.dead_letters("mail/")] == ["mail/b", "mail/a"]
+    assert [letter.key for letter in queue.dead_letters(prefix="m", limit=2)] == ["m%", "mail_/c"]
+    assert len(queue.dead_letters(prefix="")) == 5
+    assert queue.redrive(prefix="mail/") == 2
+    assert sorted(queue.try_poll_many(10).payload) == ["mail/a", "mail/b"]
+    assert queue.redrive(prefix="x") == 0
+    assert queue.redrive(prefix="") == 3
+    with pytest.raises(ValueError, match="not both"):
+        queue.redrive(["a"], prefix="a")
+    with pytest.raises(TypeError, match="prefix"):
+        queue.dead_letters(5)
+
+
+def test_dead_letters_of_some_age_are_purged(world):
+    queue = bury(world, ["old"])
+    world.clock.advance(100)
+    bury(world, ["new"])
+    assert queue.purge_dead(older_than=101) == 0
+    assert world.open("other").purge_dead(0) == 0
+    assert queue.purge_dead(timedelta(seconds=50)) == 1
+    assert [letter.key for letter in queue.dead_letters()] == ["new"]
+    with pytest.raises(ValueError, match="older_than"):
+        queue.purge_dead(-1)
+
+
+# --- the database's time
+
+
+def test_with_the_databases_time_a_clock_that_is_ahead_takes_nothing_early(database):
+    ahead, right = ManualClock(time.time() + 3600), database.open(clock=None)
+    now = right._session.storage.database_time()
+    right.offer_or_update("due", 1, now - 5)
+    right.offer_or_update("later", 2, now + 600)
+    consumer = database.open(clock=ahead, database_time=True)
+    assert consumer.try_poll_many(10).payload == [1]
+    assert abs(consumer.clock.now() - now) < 300
+    assert database.open(clock=ahead).try_poll_many(10).payload != []
+
+
+def test_the_databases_time_goes_on_between_questions_and_is_never_ahead_of_the_answer():
+    real, database = [100.0], [5000.0]
+    answers = []
+
+    def ask():
+        answer = database[0]
+        real[0] += 2.0  # the answer takes that long
+        database[0] += 2.0
+        answers.append(answer)
+        return answer
+
+    clock = DatabaseClock(ask, monotonic=lambda: real[0])
+    assert clock.now() == 5000.0 < database[0]
+    for passed in (1, 3, 3.5):
+        real[0] += passed
+        database[0] += passed
+        assert clock.now() <= database[0]
+    assert len(answers) == 1
+    real[0], database[0] = real[0] + 1, database[0] - 100  # the database's clock was put right
+    assert clock.now() == answers[1] and len(answers) == 2
+
+
+def test_a_database_that_cannot_be_asked_again_leaves_the_time_going_on():
+    real, broken = [100.0], [False]
+
+    def ask():
+        if broken[0]:
+            raise OSError("away")
+        return 5000.0
+
+    clock = DatabaseClock(ask, monotonic=lambda: real[0])
+    assert clock.now() == 5000.0
+    broken[0], real[0] = True, 200.0
+    assert clock.now() == 5100.0
+    with pytest.raises(OSError, match="away"):
+        DatabaseClock(ask).now()
