@@ -89,7 +89,8 @@ def test_drop_takes_keys_or_with_yes_everything(call, database):
     queue = database.open()
     for key in ("a", "b", "c"):
         queue.offer_or_update(key, 1, 0)
-    assert call("drop", "--queue", "mail", "--key", "a", "--key", "z") == (0, "dropped 1\n", "")
+    code, out, err = call("drop", "--queue", "mail", "--key", "a", "--key", "z")
+    assert (code, out, err) == (1, "dropped 1\n", "drainq delayed: there is no message of key 'z'\n")
     code, out, err = call("drop", "--queue", "mail", "--all")
     assert (code, out) == (2, "")
     assert "--yes" in err
@@ -147,3 +148,127 @@ def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_user(call, database, monkey
     monkeypatch.setattr("drainq.delayed.queue.DelayedQueue.stats", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         call("stats", "--queue", "mail")
+
+
+# --- what an operator sees and does
+
+
+def test_queues_and_schedules_are_listed(call, database):
+    database.open("bills").pause()
+    queue = database.open("mail")
+    queue.cron.install_periodic_tick("sweep", 900, lambda at: 1).close()
+    queue.cron.install("h", "own", 60, lambda now: []).close()
+    assert call("queues") == (0, "QUEUE  CODEC  STATE\nbills  json   paused\nmail   json   running\n", "")
+    assert json.loads(call("queues", "--json")[1]) == [
+        {"name": "bills", "codec": "json", "paused": True},
+        {"name": "mail", "codec": "json", "paused": False},
+    ]
+    code, out, err = call("schedules", "--queue", "mail")
+    assert (code, err) == (0, "")
+    assert [line.split("  ")[0] for line in out.splitlines()] == ["PREFIX", "own", "sweep"]
+    assert "own function, every 60 s  none" in out and "every 900 s" in out
+    own, sweep = json.loads(call("schedules", "--queue", "mail", "--json")[1])
+    assert (own["key_prefix"], own["last_tick"]) == ("own", None)
+    assert sweep["description"] == "every 900 s" and sweep["last_tick"].endswith("Z")
+    assert call("schedules", "--queue", "bills", "--json") == (0, "[]\n", "")
+
+
+def test_a_queue_is_paused_and_resumed(call, database):
+    queue = database.open("mail")
+    assert call("pause", "--queue", "mail") == (0, "paused\n", "")
+    assert queue.paused
+    assert call("pause", "--queue", "mail") == (0, "it was paused already\n", "")
+    assert call("resume", "--queue", "mail") == (0, "resumed\n", "")
+    assert not queue.paused
+    assert call("resume", "--queue", "mail") == (0, "it was not paused\n", "")
+
+
+def test_dead_letters_are_listed_put_back_by_prefix_and_purged(call, database):
+    queue = database.open("mail", max_attempts=1)
+    for key in ("mail/a", "mail/b", "sms/c"):
+        queue.offer_or_update(key, key, 0)
+        queue.try_poll().nack(error=ValueError("no such\naddress"))
+    (letter,) = json.loads(call("dead", "--queue", "mail", "--prefix", "mail/", "--limit", "1", "--json")[1])
+    assert (letter["key"], letter["attempts"], letter["payload"]) == ("mail/b", 1, '"mail/b"')
+    assert letter["error"] == "ValueError: no such\naddress"
+    assert call("dead", "--queue", "mail")[1].count("ValueError: no such  ") == 3
+    assert call("redrive", "--queue", "mail", "--prefix", "mail/") == (0, "put back 2\n", "")
+    code, out, err = call("redrive", "--queue", "mail", "--key", "mail/a")
+    assert (code, out) == (1, "put back 0\n") and "'mail/a'" in err
+    assert call("purge", "--queue", "mail", "--older-than", "36500d")[:2] == (0, "purged 0\n")
+    assert call("purge", "--queue", "mail", "--older-than", "0") == (0, "purged 1\n", "")
+
+
+def test_the_history_is_listed(call, database):
+    queue = database.open("mail", history=5)
+    queue.offer_or_update("a", 1, 1_000_000_000)
+    queue.try_poll().ack()
+    (past,) = json.loads(call("history", "--queue", "mail", "--json")[1])
+    assert (past["key"], past["schedule_at"], past["attempts"]) == ("a", "2001-09-09T01:46:40Z", 1)
+    assert call("history", "--queue", "mail")[1].splitlines()[1].endswith("  a    2001-09-09 01:46:40  1")
+
+
+def test_messages_are_shown_to_machines(call, database):
+    queue = database.open("mail")
+    queue.offer_or_update("a", {"to": "ann"}, 1_000_000_000)
+    (row,) = json.loads(call("peek", "--queue", "mail", "--json")[1])
+    assert row == {
+        "key": "a",
+        "due_at": "2001-09-09T01:46:40Z",
+        "in_flight": False,
+        "attempts": 0,
+        "payload": '{"to":"ann"}',
+    }
+    assert json.loads(call("stats", "--queue", "mail", "--json")[1])["ready"] == 1
+
+
+@pytest.mark.parametrize("command", ["stats", "peek", "schedules", "pause", "resume", "redrive", "history", "dead"])
+def test_an_unknown_queue_is_refused_with_the_known_ones_and_nothing_is_written(call, database, command):
+    database.open("mail")
+    database.open("notes", codec=BytesCodec())
+    code, out, err = call(command, "--queue", "mial")
+    assert (code, out) == (2, "")
+    assert "no queue 'mial'" in err and "'mail', 'notes'" in err and err.count("\n") == 1
+    assert "--codec bytes" in call(command, "--queue", "notes")[2]
+    assert [row["name"] for row in json.loads(call("queues", "--json")[1])] == ["mail", "notes"]
+
+
+def test_a_queue_without_a_name_that_holds_messages_is_known(call, database):
+    queue = database.open("mail")
+    queue.offer_or_update("a", 1, 0)
+    with (
+        queue._session.storage._pool.transaction()
+        if database.backend == "postgresql"
+        else (queue._session.storage._transaction()) as cursor
+    ):
+        cursor.execute(f'DELETE FROM "{database.table}__queues"')
+    assert call("queues", "--json")[1] == "[]\n"
+    assert call("stats", "--queue", "mail", "--json")[0] == 0
+
+
+@pytest.mark.parametrize("command", [["queues"], ["stats", "--queue", "mail"], ["pause", "--queue", "mail"]])
+def test_a_look_at_a_file_that_is_not_there_makes_none(call, tmp_path, command):
+    code, out, err = call(*command, url=f"sqlite:///{tmp_path}/missing.db")
+    assert (code, out) == (2, "")
+    assert "no file" in err and "missing.db" in err and err.count("\n") == 1
+    assert not (tmp_path / "missing.db").exists()
+
+
+@pytest.mark.parametrize("age", ["x", "-1", "5y", "nan", ""])
+def test_an_age_that_is_none_is_refused(call, age, capsys):
+    with pytest.raises(SystemExit) as refused:
+        call("purge", "--queue", "mail", "--older-than", age)
+    assert refused.value.code == 2
+    assert "--older-than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_tables_and_lines_fit_the_terminal(call, database, monkeypatch, columns):
+    queue = database.open("mail", clock=None)
+    queue.offer_or_update("k" * 100, "p" * 100, 0)
+    queue.cron.install_cron("prefix " * 10, "30 6 * * MON-FRI", lambda at: 1, tz="Europe/Bucharest").close()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for command in (["queues"], ["schedules", "--queue", "mail"], ["peek", "--queue", "mail"]):
+        lines = call(*command)[1].splitlines()
+        assert lines and max(map(len, lines)) <= columns

@@ -229,7 +229,9 @@ def opened_storage(url: str, table: str) -> Iterator[Storage]:
         raise ValueError("a queue in memory lives and dies with its process: name a database")
     where = DatabaseUrl.parse(url)
     if where.dialect is Dialect.SQLITE and not Path(where.target).exists():
-        raise ValueError(f"there is no file {where.target!r}")
+        raise ValueError(
+            f"there is no file {where.target!r}: check the URL, or run 'drainq delayed migrate' to make it"
+        )
     storage, _ = open_storage(url, table=table, time=TimeConfig(), retry=NO_RETRIES)
     try:
         reach(storage, NO_RETRIES, migrate=False)
