@@ -69,6 +69,7 @@ def test_the_first_migration_creates_everything_and_the_second_nothing(database)
             *(["an index for key ranges"] if database.backend == "postgresql" else []),
             "when a tick was recorded, and the schedules by name",
             "the queues by name, and what they have finished",
+            "priorities",
         ]
         assert storage.migrate() == []
         assert storage.migration_sql() == ""

@@ -29,8 +29,8 @@ class _Queue(Protocol[T]):
 
     _session: Session
 
-    def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome: ...
-    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When) -> OfferOutcome: ...
+    def offer_or_update(self, key: str, payload: T, schedule_at: When, *, priority: int = 0) -> OfferOutcome: ...
+    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When, *, priority: int = 0) -> OfferOutcome: ...
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]]) -> list[OfferOutcome]: ...
     def try_poll(self) -> AckEnvelope[T] | None: ...
     def try_poll_many(self, n: int) -> AckEnvelope[list[T]]: ...
@@ -60,13 +60,13 @@ class AsyncDelayedQueue(Generic[T]):
         self._session = queue._session
         self._threads = queue._session.threads
 
-    async def offer_or_update(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
+    async def offer_or_update(self, key: str, payload: T, schedule_at: When, *, priority: int = 0) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_or_update`."""
-        return await self._threads.run(self._queue.offer_or_update, key, payload, schedule_at)
+        return await self._threads.run(self._queue.offer_or_update, key, payload, schedule_at, priority=priority)
 
-    async def offer_if_not_exists(self, key: str, payload: T, schedule_at: When) -> OfferOutcome:
+    async def offer_if_not_exists(self, key: str, payload: T, schedule_at: When, *, priority: int = 0) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_if_not_exists`."""
-        return await self._threads.run(self._queue.offer_if_not_exists, key, payload, schedule_at)
+        return await self._threads.run(self._queue.offer_if_not_exists, key, payload, schedule_at, priority=priority)
 
     async def offer_batch(self, messages: Iterable[ScheduledMessage[T]]) -> list[OfferOutcome]:
         """See :meth:`DelayedQueue.offer_batch`."""

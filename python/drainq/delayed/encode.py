@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, check_key, to_ms
+from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, check_key, check_priority, to_ms
 from drainq.delayed.storage.protocol import Offer
 
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
@@ -33,7 +33,10 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], encode: Callable[[
         at = message.schedule_at
         if at is not last_at:
             ms, last_at = to_ms(at), at
-        offers.append(_new(Offer, (message.key, encode(message.payload), ms, bool(message.can_update))))
+        rank = message.priority
+        if rank != 0 or type(rank) is not int:
+            rank = check_priority(rank)
+        offers.append(_new(Offer, (message.key, encode(message.payload), ms, bool(message.can_update), rank)))
     return offers
 
 

@@ -51,12 +51,14 @@ class ScheduledMessage(Generic[T]):
         payload: what the queue's codec can encode.
         schedule_at: when it becomes due: an aware datetime, or seconds since the epoch. Kept to the millisecond.
         can_update: whether a message that is there already takes this payload and time.
+        priority: of the messages that are due, those with a lower number are delivered first.
     """
 
     key: str
     payload: T
     schedule_at: When
     can_update: bool = True
+    priority: int = 0
 
 
 def check_key(key: object) -> str:
@@ -68,6 +70,15 @@ def check_key(key: object) -> str:
         raise ValueError(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}: {shown!r}")
     check_text(key, "a key")
     return key
+
+
+def check_priority(priority: object) -> int:
+    """Return ``priority``, or say why it cannot be one."""
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise TypeError(f"a priority must be an int, got {priority!r}")
+    if not -(2**31) <= priority < 2**31:
+        raise ValueError(f"a priority must fit into 32 bits, got {priority!r}")
+    return priority
 
 
 def check_text(text: str, what: str) -> None:

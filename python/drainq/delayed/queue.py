@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import time as real_time
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from drainq.clock import Clock, SystemClock
@@ -44,6 +45,7 @@ from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.records import Held
 from drainq.delayed.wake import shared_wakeup, wake_after_commit
 
+_PRIORITY = itemgetter(4)  # of an Offer
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -230,7 +232,9 @@ class DelayedQueue(Admin, Generic[T]):
 
     # --- producers
 
-    def offer_or_update(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+    def offer_or_update(
+        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
+    ) -> OfferOutcome:
         """Put a message in, or give the one of this key a new payload and time.
 
         An update takes the message away from a consumer that is working on it: it is delivered again, and that
@@ -241,6 +245,7 @@ class DelayedQueue(Admin, Generic[T]):
             key: 1 to 200 characters.
             payload: what the codec encodes.
             schedule_at: when it becomes due: an aware datetime, or seconds since the epoch; the past is now.
+            priority: of the messages that are due, those with a lower number are delivered first.
             connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the offer is part of your
                 transaction, and happens if and when you commit it.
 
@@ -254,20 +259,22 @@ class DelayedQueue(Admin, Generic[T]):
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, True)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, schedule_at, True, priority)], connection)[0]
 
-    def offer_if_not_exists(self, key: str, payload: T, schedule_at: When, *, connection: Any = None) -> OfferOutcome:
+    def offer_if_not_exists(
+        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
+    ) -> OfferOutcome:
         """Put a message in unless there is one of this key.
 
         Args:
-            key, payload, schedule_at, connection: see :meth:`offer_or_update`.
+            key, payload, schedule_at, priority, connection: see :meth:`offer_or_update`.
 
         Returns:
             CREATED or IGNORED.
 
         Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
         """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, False)], connection)[0]
+        return self._offer([ScheduledMessage(key, payload, schedule_at, False, priority)], connection)[0]
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
         """Offer many messages in one transaction: all of them, or none.
@@ -290,6 +297,8 @@ class DelayedQueue(Admin, Generic[T]):
         offers = encoded_offers(messages, session.codec.encode)
         if not offers:
             return []
+        if any(map(_PRIORITY, offers)):
+            session.mark_ranked(connection)
         now = session.now()
         soonest = min(offer.scheduled_at for offer in offers)
         announce = session.notify and soonest <= now + int(session.time.poll_period * 1000)

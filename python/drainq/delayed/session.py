@@ -72,6 +72,7 @@ class Session:
         self.codec = codec
         self.clock = DatabaseClock(lambda: self.call(storage.database_time)) if database_time else clock
         self.history = history
+        self._ranked = False
         self.time = time
         self.retry = retry
         self._one_try = replace(retry, max_retries=0)
@@ -210,6 +211,15 @@ class Session:
             ours += self.call(self.storage.nack, self.kind, Held(lock, again), due_at, text)
             self.wakeup.wake()
         return ours
+
+    def mark_ranked(self, connection: Any) -> None:
+        """Have the queue delivered by priority, before the first offer that has one."""
+        self.check_open()
+        if connection is not None:  # part of the caller's transaction, and undone with it
+            self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
+        elif not self._ranked:
+            self.call(lambda: self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name))
+            self._ranked = True
 
     def ack(self, held: Held) -> int:
         """Delete what is still ours, into the history if there is one; return how many."""

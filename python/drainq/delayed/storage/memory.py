@@ -63,11 +63,17 @@ class MemoryStorage(MemoryOperator):
         there = queue.rows.get(offer.key)
         if there is None:
             at = offer.scheduled_at
-            queue.insert(_Message(next(self._ids), offer.key, offer.payload, at, at, now))
+            queue.insert(_Message(next(self._ids), offer.key, offer.payload, at, at, now, priority=offer.priority))
             return OfferOutcome.CREATED
-        if not offer.can_update or (there.payload, there.scheduled_at) == (offer.payload, offer.scheduled_at):
+        same = (there.payload, there.scheduled_at, there.priority) == (
+            offer.payload,
+            offer.scheduled_at,
+            offer.priority,
+        )
+        if same or not offer.can_update:
             return OfferOutcome.IGNORED
         _replace(queue, there, offer.payload, offer.scheduled_at, now)
+        there.priority = offer.priority
         return OfferOutcome.UPDATED
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
@@ -76,14 +82,12 @@ class MemoryStorage(MemoryOperator):
 
     def _acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
         queue = self._queue(kind)
-        taken: list[_Message] = []
-        while len(taken) < limit and (message := queue.pop_due(now)) is not None:
-            taken.append(message)
+        taken = queue.due(limit, now)
         for message in taken:  # pushed only now: with a lease of no length a message would be popped again
             message.lock = lock
             message.attempts += 1
             queue.push(message, until)
-        return sorted((message.row() for message in taken), key=lambda row: (row.scheduled_at, row.id))
+        return sorted((message.row() for message in taken), key=lambda row: (row.priority, row.scheduled_at, row.id))
 
     def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
         with self._lock:
@@ -117,7 +121,9 @@ class MemoryStorage(MemoryOperator):
     def bury(self, kind: str, held: Held, now: int, error: str) -> int:
         def move(queue: _Queue, m: _Message) -> None:
             queue.remove(m)
-            queue.dead.append(DeadLetter(next(self._ids), m.key, m.payload, m.scheduled_at, m.attempts, error, now))
+            queue.dead.append(
+                DeadLetter(next(self._ids), m.key, m.payload, m.scheduled_at, m.attempts, error, now, m.priority)
+            )
 
         with self._lock:
             return self._each(kind, held, move)
@@ -196,7 +202,9 @@ class MemoryStorage(MemoryOperator):
                 letter for letter in queue.dead if latest.get(letter.key) is letter and letter.key not in queue.rows
             ]
             for letter in back:
-                queue.insert(_Message(next(self._ids), letter.key, letter.payload, now, now, now))
+                queue.insert(
+                    _Message(next(self._ids), letter.key, letter.payload, now, now, now, priority=letter.priority)
+                )
             gone = {letter.id for letter in back}
             queue.dead = [letter for letter in queue.dead if letter.id not in gone]
             return len(back)

@@ -6,6 +6,7 @@ import heapq
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from drainq.delayed.storage.memory_queue import Message, Queue
 from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState, Tick
@@ -52,6 +53,10 @@ class MemoryOperator:
     def is_paused(self, kind: str) -> bool:
         with self._lock:
             return self._queue(kind).paused
+
+    def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
+        with self._lock:
+            self._queue(kind).ranked = True
 
     def database_time(self) -> float:
         return time.time()

@@ -25,6 +25,7 @@ class Message:
     created_at: int
     lock: str | None = None
     attempts: int = 0
+    priority: int = 0
     stamp: int = 0
     changes: int = 0
 
@@ -38,6 +39,7 @@ class Message:
             self.attempts,
             self.due_at,
             self.lock is not None,
+            self.priority,
         )
 
 
@@ -55,6 +57,7 @@ class Queue:
     history: deque[FinishedMessage] = field(default_factory=deque)
     name: tuple[str, str] | None = None  # and the codec's
     paused: bool = False
+    ranked: bool = False
 
     def insert(self, message: Message) -> None:
         self.rows[message.key] = self.by_id[message.id] = message
@@ -78,9 +81,19 @@ class Queue:
     def in_flight(self, now: int) -> int:
         return sum(message.lock is not None and message.due_at > now for message in self.rows.values())
 
-    def pop_due(self, now: int) -> Message | None:
+    def due(self, limit: int, now: int) -> list[Message]:
+        """The due messages to take next; those that the heap gave are to be pushed again."""
         if self.paused:
-            return None
+            return []
+        if self.ranked:
+            ready = (message for message in self.rows.values() if message.due_at <= now)
+            return heapq.nsmallest(limit, ready, key=lambda m: (m.priority, m.due_at, m.id))
+        taken: list[Message] = []
+        while len(taken) < limit and (message := self.pop_due(now)) is not None:
+            taken.append(message)
+        return taken
+
+    def pop_due(self, now: int) -> Message | None:
         while self.heap and (self.heap[0][0] <= now or not self.is_current(self.heap[0])):
             entry = heapq.heappop(self.heap)
             if self.is_current(entry):

@@ -7,7 +7,7 @@ its storage extends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held
 
@@ -83,6 +83,10 @@ class Operator(Protocol):
 
     def is_paused(self, kind: str) -> bool:
         """Whether the queue is paused."""
+        ...
+
+    def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
+        """Have the queue delivered by priority from now on; ``connection``: the caller's own, as for an offer."""
         ...
 
     def database_time(self) -> float:

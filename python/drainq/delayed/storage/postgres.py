@@ -195,6 +195,7 @@ class PostgresStorage(PostgresOperator):
 
     def _one_offer(self, kind: str, offer: Offer, now: int, *, announce: bool) -> tuple[str, dict[str, Any]]:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
+        values["priority"] = offer.priority
         name = "OFFER" if offer.can_update else "OFFER_NEW"
         if announce:
             name += "_ANNOUNCED"
@@ -220,6 +221,7 @@ class PostgresStorage(PostgresOperator):
                     "keys": [offers[place].key for place in chunk],
                     "payloads": [offers[place].payload for place in chunk],
                     "times": [offers[place].scheduled_at for place in chunk],
+                    "ranks": [offers[place].priority for place in chunk],
                     "ids": [ids[place] for place in chunk] if ids else None,
                     "kind": kind,
                     "now": now,
@@ -478,7 +480,7 @@ def _outcome(created: tuple[bool | None, ...] | None) -> OfferOutcome:
 
 
 def _sorted(found: list[Any]) -> list[Row]:
-    return sorted((Row(*columns) for columns in found), key=lambda row: (row.scheduled_at, row.id))
+    return sorted((Row(*columns) for columns in found), key=lambda row: (row.priority, row.scheduled_at, row.id))
 
 
 def _held(held: Held) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage import postgres_operator_sql as sql
 from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState, Tick
-from drainq.delayed.storage.postgres_pool import PostgresPool
+from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
 from drainq.delayed.storage.protocol import Offer
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 from drainq.delayed.storage.scan_floor import LOWEST, ScanFloor
@@ -62,6 +62,14 @@ class PostgresOperator:
     def is_paused(self, kind: str) -> bool:
         return bool(self._ask("PAUSED", {"kind": kind})[0][0])
 
+    def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
+        values = {"kind": kind, "name": name, "type": type_name}
+        if connection is None:
+            self._do("MARK_RANKED", values)
+            return
+        with in_transaction_of(connection) as cursor:
+            cursor.execute(self._operator_sql["MARK_RANKED"], values)
+
     def database_time(self) -> float:
         return float(self._ask("DATABASE_TIME", {})[0][0])
 
@@ -77,7 +85,7 @@ class PostgresOperator:
                 return Fetched(acked, [])
             values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": LOWEST}
             rows = [Row(*found) for found in cursor.execute(self._acquire_sql(room), values).fetchall()]
-            return Fetched(acked, sorted(rows, key=lambda row: (row.scheduled_at, row.id)))
+            return Fetched(acked, sorted(rows, key=lambda row: (row.priority, row.scheduled_at, row.id)))
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
         with self._pool.transaction() as cursor:

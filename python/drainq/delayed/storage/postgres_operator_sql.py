@@ -63,6 +63,12 @@ RETURNING xmax = 0
 PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")'
 """Whether a queue is paused."""
 
+MARK_RANKED = """
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "ranked") VALUES (%(kind)s, %(name)s, %(type)s, true)
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
+"""
+"""Have a queue delivered by priority from now on."""
+
 DATABASE_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""
 
@@ -98,7 +104,7 @@ WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
 # --- dead letters
 
 DEAD_OF = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
 FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
 """
 """The dead letters of a prefix, the latest first."""

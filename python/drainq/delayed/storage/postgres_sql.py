@@ -15,14 +15,14 @@ _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
     + _ATTEMPTS
-    + ', "scheduledAt", "lockUuid" IS NOT NULL'
+    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
 )
 
 # --- producers
 
 OFFER_NEW = """
-INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s)
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 ON CONFLICT ("pKey", "pKind") DO NOTHING
 RETURNING true
 """
@@ -32,14 +32,15 @@ _TAKE_OVER = """
 ON CONFLICT ("pKey", "pKind") DO UPDATE SET
     "payload" = EXCLUDED."payload", "scheduledAt" = EXCLUDED."scheduledAt",
     "scheduledAtInitially" = EXCLUDED."scheduledAtInitially", "createdAt" = EXCLUDED."createdAt",
-    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL
-WHERE (q."payload", q."scheduledAtInitially") IS DISTINCT FROM (EXCLUDED."payload", EXCLUDED."scheduledAtInitially")
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = EXCLUDED."priority"
+WHERE (q."payload", q."scheduledAtInitially", q."priority")
+    IS DISTINCT FROM (EXCLUDED."payload", EXCLUDED."scheduledAtInitially", EXCLUDED."priority")
 """
 
 OFFER = (
     """
-INSERT INTO {table} AS q ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s)
+INSERT INTO {table} AS q ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 """
     + _TAKE_OVER
     + "RETURNING q.xmax = 0"
@@ -59,13 +60,16 @@ _UNNEST = (
 WITH sent AS MATERIALIZED (
     SELECT COALESCE(i, """
     + _NEXT_ID
-    + """) AS id, k, p, s{may}
-    FROM unnest(%(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[]{may_values})
-        AS u(k, p, s, i{may})
+    + """) AS id, k, p, s, r{may}
+    FROM unnest(
+        %(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[], %(ranks)b::integer[]
+        {may_values}
+    ) AS u(k, p, s, i, r{may})
 )
-INSERT INTO {table} AS q ("id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
+INSERT INTO {table} AS q (
+    "id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
 OVERRIDING SYSTEM VALUE
-SELECT id, k, %(kind)s, p, s, s, %(now)s FROM sent ORDER BY k COLLATE "C"
+SELECT id, k, %(kind)s, p, s, s, %(now)s, r FROM sent ORDER BY k COLLATE "C"
 """
 )
 _UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
@@ -116,8 +120,14 @@ UPDATE {table} SET
 WHERE "id" = ANY(ARRAY(
     SELECT "id" FROM {table}
     WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
-        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked"))
     ORDER BY "scheduledAt", "id"
+    LIMIT {limit}
+    FOR UPDATE SKIP LOCKED) || ARRAY(
+    SELECT "id" FROM {table}
+    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{but}
+        AND EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND NOT "paused" AND "ranked")
+    ORDER BY "priority", "scheduledAt", "id"
     LIMIT {limit}
     FOR UPDATE SKIP LOCKED))
 """
@@ -160,8 +170,8 @@ EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s:
 
 BURY = """
 WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
-INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt")
-SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s FROM died
+INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority" FROM died
 """
 """Move what is still ours to the dead letters."""
 
@@ -206,19 +216,19 @@ FROM {table} WHERE "pKind" = %(kind)s
 # --- dead letters
 
 DEAD = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
 FROM {dead} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
 """
 """The dead letters, the latest first."""
 
 REDRIVE = """
 WITH latest AS (
-    SELECT DISTINCT ON ("pKey") "id", "pKey", "pKind", "payload" FROM {dead}
+    SELECT DISTINCT ON ("pKey") "id", "pKey", "pKind", "payload", "priority" FROM {dead}
     WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))
     ORDER BY "pKey", "id" DESC
 ), back AS (
-    INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s FROM latest ORDER BY "id"
+    INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s, "priority" FROM latest ORDER BY "id"
     ON CONFLICT ("pKey", "pKind") DO NOTHING
     RETURNING "pKey"
 )
@@ -432,6 +442,12 @@ MIGRATIONS = (
         )
         """,
         'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
+    ),
+    (
+        "priorities",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "ranked" BOOLEAN NOT NULL DEFAULT false',
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its

@@ -42,6 +42,7 @@ class Offer(NamedTuple):
     payload: bytes
     scheduled_at: int
     can_update: bool
+    priority: int = 0
 
 
 def new_lock() -> str:

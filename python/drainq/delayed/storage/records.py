@@ -16,6 +16,7 @@ class Row(NamedTuple):
     attempts: int
     due_at: int
     locked: bool
+    priority: int = 0
 
 
 class Held(NamedTuple):
@@ -42,3 +43,4 @@ class DeadLetter(NamedTuple):
     attempts: int
     error: str
     died_at: int
+    priority: int = 0

@@ -27,6 +27,7 @@ from drainq.delayed.storage.migrate import Migration, as_script, pending
 from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS, Counts, Offer
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
+from drainq.delayed.storage.sqlite_caller import in_transaction_of
 from drainq.delayed.storage.sqlite_operator import SQLiteOperator
 from drainq.delayed.storage.table_names import TableNames
 from drainq.fork import leave_to_parent, renew_in_child
@@ -123,7 +124,7 @@ class SQLiteStorage(SQLiteOperator):
         again: bool = False,
     ) -> list[OfferOutcome]:
         if connection is not None:
-            with _in_transaction_of(connection) as cursor:
+            with in_transaction_of(connection) as cursor:
                 return self._offer_each(cursor, kind, offers, now)
         if len(offers) == 1:  # a new key is the common case, and one statement
             with self._cursor() as cursor:
@@ -142,7 +143,9 @@ class SQLiteStorage(SQLiteOperator):
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Insert all of them; if one is not new, insert none and raise IntegrityError."""
         with self._transaction() as cursor:
-            cursor.executemany(self._sql["INSERT"], ((key, kind, payload, at, now) for key, payload, at, _ in offers))
+            cursor.executemany(
+                self._sql["INSERT"], ((key, kind, payload, at, now, rank) for key, payload, at, _, rank in offers)
+            )
         return [OfferOutcome.CREATED] * len(offers)
 
     def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
@@ -165,7 +168,7 @@ class SQLiteStorage(SQLiteOperator):
 
     def _acquire(self, cursor: sqlite3.Cursor, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
         cursor.execute(self._sql["ACQUIRE"], {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock})
-        return sorted(map(_row, cursor.fetchall()), key=lambda row: (row.scheduled_at, row.id))
+        return sorted(map(_row, cursor.fetchall()), key=lambda row: (row.priority, row.scheduled_at, row.id))
 
     def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
         with self._transaction() as cursor:
@@ -244,7 +247,7 @@ class SQLiteStorage(SQLiteOperator):
         with self._transaction() as cursor:
             self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
             for tick in ticks:
-                value = (tick.key, kind, tick.payload, tick.scheduled_at, now)
+                value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0)
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
                 if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
                     made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
@@ -365,39 +368,14 @@ class SQLiteStorage(SQLiteOperator):
             return cursor.execute(self._sql[name], values).fetchall()
 
 
-def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int]:
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int]:
     """A message as INSERT, INSERT_NEW, UPDATE and UPDATE_TICK number its parts."""
-    return offer.key, kind, offer.payload, offer.scheduled_at, now
-
-
-@contextmanager
-def _in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
-    """A cursor in the caller's transaction, which is begun if need be and left for the caller to end."""
-    if not isinstance(connection, sqlite3.Connection):
-        raise TypeError(
-            f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
-        )
-    cursor = connection.cursor()
-    cursor.row_factory = None  # the caller's may return anything
-    try:
-        if not connection.in_transaction and connection.isolation_level is not None:
-            cursor.execute("BEGIN IMMEDIATE")
-        cursor.execute("SAVEPOINT offer")
-        try:
-            yield cursor
-        except BaseException:
-            if connection.in_transaction:
-                cursor.execute("ROLLBACK TO offer")
-            raise
-        finally:
-            if connection.in_transaction:
-                cursor.execute("RELEASE offer")
-    finally:
-        cursor.close()
+    return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority
 
 
 def _row(found: tuple[Any, ...]) -> Row:
-    return Row._make(found)._replace(locked=bool(found[-1]))
+    row = Row._make(found)
+    return row._replace(locked=bool(row.locked))
 
 
 def _held(held: Held) -> dict[str, Any]:

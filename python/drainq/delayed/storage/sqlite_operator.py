@@ -13,6 +13,7 @@ from typing import Any
 from drainq.delayed.storage import sqlite_operator_sql as sql
 from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState, Tick
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
+from drainq.delayed.storage.sqlite_caller import in_transaction_of
 from drainq.delayed.storage.table_names import TableNames
 
 
@@ -62,6 +63,14 @@ class SQLiteOperator:
 
     def is_paused(self, kind: str) -> bool:
         return bool(self._ask("PAUSED", {"kind": kind})[0][0])
+
+    def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
+        values = {"kind": kind, "name": name, "type": type_name}
+        if connection is None:
+            self._do("MARK_RANKED", values)
+            return
+        with in_transaction_of(connection) as cursor:
+            cursor.execute(self._operator_sql["MARK_RANKED"], values)
 
     def database_time(self) -> float:
         return time.time()
@@ -121,7 +130,7 @@ class SQLiteOperator:
             for tick in ticks:
                 entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
                 if cursor.execute(self._operator_sql["BACKFILL_TICK"], entry).rowcount:
-                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now)
+                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0)
                     created += cursor.execute(self._sql["INSERT_NEW"], value).rowcount
         return created
 

@@ -58,6 +58,12 @@ ON CONFLICT ("pKind") DO UPDATE SET "paused" = excluded."paused" WHERE "paused" 
 PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")'
 """Whether a queue is paused."""
 
+MARK_RANKED = """
+INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") VALUES (:kind, :name, :type, 1)
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = 1 WHERE NOT "ranked"
+"""
+"""Have a queue delivered by priority from now on."""
+
 # --- consumers
 
 IN_FLIGHT = """
@@ -87,7 +93,7 @@ WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
 # --- dead letters
 
 DEAD_OF = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
 FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(:prefix)) = :prefix ORDER BY "id" DESC LIMIT :limit
 """
 """The dead letters of a prefix, the latest first."""

@@ -10,7 +10,7 @@ _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
     + _ATTEMPTS
-    + ', "scheduledAt", "lockUuid" IS NOT NULL'
+    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
 )
 
 _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock'
@@ -18,11 +18,11 @@ _OURS = 'WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :loc
 # --- producers
 
 INSERT = """
-INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
 """
-"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now) are numbered, which is a
-third quicker than by name."""
+"""Insert one message; fails if its key is there. Its parts (key, kind, payload, due time, now, priority) are numbered,
+which is a third quicker than by name."""
 
 INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 """Insert one message unless its key is there."""
@@ -30,8 +30,8 @@ INSERT_NEW = INSERT + 'ON CONFLICT ("pKind", "pKey") DO NOTHING'
 UPDATE = """
 UPDATE {table} SET
     "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5,
-    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL
-WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6
+WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially", "priority") IS NOT (?3, ?4, ?6)
 """
 """Give a message a new payload and time, if they differ."""
 
@@ -46,9 +46,15 @@ UPDATE {table} SET
     + """, "scheduledAt" > "scheduledAtInitially") + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" IN (
-    SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
-        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")
-    ORDER BY "scheduledAt", "id" LIMIT :limit)
+    SELECT "id" FROM (
+        SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
+            AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND ("paused" OR "ranked"))
+        ORDER BY "scheduledAt", "id" LIMIT :limit)
+    UNION ALL
+    SELECT "id" FROM (
+        SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
+            AND EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND NOT "paused" AND "ranked")
+        ORDER BY "priority", "scheduledAt", "id" LIMIT :limit))
 """
 )
 
@@ -79,8 +85,8 @@ EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
 
 BURY = (
     """
-INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt")
-SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now FROM {table}
+INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :now, "priority" FROM {table}
 """
     + _OURS
 )
@@ -128,7 +134,7 @@ FROM {table} WHERE "pKind" = :kind
 # --- dead letters
 
 DEAD = """
-SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt"
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
 FROM {dead} WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
 """
 """The dead letters, the latest first."""
@@ -142,8 +148,8 @@ GROUP BY "pKey"
 """The dead letters that can go back: of two with one key the later, and none whose key a live message has taken."""
 
 REDRIVE = """
-INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT "pKey", "pKind", "payload", :now, :now, :now FROM {dead}
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority" FROM {dead}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) ORDER BY "id"
 """
 """Put dead letters back."""
@@ -185,7 +191,8 @@ ON CONFLICT ("pKind", "pKey") DO NOTHING
 """Enter a tick into the ledger, unless it was ever there."""
 
 UPDATE_TICK = """
-UPDATE {table} SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5
+UPDATE {table}
+SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6
 WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
     AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
 """
@@ -332,6 +339,12 @@ MIGRATIONS = (
         )
         """,
         'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
+    ),
+    (
+        "priorities",
+        'ALTER TABLE {table} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {dead} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {queues} ADD COLUMN "ranked" INTEGER NOT NULL DEFAULT 0',
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.

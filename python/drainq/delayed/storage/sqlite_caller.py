@@ -1,0 +1,34 @@
+"""A caller's own SQLite connection: work in the transaction that the caller has open, or will end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
+    """A cursor in the caller's transaction, which is begun if need be and left for the caller to end."""
+    if not isinstance(connection, sqlite3.Connection):
+        raise TypeError(
+            f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
+        )
+    cursor = connection.cursor()
+    cursor.row_factory = None  # the caller's may return anything
+    try:
+        if not connection.in_transaction and connection.isolation_level is not None:
+            cursor.execute("BEGIN IMMEDIATE")
+        cursor.execute("SAVEPOINT offer")
+        try:
+            yield cursor
+        except BaseException:
+            if connection.in_transaction:
+                cursor.execute("ROLLBACK TO offer")
+            raise
+        finally:
+            if connection.in_transaction:
+                cursor.execute("RELEASE offer")
+    finally:
+        cursor.close()

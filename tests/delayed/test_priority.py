@@ -1,0 +1,133 @@
+"""Of the messages that are due, those with a lower number come first. On every back end."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+
+import pytest
+
+from drainq.delayed import OfferOutcome, ScheduledMessage
+
+
+def message(world, key, priority=0, at=0.0):
+    return ScheduledMessage(key, key, world.now + at, priority=priority)
+
+
+def taken(queue, n=100):
+    return [envelope.payload for envelope in iter(queue.try_poll, None)][:n]
+
+
+def test_lower_numbers_come_first_then_the_earlier_time(world):
+    queue, other = world.open(), world.open()
+    queue.offer_or_update("plain", "plain", world.now - 100)
+    queue.offer_batch([message(world, "low", 5, -90), message(world, "high", -1, -1), message(world, "higher", -7)])
+    queue.offer_or_update("high 2", "high 2", world.now - 2, priority=-1)
+    queue.offer_if_not_exists("low 2", "low 2", world.now - 95, priority=5)
+    assert taken(other) == ["higher", "high 2", "high", "plain", "low 2", "low"]
+
+
+def test_a_batch_comes_in_the_order_of_its_priorities(world):
+    queue = world.open()
+    queue.offer_batch([message(world, f"{n}", -n) for n in range(5)])
+    assert queue.try_poll_many(3).payload == ["4", "3", "2"]
+    assert queue.try_poll_many(3).payload == ["1", "0"]
+
+
+def test_a_message_that_is_not_due_comes_before_none(world):
+    queue = world.open()
+    queue.offer_batch([message(world, "later", -100, 10), message(world, "now", 100)])
+    assert taken(queue) == ["now"]
+    world.clock.advance(10)
+    assert taken(queue) == ["later"]
+
+
+def test_another_priority_is_an_update_and_the_same_is_none(world):
+    queue = world.open()
+    offers = [("a", 3, OfferOutcome.CREATED), ("a", 3, OfferOutcome.IGNORED), ("a", 2, OfferOutcome.UPDATED)]
+    offers += [("a", 2, OfferOutcome.IGNORED), ("a", 0, OfferOutcome.UPDATED), ("a", 0, OfferOutcome.IGNORED)]
+    for key, priority, outcome in offers:
+        assert queue.offer_or_update(key, key, world.now, priority=priority) is outcome
+        assert queue.peek()[0].priority == (
+            priority if outcome is not OfferOutcome.IGNORED else queue.peek()[0].priority
+        )
+    assert queue.offer_if_not_exists("a", "a", world.now, priority=9) is OfferOutcome.IGNORED
+    batch = [message(world, "a", 4), message(world, "b", 1), message(world, "a", 4), message(world, "a", 5)]
+    assert queue.offer_batch(batch) == [
+        OfferOutcome.UPDATED,
+        OfferOutcome.CREATED,
+        OfferOutcome.IGNORED,
+        OfferOutcome.UPDATED,
+    ]
+    assert taken(queue) == ["b", "a"]
+
+
+def test_a_redelivery_a_dead_letter_and_a_redrive_keep_the_priority(world):
+    queue = world.open(max_attempts=2)
+    queue.offer_batch([message(world, "urgent", -1), message(world, "plain", 0, -50)])
+    assert queue.try_poll().nack() is True
+    again = queue.try_poll()
+    assert (again.payload, again.attempt) == ("urgent", 2)
+    again.nack(error="no")
+    assert queue.dead_letters()[0].priority == queue.dead_letters("urgent")[0].priority == -1
+    queue.redrive()
+    assert taken(queue) == ["urgent", "plain"]
+
+
+def test_consume_and_its_limit_go_by_priority(world):
+    queue = world.open()
+    queue.offer_batch([message(world, f"{n}", -(n % 3), -n) for n in range(9)])
+    stop, seen = threading.Event(), []
+
+    def handle(envelope):
+        seen.append(int(envelope.payload))
+        if len(seen) == 4 or len(seen) == 9:
+            stop.set()
+
+    queue.consume(handle, stop=stop)
+    stop.clear()
+    queue.consume(handle, stop=stop, max_in_flight=1)
+    assert seen == [8, 5, 2, 7, 4, 1, 6, 3, 0]
+
+
+def test_a_paused_queue_with_priorities_delivers_nothing(world):
+    queue = world.open()
+    queue.offer_or_update("a", "a", world.now, priority=1)
+    queue.pause()
+    assert queue.try_poll() is None
+    queue.resume()
+    assert taken(queue) == ["a"]
+
+
+def test_other_queues_know_nothing_of_a_queues_priorities(world):
+    queue, other = world.open(), world.open("other")
+    queue.offer_or_update("a", "a", world.now, priority=1)
+    other.offer_batch([message(world, "late", 0, -1), message(world, "early", 0, -2)])
+    assert taken(other) == ["early", "late"]
+
+
+def test_an_offer_with_a_priority_in_a_callers_transaction_is_part_of_it(sqlite):
+    queue = sqlite.open()
+    for end in ("rollback", "commit"):
+        connection = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"))
+        queue.offer_or_update("urgent", "urgent", sqlite.now, priority=-1, connection=connection)
+        getattr(connection, end)()
+        connection.close()
+        queue.offer_or_update("plain", "plain", sqlite.now - 10)
+        assert taken(queue) == (["plain"] if end == "rollback" else ["urgent", "plain"])
+        sqlite.clock.advance(-1)
+
+
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 1.5, True, None, "1"])
+def test_a_priority_that_is_none_is_refused(queue, world, priority):
+    with pytest.raises((TypeError, ValueError), match="priority"):
+        queue.offer_or_update("a", 1, world.now, priority=priority)
+    with pytest.raises((TypeError, ValueError), match="priority"):
+        queue.offer_batch([ScheduledMessage("a", 1, world.now, priority=priority)])
+    assert queue.stats().ready == 0
+
+
+@pytest.mark.parametrize("priority", [2**31 - 1, -(2**31)])
+def test_the_greatest_priorities_are_stored(queue, world, priority):
+    queue.offer_or_update("a", 1, world.now, priority=priority)
+    assert queue.peek()[0].priority == priority
