@@ -22,15 +22,15 @@ MUTANTS = [
         "update_keeps_the_lease",
         "a message that is updated while it is handled is deleted by the acknowledgement",
         SQLITE,
-        '    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL\n',
-        '    "attempts" = 0, "lastError" = NULL\n',
+        '    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = ?6\n',
+        '    "attempts" = 0, "lastError" = NULL, "priority" = ?6\n',
         f"{TESTS}/test_ack.py {TESTS}/test_consume.py::test_a_message_updated_while_it_is_handled_comes_again",
     ),
     Mutant(
         "same_offer_is_an_update",
         "an offer of what is there already begins the message anew",
         SQLITE,
-        """WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
+        """WHERE "pKind" = ?2 AND "pKey" = ?1 AND ("payload", "scheduledAtInitially", "priority") IS NOT (?3, ?4, ?6)
 \"\"\"
 \"\"\"Give a message""",
         """WHERE "pKind" = ?2 AND "pKey" = ?1
@@ -42,8 +42,10 @@ MUTANTS = [
         "due_a_millisecond_late",
         "a message is not there at its time",
         SQLITE,
-        'WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id" LIMIT :limit)',
-        'WHERE "pKind" = :kind AND "scheduledAt" < :now ORDER BY "scheduledAt", "id" LIMIT :limit)',
+        """"scheduledAt" <= :now
+            AND NOT EXISTS""",
+        """"scheduledAt" < :now
+            AND NOT EXISTS""",
         f"{TESTS}/test_poll.py::test_a_message_comes_at_its_time_and_not_a_millisecond_before",
     ),
     Mutant(

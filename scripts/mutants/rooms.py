@@ -9,6 +9,7 @@ from .life import MUTANTS as LIFE
 from .messages import MUTANTS as MESSAGES
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
+from .operated import MUTANTS as OPERATED
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
 
@@ -19,6 +20,7 @@ ROOMS: dict[str, list[Mutant]] = {
     "multi": MULTI,
     "delayed": DELAYED,
     "messages": MESSAGES,
+    "operated": OPERATED,
     "python": PYTHON,
     "jobs": JOBS,
 }

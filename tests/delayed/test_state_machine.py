@@ -208,7 +208,7 @@ class Comparison(RuleBasedStateMachine):
         if hasattr(self, "queues"):
             self.both(lambda q: q.stats())
             self.both(lambda q: sorted(row._replace(id=0) for row in q.peek(1000)))
-            self.both(lambda q: [letter._replace(id=0) for letter in q.dead_letters(1000)])
+            self.both(lambda q: [letter._replace(id=0) for letter in q.dead_letters(limit=1000)])
 
     def teardown(self):
         for queue in [*getattr(self, "queues", []), *getattr(self, "garbled", [])]:
