@@ -92,14 +92,6 @@ MUTANTS = [
         "Ok(START_THREAD.get(py)?.call1((PyString::new(py, name), target))?.unbind())",
         "tests/batch/test_exit.py::test_the_process_ends_well_while_a_thread_is_in",
     ),
-    Mutant(
-        "on_close_comes_again",
-        "a shutdown calls on_close although the last drain thread did",
-        f"{BATCH}/callers.rs",
-        "!self.is_closing.swap(true, Ordering::AcqRel)",
-        "!self.is_closing.swap(true, Ordering::AcqRel) || true",
-        "tests/batch/test_collection.py::test_on_close_comes_once_after_the_last_batch_and_before_shutdown_returns",
-    ),
     # -- fork -------------------------------------------------------------------------------------
     Mutant(
         "child_keeps_the_routes",
@@ -143,7 +135,7 @@ MUTANTS = [
         f"{BATCH}/produce/many.rs",
         "ptr::eq(object.get_type_ptr(), self.class) && Item::fits(object)",
         "(ptr::eq(object.get_type_ptr(), self.class) || true) && Item::fits(object)",
-        "tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
+        "tests/batch/test_fast_path.py::test_hundreds_of_types_keep_their_order_and_their_counts",
     ),
     # -- the balancer -----------------------------------------------------------------------------
     Mutant(
