@@ -2,7 +2,7 @@
 
 use crate::item::{Item, work};
 use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
-use drainq_core::batch::handoff::ThreadId;
+use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::threads::Running;
 use drainq_core::batch::{BatchQueue, Grouping, PartitionPolicy, Settings, ThreadPolicy};

@@ -6,7 +6,7 @@
 //! skip threshold). Ours: threads are renamed so that a new plan moves as little as it can,
 //! and a plan that would not lower the highest load is not made.
 
-use super::handoff::ThreadId;
+use super::item::ThreadId;
 
 /// Loads are balanced enough while the highest is below this many times the lowest.
 pub const SKIP_BELOW: f64 = 1.15;

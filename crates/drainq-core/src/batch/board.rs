@@ -29,7 +29,8 @@
 //!
 //! Source: ours; counting searchers against work is how Go's scheduler argues about its spinning threads.
 
-use crate::sync::{Mutex, Parker, Unparker, planted};
+use crate::park::Sleeper;
+use crate::sync::{Arc, Mutex, Parker, Unparker, planted};
 use std::time::Instant;
 
 /// The number of a queue, unlike that of any other queue of the scheduler.
@@ -112,6 +113,18 @@ impl Seat {
             None => self.parker.park(),
         }
     }
+}
+
+/// What a queue needs to be drained by a scheduler: made by [`Scheduler::sleepers`](super::scheduler::Scheduler::sleepers).
+pub struct PoolSleepers {
+    pub(super) sleepers: Vec<Sleeper>,
+    pub(super) place: Place,
+}
+
+/// Where a queue belongs: a number on the board of one scheduler.
+pub(super) struct Place {
+    pub(super) board: Arc<Board>,
+    pub(super) number: QueueNumber,
 }
 
 impl Board {

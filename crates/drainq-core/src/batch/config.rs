@@ -20,10 +20,6 @@ pub const MAX_IDLE: Duration = Duration::from_millis(50);
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks of the balancer.
 pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
-/// Drain threads of one queue or scheduler at most: a thread number has 16 bits.
-pub const MAX_THREADS: usize = 4_096;
-/// Partitions of one queue at most.
-pub const MAX_PARTITIONS: usize = 1 << 20;
 
 /// What a producer does when its partition is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,15 +13,11 @@
 //!    after the last one that was taken from.
 
 use super::group::Groups;
-use super::handoff::ThreadId;
-use super::partition::PartitionId;
-use super::pass::{Accounted, Pass};
+use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::queue::BatchQueue;
-use super::route::{Key, Keyed};
 use super::worker::{Seat, Worker};
-use crate::park::{Depth, sleep_after};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Backoff, Parker, full_fence, order, planted};
+use crate::sync::{Arc, Parker, full_fence, order, planted};
 use crate::word::Word;
 use std::time::Instant;
 
@@ -31,14 +27,13 @@ const PASS: usize = 4;
 /// The epoch of a drainer that knows that its queue shuts down.
 const CLOSING: u64 = u64::MAX;
 
-/// What a drain thread is to do next.
-pub enum Step<'a, T: Word + Keyed> {
-    /// Hand these items out.
-    Pass(Pass<'a, T>),
-    /// Nothing was found; tell whoever wants to hear of it.
-    Idle(&'a mut Drainer<T>),
-    /// The queue is closed and empty: the thread may end.
-    Closed,
+/// What became of the items of a pass that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accounted {
+    /// All were accounted for by the pass.
+    All,
+    /// The queue gave up on some of them first.
+    UpToTheCut,
 }
 
 /// One drain thread's side of a queue.
@@ -50,14 +45,14 @@ pub struct Drainer<T: Word + Keyed> {
     /// A pass was begun and is not over.
     pub(super) in_pass: bool,
     /// Partitions that were mine at `epoch`.
-    mine: Vec<PartitionId>,
+    pub(super) mine: Vec<PartitionId>,
     epoch: u64,
     /// Where the next pass starts in `mine`: nobody is always last.
     turn: usize,
-    empty_passes: u32,
-    told_idle: bool,
+    pub(super) empty_passes: u32,
+    pub(super) told_idle: bool,
     /// Items have had their time to gather.
-    lingered: bool,
+    pub(super) lingered: bool,
     taken: Vec<T>,
     /// Partitions that the pass holds, and the index up to which it took from each.
     leased: Vec<(PartitionId, u64)>,
@@ -103,92 +98,12 @@ impl<T: Word + Keyed> Drainer<T> {
         self.me
     }
 
-    fn parker(&self) -> &Parker {
+    pub(super) fn parker(&self) -> &Parker {
         self.seat.as_ref().and_then(Seat::parker).expect("a pool's drainer never waits by itself")
     }
 
     pub(super) fn worker(&self) -> &Worker {
         &self.queue.workers[usize::from(self.me)]
-    }
-
-    /// Waits until there is something to do, and says what.
-    ///
-    /// `settle` is called before the thread falls idle: it takes the lock that keeps the
-    /// queue's producers apart, if there is one, runs what it is given, and gives the lock back.
-    /// Without such a lock it does nothing.
-    ///
-    /// # Panics
-    ///
-    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
-    pub fn next_step(&mut self, settle: impl Fn(&dyn Fn())) -> Step<'_, T> {
-        let backoff = Backoff::new();
-        loop {
-            // Whoever was told that nothing was found has been told so a moment ago: sleep on that,
-            // for the second look finds what has come meanwhile.
-            if !std::mem::take(&mut self.told_idle) {
-                self.linger(&settle);
-                if self.take() {
-                    return Step::Pass(Pass { drainer: self });
-                }
-                if self.is_finished() {
-                    return Step::Closed;
-                }
-                if self.is_watched() {
-                    self.told_idle = true;
-                    return Step::Idle(self);
-                }
-            }
-            self.empty_passes = self.empty_passes.saturating_add(1);
-            let settings = &self.queue.settings;
-            let watched = self.is_watched();
-            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
-            let parker = self.parker();
-            let settle = || {
-                if how.0 == Depth::Idle {
-                    // From now on the next item of each partition must find the sleeper.
-                    settle(&|| self.mine.iter().for_each(|id| self.queue.partition(*id).ring.end_calm()));
-                }
-            };
-            self.worker().sleeper.sleep(parker, how, settle, || {
-                let busy = self.has_work();
-                if busy {
-                    backoff.snooze();
-                }
-                busy
-            });
-        }
-    }
-
-    /// Lets items gather, if that was asked for and the first has just come. A partition
-    /// that is half full, a flush and a close end it.
-    fn linger(&mut self, settle: &impl Fn(&dyn Fn())) {
-        let time = self.queue.settings.linger;
-        if time.is_zero() || self.lingered {
-            return;
-        }
-        self.refresh();
-        if !self.has_work() {
-            return;
-        }
-        self.lingered = true;
-        self.worker().sleeper.sleep(
-            self.parker(),
-            (Depth::Nap, Some(time)),
-            // It is calm up to a quarter, and only half a partition ends this nap.
-            || settle(&|| {}),
-            || {
-                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
-                !planted("linger_look")
-                    && (!self.queue.is_running()
-                        || self.queue.watchers.waiting() > 0
-                        || self.mine.iter().any(half_full))
-            },
-        );
-    }
-
-    /// What there is to do now, without waiting, for a thread that serves several queues.
-    pub fn try_step(&mut self) -> Step<'_, T> {
-        if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
     }
 
     /// Whether the queue is closed and nothing is left that this thread could take.
@@ -223,7 +138,7 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Looks up which partitions are mine, if that may have changed. A queue that shuts
     /// down belongs to every thread.
-    fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         let closing = !self.queue.is_running();
         let epoch = if closing { CLOSING } else { self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) };
         if epoch != self.epoch {
@@ -235,7 +150,7 @@ impl<T: Word + Keyed> Drainer<T> {
     }
 
     /// Takes what is there; true if that is anything.
-    fn take(&mut self) -> bool {
+    pub(super) fn take(&mut self) -> bool {
         if self.in_pass && !planted("pass_forgotten") {
             // It was forgotten, not dropped.
             self.end_pass();
@@ -295,7 +210,33 @@ impl<T: Word + Keyed> Drainer<T> {
         true
     }
 
-    pub(super) fn end_leases(&mut self, accounted: Accounted) {
+    /// Ends the pass: accounts for what is left of it, and lets the partitions go.
+    pub(super) fn end_pass(&mut self) {
+        self.in_pass = false;
+        let left = self.groups.end();
+        let accounted = {
+            let mut counts = self.worker().counts.lock();
+            if !counts.cut {
+                if !planted("pass_dropped") {
+                    self.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
+                }
+                counts.in_flight = 0;
+            }
+            counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
+            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
+        };
+        drop(left);
+        self.end_leases(accounted);
+        if !planted("flush_call") {
+            self.queue.watchers.call_all();
+        }
+        if !self.queue.is_running() && !planted("close_wake_peers") {
+            // What this pass left behind, any thread may take now; or all may end.
+            self.queue.wake_all();
+        }
+    }
+
+    fn end_leases(&mut self, accounted: Accounted) {
         for (id, taken) in self.leased.drain(..) {
             let at = self.queue.partition(id);
             let complete = || {

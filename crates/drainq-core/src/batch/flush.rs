@@ -1,7 +1,7 @@
 //! Waiting until everything accepted so far was handled.
 
+use super::item::{Key, Keyed};
 use super::queue::BatchQueue;
-use super::route::{Key, Keyed};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, order, planted};
 use crate::word::Word;

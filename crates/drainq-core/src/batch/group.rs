@@ -1,6 +1,6 @@
 //! What one pass took, sorted into one batch per type; the order within a type is kept.
 
-use super::route::{Key, Keyed, weight_of};
+use super::item::{Key, Keyed, weight_of};
 
 /// How a pass is cut into handler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

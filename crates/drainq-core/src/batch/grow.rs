@@ -4,22 +4,14 @@
 //! that is under way has to stop. One control lock keeps registration, moves and the close
 //! apart; producers and drain threads never take it.
 
-use super::handoff::ThreadId;
-use super::partition::{Partition, PartitionId};
+use super::control::Control;
+use super::item::{Key, Keyed, PartitionId, ThreadId};
+use super::partition::Partition;
 use super::queue::BatchQueue;
-use super::route::{Key, Keyed, Promised, Route};
+use super::route::Route;
 use crate::sync::atomic::Ordering;
 use crate::sync::planted;
 use crate::word::Word;
-
-/// What registration, moves and the close change, under one lock.
-#[derive(Default)]
-pub(super) struct Control {
-    promised: Promised,
-    /// Weight of each key's handler; 0 for a type without one.
-    weights: Vec<f64>,
-    closed: bool,
-}
 
 impl<T: Word + Keyed> BatchQueue<T> {
     /// Gives a type its key and its partition.

@@ -28,11 +28,9 @@
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
 //! between the steps and the rebalancer waits; the lease word needs neither.
 
+use super::item::ThreadId;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{order, planted};
-
-/// The number of a drain thread within its queue.
-pub type ThreadId = u16;
 
 const BUSY: u64 = 1 << 32;
 

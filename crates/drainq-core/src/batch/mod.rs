@@ -7,13 +7,15 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`config`], [`policy`] | settings, defaults, rules for numbers of threads and partitions |
+//! | [`item`] | what the queue knows of an item; numbers of types, partitions and threads |
 //! | [`route`] | a type's partition, chosen once, and its counters |
 //! | `rows` | capacity and counters in weights |
 //! | [`partition`] | ring, lease and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
 //! | [`serial`] | producing where one lock keeps the producers apart |
-//! | [`grow`] | new types and new partitions while the queue runs |
-//! | [`drain`], [`group`], `pass` | one pass: lease, take, group; hand out, account |
+//! | `control`, [`grow`] | what changes under the control lock; new types and new partitions while the queue runs |
+//! | [`drain`], [`group`] | what a drain thread takes: lease, take, group |
+//! | `pass`, `step` | what it hands out and accounts for; what it does next, and how it waits |
 //! | [`handoff`] | revoke, cycle fence, assign |
 //! | [`balance`], [`rebalance`] | plans, and carrying them out |
 //! | [`worker`] | what the queue knows of one drain thread |
@@ -25,11 +27,13 @@
 pub mod balance;
 mod board;
 pub mod config;
+mod control;
 pub mod drain;
 pub mod flush;
 pub mod group;
 pub mod grow;
 pub mod handoff;
+pub mod item;
 pub mod partition;
 mod pass;
 pub mod policy;
@@ -41,14 +45,16 @@ pub mod scheduler;
 pub mod serial;
 pub mod shutdown;
 pub mod stats;
+mod step;
 pub mod threads;
 pub mod worker;
 
 pub use config::{BufferStrategy, Settings};
-pub use drain::{Drainer, Step};
+pub use drain::Drainer;
 pub use group::{Batch, Grouping};
-pub use partition::PartitionId;
+pub use item::{Key, Keyed, PartitionId};
 pub use pass::Pass;
 pub use policy::{PartitionPolicy, ThreadPolicy};
 pub use queue::{BatchQueue, Rejection};
-pub use route::{Key, Keyed, Outcome};
+pub use route::Outcome;
+pub use step::Step;

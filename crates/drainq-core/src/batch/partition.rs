@@ -21,15 +21,14 @@
 //! queue.partition(0).lease().end(); // private: only a drainer ends the pass that it began
 //! ```
 
-use super::handoff::{Lease, ThreadId};
+use super::item::ThreadId;
+
+use super::handoff::Lease;
 use super::rows::Rows;
 use crate::ring::Ring;
 use crate::space::Space;
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::word::Word;
-
-/// The number of a partition within its queue; it names the same partition for ever.
-pub type PartitionId = u32;
 
 /// A buffer that one drain thread at a time empties.
 pub struct Partition<T: Word> {

@@ -7,19 +7,10 @@
 
 use super::drain::Drainer;
 use super::group::Batch;
-use super::route::{Keyed, Outcome};
-use crate::sync::atomic::Ordering;
+use super::item::Keyed;
+use super::route::Outcome;
 use crate::sync::planted;
 use crate::word::Word;
-
-/// What became of the items of a pass that ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Accounted {
-    /// All were accounted for by the pass.
-    All,
-    /// The queue gave up on some of them first.
-    UpToTheCut,
-}
 
 /// What one pass took, to be handed out. Dropped, it ends the pass.
 pub struct Pass<'a, T: Word + Keyed> {
@@ -76,33 +67,5 @@ impl<T: Word + Keyed> Pass<'_, T> {
 impl<T: Word + Keyed> Drop for Pass<'_, T> {
     fn drop(&mut self) {
         self.drainer.end_pass();
-    }
-}
-
-impl<T: Word + Keyed> Drainer<T> {
-    /// Ends the pass: accounts for what is left of it, and lets the partitions go.
-    pub(super) fn end_pass(&mut self) {
-        self.in_pass = false;
-        let left = self.groups.end();
-        let accounted = {
-            let mut counts = self.worker().counts.lock();
-            if !counts.cut {
-                if !planted("pass_dropped") {
-                    self.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
-                }
-                counts.in_flight = 0;
-            }
-            counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
-            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
-        };
-        drop(left);
-        self.end_leases(accounted);
-        if !planted("flush_call") {
-            self.queue.watchers.call_all();
-        }
-        if !self.queue.is_running() && !planted("close_wake_peers") {
-            // What this pass left behind, any thread may take now; or all may end.
-            self.queue.wake_all();
-        }
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! Source: `ThreadPolicy` and `PartitionPolicy` in SkyWalking's `library-batch-queue`.
 
-use super::config::{MAX_PARTITIONS, MAX_THREADS};
 use crate::sync::plain::available_parallelism;
+
+/// Drain threads of one queue or scheduler at most: a thread number has 16 bits.
+pub const MAX_THREADS: usize = 4_096;
+/// Partitions of one queue at most.
+pub const MAX_PARTITIONS: usize = 1 << 20;
 
 /// Partitions per thread up to which each unit of handler weight gets a partition.
 pub const ADAPTIVE_MULTIPLIER: usize = 25;

@@ -1,12 +1,12 @@
 //! The batch queue: joins routes, partitions and workers.
 
+use super::board::{Place, PoolSleepers};
 use super::config::Settings;
+use super::control::Control;
 use super::group::Grouping;
-use super::grow::Control;
-use super::handoff::ThreadId;
-use super::partition::{Partition, PartitionId};
-use super::route::{Key, Keyed, Route, weight_of};
-use super::scheduler::{Place, PoolSleepers};
+use super::item::{Key, Keyed, PartitionId, ThreadId, weight_of};
+use super::partition::Partition;
+use super::route::Route;
 use super::worker::{self, Worker};
 use crate::park::producer_fence;
 use crate::ring::Refusal;

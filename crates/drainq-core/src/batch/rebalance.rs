@@ -1,10 +1,10 @@
 //! Carrying out a balancer's plan: what each partition took in, and who gets it next.
 
 use super::balance::Balancer;
-use super::handoff::{Move, ThreadId};
+use super::handoff::Move;
+use super::item::{Keyed, ThreadId};
 use super::partition::Partition;
 use super::queue::BatchQueue;
-use super::route::Keyed;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::word::Word;

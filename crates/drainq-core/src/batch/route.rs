@@ -9,36 +9,9 @@
 //! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type
 //! when the number of partitions grows and leaves a third of them empty.
 
-use super::config::MAX_WEIGHT;
-use super::partition::PartitionId;
+use super::item::PartitionId;
+use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{CachePadded, planted};
-
-/// The number of a type, or of another dispatch key, within its queue.
-pub type Key = u32;
-
-/// An item that knows its type.
-pub trait Keyed {
-    /// The key that [`super::BatchQueue::add_type`] gave for the type.
-    fn key(&self) -> Key;
-
-    /// What it counts for in a queue that weighs its items: the rows of a table, say. More than
-    /// [`MAX_WEIGHT`](super::config::MAX_WEIGHT) counts for that.
-    fn weight(&self) -> u64 {
-        1
-    }
-}
-
-/// What an item counts for: one, or in a queue that weighs its items its weight, bounded so that no
-/// sum of weights ever wraps.
-#[inline]
-pub(super) fn weight_of(item: &impl Keyed, weighed: bool) -> u64 {
-    match weighed {
-        false => 1,
-        true if planted("rows_bound") => item.weight(),
-        true => item.weight().min(MAX_WEIGHT),
-    }
-}
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

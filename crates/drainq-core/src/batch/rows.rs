@@ -9,7 +9,7 @@
 //!    by read-modify-writes alone: nobody compares two counters of different ages.
 //! 3. An item weighs [`MAX_WEIGHT`](super::config::MAX_WEIGHT) at most (`weight_of`), so that no sum wraps.
 
-use super::route::{Keyed, weight_of};
+use super::item::{Keyed, weight_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 

@@ -19,11 +19,10 @@
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds
 //! up every queue on its thread.
 
-use super::board::{Board, Given, Next, QueueNumber, Seat};
+use super::board::{Board, Given, Next, Place, PoolSleepers, QueueNumber, Seat};
 use super::drain::Drainer;
-use super::handoff::ThreadId;
+use super::item::{Keyed, ThreadId};
 use super::queue::BatchQueue;
-use super::route::Keyed;
 use super::worker;
 use crate::park::{Sleeper, sleep_after};
 use crate::sync::{Arc, Mutex, plain, planted, thread};
@@ -52,18 +51,6 @@ struct Member<T: Word + Keyed, C> {
 pub struct Scheduler<T: Word + Keyed, C> {
     board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,
-}
-
-/// What a queue needs to be drained by a scheduler: see [`Scheduler::sleepers`].
-pub struct PoolSleepers {
-    pub(super) sleepers: Vec<Sleeper>,
-    pub(super) place: Place,
-}
-
-/// Where a queue belongs: a number on the board of one scheduler.
-pub(super) struct Place {
-    board: Arc<Board>,
-    number: QueueNumber,
 }
 
 /// One thread of a scheduler.

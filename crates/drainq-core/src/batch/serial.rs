@@ -13,9 +13,10 @@
 //!
 //! Source: the argument about the lock is that of `park.rs`; the calm is explained in `ring/serial.rs`.
 
-use super::partition::{Partition, PartitionId};
+use super::item::{Keyed, PartitionId};
+
+use super::partition::Partition;
 use super::queue::BatchQueue;
-use super::route::Keyed;
 use crate::ring::Refusal;
 use crate::sync::full_fence;
 use crate::word::Word;

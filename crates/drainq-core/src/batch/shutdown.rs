@@ -5,8 +5,8 @@
 //! end. If a deadline passes first, the cut: what is still in a ring or in flight is counted
 //! as abandoned, whatever the handler that hangs does later.
 
+use super::item::{Keyed, weight_of};
 use super::queue::BatchQueue;
-use super::route::{Keyed, weight_of};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
 use crate::word::Word;

@@ -1,8 +1,8 @@
 //! Snapshots in which every item is in exactly one place.
 
-use super::handoff::ThreadId;
+use super::item::{Key, Keyed, ThreadId, weight_of};
 use super::queue::{BatchQueue, Rejection};
-use super::route::{Key, Keyed, TypeCounts, weight_of};
+use super::route::TypeCounts;
 use super::worker::WorkerCounts;
 use crate::sync::atomic::Ordering;
 use crate::word::Word;

@@ -5,12 +5,13 @@
 //!    what was accepted is handed out.
 //! 2. A handler never waits for its own thread: called by one, a shutdown closes the queue and returns.
 
-use super::drain::{Drainer, Step};
+use super::drain::Drainer;
 use super::group::Batch;
-use super::handoff::ThreadId;
+use super::item::{Key, Keyed, ThreadId};
 use super::pass::Pass;
 use super::queue::BatchQueue;
-use super::route::{Key, Keyed, Outcome};
+use super::route::Outcome;
+use super::step::Step;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, Mutex, planted};
 use crate::word::Word;

@@ -6,7 +6,7 @@
 //!    in exactly one place: in a ring, in flight, or counted.
 //! 2. Once `cut` is set under the lock, the thread takes and counts nothing more.
 
-use super::handoff::ThreadId;
+use super::item::ThreadId;
 use crate::park::Sleeper;
 use crate::sync::{CachePadded, Mutex, Parker};
 use std::cell::Cell;

@@ -1,7 +1,8 @@
 //! The lease word: one pass at a time, and each sees the whole of the one before.
 
 use super::{Met, Plain};
-use crate::batch::handoff::{Lease, Move, ThreadId};
+use crate::batch::handoff::{Lease, Move};
+use crate::batch::item::ThreadId;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, deep_model, thread};
 

@@ -17,10 +17,10 @@
 //!
 //! Source: hold and wait as a condition of deadlock, E. G. Coffman et al., *System Deadlocks* (1971).
 
+use super::held::Held;
 use super::queue::SubQueue;
 use super::selector::Slot;
 use super::state::State;
-use super::sub_queue::Entry;
 use super::wait::Wait;
 use super::waiters::{Ticket, Wakes};
 use crate::sync::{Arc, planted};
@@ -32,12 +32,6 @@ pub enum Gathered {
     Enough,
     /// It has to wait.
     TooFew,
-}
-
-/// An item that was taken and may go back.
-pub(super) struct Held<T> {
-    slot: Slot,
-    entry: Entry<T>,
 }
 
 impl<T, L> Wait<T, L> {

@@ -5,7 +5,8 @@
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
 //! | `state` | everything under the one lock, and each step on it |
 //! | `sub_queue` | what one sub-queue holds |
-//! | `gather` | bulk gets: nothing is taken until there is enough |
+//! | `shared` | what the handles share: the lock, the clock; who keeps a slot |
+//! | `gather`, `held` | bulk gets: nothing is taken until there is enough |
 //! | `lines` | whom a step has something for |
 //! | `settings` | live changes of priority, capacity, weight, reasons |
 //! | `stats`, `restart` | snapshots of the counters; a forked child |
@@ -24,14 +25,15 @@
 pub mod bitmap;
 mod blocking;
 mod gather;
+mod held;
 mod lines;
 #[cfg(test)]
 mod models;
-mod owner;
 pub mod queue;
 mod restart;
 pub mod selector;
 mod settings;
+mod shared;
 mod state;
 mod stats;
 mod sub_queue;
@@ -41,8 +43,9 @@ pub mod wait;
 pub mod waiters;
 
 pub use gather::Gathered;
-pub use queue::{MultiQueue, Shared, SubQueue};
+pub use queue::{MultiQueue, SubQueue};
 pub use selector::Order;
+pub use shared::Shared;
 pub use state::{Leftovers, Nothing, Refusal, Settings};
 pub use sub_queue::{Bond, Counters, Stats};
 pub use wait::{Sleeper, Stalled, Wait};

@@ -3,67 +3,14 @@
 //! No algorithm lives here: each call takes the lock, does one step of [`State`], releases
 //! the lock, and then wakes whom that step has something for.
 
-use super::owner::Owner;
 use super::selector::{Order, Slot};
+use super::shared::{Owner, Shared};
 use super::state::{Leftovers, Nothing, Refusal, Settings, State};
 use super::sub_queue::{Bond, Stats};
 use super::wait::Wait;
-use super::waiters::{Line, Ticket, Wakes};
+use super::waiters::Line;
 use crate::clock::Clock;
-use crate::sync::{Arc, Mutex, planted};
-
-/// What the handles of one multi-queue share.
-pub struct Shared<T, L> {
-    state: Mutex<State<T, L>>,
-    clock: Box<dyn Clock>,
-}
-
-impl<T, L> Shared<T, L> {
-    /// Runs one step under the lock, then delivers the wake-ups that it made due.
-    #[inline]
-    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
-        let mut wakes = Wakes::new();
-        let answer = {
-            let mut state = self.state.lock();
-            let answer = step(&mut state, &mut wakes);
-            state.wake_getters(&mut wakes);
-            answer
-        };
-        if !wakes.is_empty() {
-            self.deliver(wakes);
-        }
-        answer
-    }
-
-    /// Nanoseconds on the clock.
-    #[inline]
-    fn now(&self) -> u64 {
-        // 584 years fit.
-        self.clock.now().as_nanos() as u64
-    }
-
-    /// Leaves a line: what it held goes back, and a wake-up under way to the next.
-    pub(super) fn leave(&self, line: Line, ticket: Ticket) {
-        // A waker or an item may own things of the caller's: they drop here, without the lock.
-        let _dropped = self.with(|state, wakes| {
-            let discarded = state.give_back(ticket);
-            let waker = state.line(line).leave(ticket);
-            if !planted("multi_pass_on") {
-                state.wake(line, wakes);
-            }
-            (waker, discarded)
-        });
-    }
-
-    #[cold]
-    fn deliver(&self, wakes: Wakes) {
-        for (line, ticket, waker) in wakes {
-            if !waker.wake() {
-                self.with(|state, wakes| state.pass_on(line, ticket, wakes));
-            }
-        }
-    }
-}
+use crate::sync::{Arc, Mutex};
 
 /// The blocking head of many sub-queues.
 ///

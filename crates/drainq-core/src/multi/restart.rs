@@ -5,7 +5,7 @@
 //! drop an item could run code of its owner, and to wake a waiter would touch what a thread that
 //! does not exist here may have been in the middle of.
 
-use super::queue::Shared;
+use super::shared::Shared;
 use super::state::State;
 use super::sub_queue::Counters;
 

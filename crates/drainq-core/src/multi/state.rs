@@ -13,7 +13,7 @@
 //!    never vacant, so a queue that lost most of its sub-queues gives their memory back.
 
 use super::bitmap::Bitmap;
-use super::gather::Held;
+use super::held::Held;
 use super::selector::{Order, Selector, Slot};
 use super::sub_queue::{Bond, Counters, Entry, Sub};
 use super::waiters::{Ticket, WaitList, Wakes};

@@ -14,8 +14,7 @@
 //! gave up an interpreter's lock to sleep never takes the queue's, and a fork under the interpreter's
 //! lock finds the queue's free.
 
-use super::owner::Owner;
-use super::queue::Shared;
+use super::shared::{Owner, Shared};
 use super::waiters::{Line, Pulse, Ticket, Wake};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Parker, Unparker, planted};

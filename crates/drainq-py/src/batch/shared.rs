@@ -17,7 +17,7 @@ use super::types::keys::Keys;
 use crate::fork::{ForkCell, Renew};
 use crate::gil;
 use drainq_core::batch::flush::Flush;
-use drainq_core::batch::handoff::ThreadId;
+use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
 use drainq_core::sync::Mutex;

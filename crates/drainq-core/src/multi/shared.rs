@@ -1,0 +1,78 @@
+//! What the handles of one multi-queue share, and who keeps a sub-queue's slot.
+//!
+//! A slot and its leftovers go when the last handle of its sub-queue goes.
+
+use super::selector::Slot;
+use super::state::State;
+use super::waiters::{Line, Ticket, Wakes};
+use crate::clock::Clock;
+use crate::sync::{Arc, Mutex, planted};
+
+/// What the handles of one multi-queue share.
+pub struct Shared<T, L> {
+    pub(super) state: Mutex<State<T, L>>,
+    pub(super) clock: Box<dyn Clock>,
+}
+
+impl<T, L> Shared<T, L> {
+    /// Runs one step under the lock, then delivers the wake-ups that it made due.
+    #[inline]
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::new();
+        let answer = {
+            let mut state = self.state.lock();
+            let answer = step(&mut state, &mut wakes);
+            state.wake_getters(&mut wakes);
+            answer
+        };
+        if !wakes.is_empty() {
+            self.deliver(wakes);
+        }
+        answer
+    }
+
+    /// Nanoseconds on the clock.
+    #[inline]
+    pub(super) fn now(&self) -> u64 {
+        // 584 years fit.
+        self.clock.now().as_nanos() as u64
+    }
+
+    /// Leaves a line: what it held goes back, and a wake-up under way to the next.
+    pub(super) fn leave(&self, line: Line, ticket: Ticket) {
+        // A waker or an item may own things of the caller's: they drop here, without the lock.
+        let _dropped = self.with(|state, wakes| {
+            let discarded = state.give_back(ticket);
+            let waker = state.line(line).leave(ticket);
+            if !planted("multi_pass_on") {
+                state.wake(line, wakes);
+            }
+            (waker, discarded)
+        });
+    }
+
+    #[cold]
+    fn deliver(&self, wakes: Wakes) {
+        for (line, ticket, waker) in wakes {
+            if !waker.wake() {
+                self.with(|state, wakes| state.pass_on(line, ticket, wakes));
+            }
+        }
+    }
+}
+
+/// Holds one slot; shared by a sub-queue's handle and those who wait on it.
+pub struct Owner<T, L> {
+    pub(super) shared: Arc<Shared<T, L>>,
+    pub(super) slot: Slot,
+}
+
+impl<T, L> Drop for Owner<T, L> {
+    fn drop(&mut self) {
+        // The sub-queue and its items drop at the end, without the lock.
+        let _sub = self.shared.with(|state, wakes| {
+            state.retire(self.slot, wakes);
+            state.release(self.slot)
+        });
+    }
+}
