@@ -54,11 +54,24 @@ def test_no_guard_of_a_lock_of_the_batch_queue_lives_as_long_as_a_block():
     assert places(batch, r"\b(for .* in|match|if let|while)\b.*\.lock\(\)") == []
 
 
+def takes_of(crate: Path) -> dict[str, set[str]]:
+    """For each file of the crate the files from which it takes a name."""
+    takes: dict[str, set[str]] = {}
+    for arrow in Crate(crate).arrows():
+        takes.setdefault(arrow.taker, set()).add(arrow.giver)
+    return takes
+
+
+def test_no_file_of_the_core_needs_a_file_that_needs_it():
+    takes = takes_of(CORE)
+    assert "batch/item.rs" in takes["batch/partition.rs"]
+    assert circles(takes | {"batch/item.rs": {"batch/partition.rs"}}) != []
+    assert circles(takes) == []
+
+
 def test_no_file_of_the_bindings_batch_queue_needs_a_file_that_needs_it():
     """A pool knows no queue, and what a callable needs knows nothing of threads."""
-    takes: dict[str, set[str]] = {}
-    for arrow in Crate(BINDING).arrows():
-        takes.setdefault(arrow.taker, set()).add(arrow.giver)
+    takes = takes_of(BINDING)
     assert "batch/scheduler.rs" in takes["batch/shared.rs"]
     assert "batch/shared.rs" in takes["batch/produce/fast_path.rs"]
     assert circles(takes | {"batch/scheduler.rs": {"batch/shared.rs"}}) != circles(takes)
