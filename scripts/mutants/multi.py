@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant(
         "wake_up_for_nobody",
         "a wake-up of a waiter whose loop was closed is lost",
-        f"{CORE}/multi/queue.rs",
+        f"{CORE}/multi/shared.rs",
         "                self.with(|state, wakes| state.pass_on(line, ticket, wakes));\n",
         "                let _ = (line, ticket);\n",
         f"{TESTS}/test_async.py::test_a_task_of_a_loop_that_was_closed_does_not_keep_a_wake_up",
