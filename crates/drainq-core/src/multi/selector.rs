@@ -3,8 +3,12 @@
 //! A sub-queue has a *seat*: a place in the group of its priority. Places are handed out in
 //! order and never reused, so a removal costs nobody a turn; a group whose places are mostly
 //! vacant is renumbered in the same order. A bitmap of the occupied places that are *ready*
-//! (enabled and not empty), and a search tree of the groups that have any, make a choice as
-//! cheap among 10,000 idle sub-queues as among one, and a new priority among as many.
+//! (enabled and not empty), and one of the groups that have any, make a choice as cheap
+//! among 10,000 idle sub-queues as among one.
+//!
+//! A group has a *rank*, which ascends with the priority. Ranks have gaps, so that a new group moves
+//! no other; when a gap is used up, all are spread anew. So a new priority costs, on average, a
+//! search among the groups.
 //!
 //! `weight` is the number of turns in a row (deficit round-robin with one item a turn).
 //! A ready sub-queue is passed over by at most the sum of the other weights: of its group
@@ -12,8 +16,9 @@
 //! [`Order::Weighted`].
 //!
 //! # Invariants
-//! 1. `by_priority` holds the live groups.
-//! 2. A place of `ready` is occupied; `ready_groups` holds the groups with any.
+//! 1. `by_priority` holds the live groups; their ranks ascend with the priority, and
+//!    `at_rank[groups[id].rank] == id`.
+//! 2. A place of `ready` is occupied; `ready_groups` holds the rank of each group with any.
 //! 3. `turn.served` turns in a row have gone to the occupant of `turn.place`; 0 means that
 //!    the search starts at that place.
 //!
@@ -23,6 +28,12 @@
 use super::bitmap::Bitmap;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
+
+/// The distance of two ranks that were given at once.
+const GAP: usize = 8;
+
+/// No group has this rank.
+const VACANT: usize = usize::MAX;
 
 /// Names a sub-queue inside its multi-queue.
 pub type Slot = usize;
@@ -45,6 +56,7 @@ struct Turn {
 #[derive(Debug)]
 struct Group {
     priority: i64,
+    rank: usize,
     places: Vec<Option<Occupant>>,
     occupied: usize,
     ready: Bitmap,
@@ -77,7 +89,8 @@ pub struct Selector {
     groups: Vec<Group>,
     free_groups: Vec<usize>,
     by_priority: BTreeMap<i64, usize>,
-    ready_groups: BTreeMap<i64, usize>,
+    at_rank: Vec<usize>,
+    ready_groups: Bitmap,
     /// The group that the ring of [`Order::Weighted`] stands at; none before its first turn.
     ring: Option<usize>,
     seats: Vec<Option<Seat>>,
@@ -91,7 +104,8 @@ impl Selector {
             groups: Vec::new(),
             free_groups: Vec::new(),
             by_priority: BTreeMap::new(),
-            ready_groups: BTreeMap::new(),
+            at_rank: Vec::new(),
+            ready_groups: Bitmap::default(),
             ring: None,
             seats: Vec::new(),
         }
@@ -147,12 +161,11 @@ impl Selector {
         };
         let group = &mut self.groups[seat.group];
         if ready {
-            if group.ready.is_empty() {
-                self.ready_groups.insert(group.priority, seat.group);
+            if group.ready.insert(seat.place) {
+                self.ready_groups.insert(group.rank);
             }
-            group.ready.insert(seat.place);
         } else if group.ready.remove(seat.place) && group.ready.is_empty() {
-            self.ready_groups.remove(&group.priority);
+            self.ready_groups.remove(group.rank);
         }
     }
 
@@ -186,7 +199,7 @@ impl Selector {
     fn choose(&self) -> Option<Choice> {
         match self.mode {
             Order::Priority => {
-                let id = *self.ready_groups.first_key_value()?.1;
+                let id = self.at_rank[self.ready_groups.next(0)?];
                 let group = &self.groups[id];
                 match group.turn_in_row() {
                     Some(place) => Some(Choice { group: id, place, goes_on: true }),
@@ -201,7 +214,7 @@ impl Selector {
     }
 
     fn choose_on_ring(&self) -> Option<Choice> {
-        let mut later = None;
+        let mut rank = 0;
         if let Some(id) = self.ring {
             let here = &self.groups[id];
             if let Some(place) = here.turn_in_row() {
@@ -210,15 +223,15 @@ impl Selector {
             if let Some(place) = here.ready.next(here.after_turn()) {
                 return Some(Choice { group: id, place, goes_on: false });
             }
-            later = self.ready_groups.range((Excluded(here.priority), Unbounded)).next();
+            rank = here.rank + 1;
         }
-        let (_, &group) = later.or_else(|| self.ready_groups.first_key_value())?;
+        let group = self.at_rank[self.ready_groups.next_around(rank)?];
         Some(Choice { group, place: self.groups[group].ready.next(0)?, goes_on: false })
     }
 
     /// The ready sub-queues, a list for each group by priority, each in order of turn.
     pub fn in_turn_order(&self) -> Vec<Vec<Slot>> {
-        self.ready_groups.values().map(|&id| self.groups[id].in_turn_order()).collect()
+        self.ready_groups.iter().map(|rank| self.groups[self.at_rank[rank]].in_turn_order()).collect()
     }
 
     /// The group of `priority`, made if there is none.
@@ -226,8 +239,9 @@ impl Selector {
         if let Some(&id) = self.by_priority.get(&priority) {
             return id;
         }
+        let rank = self.new_rank(priority);
         let turn = Turn::default();
-        let group = Group { priority, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
+        let group = Group { priority, rank, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
         let id = match self.free_groups.pop() {
             Some(id) => {
                 self.groups[id] = group;
@@ -239,12 +253,55 @@ impl Selector {
             }
         };
         self.by_priority.insert(priority, id);
+        if self.at_rank.len() <= rank {
+            self.at_rank.resize(rank + 1, VACANT);
+        }
+        self.at_rank[rank] = id;
         id
     }
 
+    /// A free rank for a group of `priority`, between those of its neighbours.
+    fn new_rank(&mut self, priority: i64) -> usize {
+        let rank = self.gap_for(priority);
+        if let Some(rank) = rank.filter(|&rank| rank < 8 * GAP * (self.by_priority.len() + 1)) {
+            return rank;
+        }
+        self.spread_ranks();
+        self.gap_for(priority).expect("there is a gap between any two, and before the first")
+    }
+
+    /// The middle of the gap between the neighbours; none if it is used up.
+    fn gap_for(&self, priority: i64) -> Option<usize> {
+        let rank = |(_, &id): (&i64, &usize)| self.groups[id].rank;
+        let below = self.by_priority.range(..priority).next_back().map(rank);
+        let above = self.by_priority.range(priority..).next().map(rank);
+        match (below, above) {
+            (None, None) => Some(GAP),
+            (Some(below), None) => Some(below + GAP),
+            (None, Some(above)) => above.checked_sub(GAP),
+            (Some(below), Some(above)) => Some(below + (above - below) / 2).filter(|&middle| middle > below),
+        }
+    }
+
+    /// Gives the groups new ranks with even gaps, and room for half as many before the first.
+    fn spread_ranks(&mut self) {
+        let start = GAP * (1 + self.by_priority.len() / 2);
+        self.at_rank = vec![VACANT; start + GAP * self.by_priority.len()];
+        self.ready_groups = Bitmap::default();
+        for (nth, &id) in self.by_priority.values().enumerate() {
+            let rank = start + GAP * nth;
+            self.groups[id].rank = rank;
+            self.at_rank[rank] = id;
+            if !self.groups[id].ready.is_empty() {
+                self.ready_groups.insert(rank);
+            }
+        }
+    }
+
     fn remove_group(&mut self, id: usize) {
-        let priority = self.groups[id].priority;
+        let Group { priority, rank, .. } = self.groups[id];
         self.by_priority.remove(&priority);
+        self.at_rank[rank] = VACANT;
         self.free_groups.push(id);
         if self.ring == Some(id) && self.mode == Order::Weighted {
             // The ring goes on with the group after it, at that group's first place.
