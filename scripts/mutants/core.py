@@ -76,19 +76,19 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::moves::a_claim_is_never_slept_over": {
         "claim_fence": "no fence after the claim",
     },
-    "models::moves::an_item_pushed_in_calm_is_never_slept_over": {
-        "calm_end": "the calm does not end",
+    "models::moves::an_item_pushed_on_the_fast_path_is_never_slept_over": {
+        "fast_close": "the fast path is not closed",
     },
-    "models::ring::in_calm_every_place_was_free": {
-        "calm_head": "read the head Relaxed for the calm",
+    "models::ring::on_the_fast_path_every_slot_was_free": {
+        "fast_head": "read the head Relaxed when the fast path is opened",
     },
-    "models::ring::serialised_producers_lose_nothing_in_calm": {
-        "calm_publish": "publish an item Relaxed in calm",
+    "models::ring::fast_pathised_producers_lose_nothing_on_the_fast_path": {
+        "fast_publish": "publish an item Relaxed on the fast path",
     },
-    "models::ring::in_calm_the_capacity_is_exact": {
-        "calm_room": "it is calm in a full ring",
+    "models::ring::on_the_fast_path_the_capacity_is_exact": {
+        "fast_room": "the fast path is open in a full ring",
     },
-    "models::ring::serialised_producers_lose_nothing": {
+    "models::ring::fast_pathised_producers_lose_nothing": {
         "ring_publish": "publish an item Relaxed",
         "ring_read": "read a place Relaxed",
     },

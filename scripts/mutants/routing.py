@@ -47,8 +47,8 @@ MUTANTS = [
         "overdue_drain_thread_is_ignored",
         "a drain thread gets the GIL only when its partition fills up",
         f"{BATCH}/produce/fast_path.rs",
-        "(partition.holds_one_in(CALM) || gil_yield.is_overdue())",
-        "partition.holds_one_in(CALM)",
+        "(partition.holds_one_in(FAST_SHARE) || gil_yield.is_overdue())",
+        "partition.holds_one_in(FAST_SHARE)",
         f"{GIL_YIELD}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
     ),
     # -- keys and classes -------------------------------------------------------------------------

@@ -38,8 +38,8 @@ fn schedules(body: fn(locked: bool)) {
     }
 }
 
-/// A tiny queue; its producers have a lock or not. With a lock it is larger, for it is calm only where
-/// a quarter of a partition is free.
+/// A tiny queue; its producers have a lock or not. With a lock it is larger, because the fast path is open only
+/// while less than a quarter of a partition is used.
 fn world(threads: usize, partitions: PartitionPolicy, buffer_size: usize, locked: bool) -> Arc<World> {
     World::new(Queue::new("world", settings(threads, partitions, buffer_size, locked), Grouping::ByKey), locked)
 }

@@ -12,7 +12,7 @@
 //! | `rows` | capacity and counters in weights |
 //! | [`partition`] | ring, lease and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
-//! | [`serial`] | producing where one lock keeps the producers apart |
+//! | [`produce`] | producing where one lock keeps the producers apart |
 //! | `control`, [`grow`] | what changes under the control lock; new types and new partitions while the queue runs |
 //! | [`drain`], [`group`] | what a drain thread takes: lease, take, group |
 //! | `pass`, `step` | what it hands out and accounts for; what it does next, and how it waits |
@@ -37,12 +37,12 @@ pub mod item;
 pub mod partition;
 mod pass;
 pub mod policy;
+pub mod produce;
 pub mod queue;
 pub mod rebalance;
 pub mod route;
 pub(crate) mod rows;
 pub mod scheduler;
-pub mod serial;
 pub mod shutdown;
 pub mod stats;
 mod step;

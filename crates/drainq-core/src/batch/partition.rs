@@ -1,7 +1,7 @@
 //! One partition: a ring, the lease on it, and the producers that wait for room.
 //!
 //! What an `unsafe` rests on is not public: who takes from the ring, and the lease that says so.
-//! From outside a partition is looked at, and pushed into by the queue, or by [`Partition::push_calm`].
+//! From outside a partition is looked at, and pushed into by the queue, or by [`Partition::push_fast`].
 //!
 //! ```
 //! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
@@ -106,31 +106,31 @@ impl<T: Word> Partition<T> {
         share * used >= self.ring.capacity() as u64
     }
 
-    /// [`Ring::push_calm`], into a queue that does not weigh its items: there it is never calm.
+    /// [`Ring::push_fast`], into a queue that does not weigh its items: where it does, the fast path is never open.
     ///
     /// # Safety
     ///
-    /// That of [`Ring::push_calm`], for all produce calls and the close of the queue.
+    /// That of [`Ring::push_fast`], for all produce calls and the close of the queue.
     #[inline(always)]
-    pub unsafe fn push_calm(&self, make: impl FnOnce() -> T) -> bool {
+    pub unsafe fn push_fast(&self, make: impl FnOnce() -> T) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.ring.push_calm(make) }
+        unsafe { self.ring.push_fast(make) }
     }
 
-    /// [`Ring::push_calm_while`].
+    /// [`Ring::push_fast_while`].
     ///
     /// # Safety
     ///
-    /// That of [`Self::push_calm`].
+    /// That of [`Self::push_fast`].
     #[inline(always)]
-    pub unsafe fn push_calm_while(&self, next: impl FnMut() -> Option<T>) -> usize {
+    pub unsafe fn push_fast_while(&self, next: impl FnMut() -> Option<T>) -> usize {
         // SAFETY: the caller's.
-        unsafe { self.ring.push_calm_while(next) }
+        unsafe { self.ring.push_fast_while(next) }
     }
 
-    /// [`Ring::end_calm`].
+    /// [`Ring::close_fast_path`].
     #[inline]
-    pub fn end_calm(&self) {
-        self.ring.end_calm();
+    pub fn close_fast_path(&self) {
+        self.ring.close_fast_path();
     }
 }

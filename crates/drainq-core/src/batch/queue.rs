@@ -4,13 +4,12 @@ use super::board::{Place, PoolSleepers};
 use super::config::Settings;
 use super::control::Control;
 use super::group::Grouping;
-use super::item::{Key, Keyed, PartitionId, ThreadId, weight_of};
+use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::route::Route;
 use super::worker::{self, Worker};
-use crate::park::producer_fence;
 use crate::ring::Refusal;
-use crate::space::{InLine, Space};
+use crate::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, plain};
 use crate::table::{Pinned, Table};
@@ -181,101 +180,6 @@ impl<T: Word + Keyed> BatchQueue<T> {
             owned[usize::from(at.lease().owner())].push(partition as PartitionId);
         }
         owned
-    }
-
-    /// Queues an item where its key belongs, without waiting, and wakes its drain thread.
-    ///
-    /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
-    #[inline]
-    pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
-        let target = self.targets.get(item.key() as usize).expect("a key comes from the queue");
-        // SAFETY: a target was pinned in this queue's table of partitions.
-        self.push(unsafe { self.partitions.at(target) }, item)
-    }
-
-    /// As [`Self::try_produce`], into the partition that the caller names.
-    #[inline]
-    pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
-        self.push(self.partition(partition), item)
-    }
-
-    #[inline]
-    fn push(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        if self.settings.weighed {
-            return self.push_weighed(at, item);
-        }
-        at.ring.push(item)?;
-        self.wake_sleeper(at);
-        Ok(())
-    }
-
-    #[cold]
-    pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        let weight = weight_of(&item, true);
-        if !at.rows.admit(weight) {
-            return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
-        }
-        at.ring.push(item).inspect_err(|_| at.rows.take_back(weight))?;
-        self.wake_sleeper(at);
-        Ok(())
-    }
-
-    /// Queues items of one key in order, as far as there is room; returns how many, and why
-    /// it stopped if it did.
-    ///
-    /// # Panics
-    ///
-    /// On a queue that weighs its items: each of those has to fit by itself.
-    pub fn try_produce_many(
-        &self,
-        partition: PartitionId,
-        items: &mut std::vec::IntoIter<T>,
-    ) -> (usize, Option<Refusal>) {
-        let at = self.partition(partition);
-        assert!(!self.settings.weighed, "items that are weighed go one by one");
-        let (pushed, refusal) = at.ring.push_many(items);
-        if pushed > 0 {
-            self.wake_sleeper(at);
-        }
-        (pushed, refusal)
-    }
-
-    #[inline]
-    fn wake_owner(&self, partition: &Partition<T>) {
-        producer_fence();
-        self.wake_sleeper(partition);
-    }
-
-    /// After a fence or a claim that is one, or within the producers' lock.
-    #[inline]
-    pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
-        self.workers[usize::from(partition.lease().owner())].sleeper.wake(|| partition.is_half_full());
-    }
-
-    /// Gets in line for room in a partition, and makes sure that it is being drained.
-    pub fn wait_for_room(&self, partition: PartitionId) -> InLine<'_> {
-        let at = self.partition(partition);
-        let line = at.space.enlist();
-        self.wake_owner(at);
-        line
-    }
-
-    /// Tries to queue `item`, and waits up to `patience` for room if there is none. The
-    /// item comes back if it was not accepted in that time.
-    pub fn produce_within(
-        &self,
-        partition: PartitionId,
-        item: T,
-        line: &mut InLine<'_>,
-        patience: Duration,
-    ) -> Result<(), (T, Refusal)> {
-        match self.try_produce_to(partition, item) {
-            Err((item, Refusal::Full)) => {
-                line.wait(patience);
-                self.try_produce_to(partition, item)
-            }
-            done => done,
-        }
     }
 
     /// Counts items that their producer gave up on.

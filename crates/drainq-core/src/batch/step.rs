@@ -53,7 +53,7 @@ impl<T: Word + Keyed> Drainer<T> {
             let settle = || {
                 if how.0 == Depth::Idle {
                     // From now on the next item of each partition must find the sleeper.
-                    settle(&|| self.mine.iter().for_each(|id| self.queue.partition(*id).ring.end_calm()));
+                    settle(&|| self.mine.iter().for_each(|id| self.queue.partition(*id).ring.close_fast_path()));
                 }
             };
             self.worker().sleeper.sleep(parker, how, settle, || {
@@ -81,7 +81,7 @@ impl<T: Word + Keyed> Drainer<T> {
         self.worker().sleeper.sleep(
             self.parker(),
             (Depth::Nap, Some(time)),
-            // It is calm up to a quarter, and only half a partition ends this nap.
+            // The fast path is open up to a quarter, and only half a partition ends this nap.
             || settle(&|| {}),
             || {
                 let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();

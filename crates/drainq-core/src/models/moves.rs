@@ -44,8 +44,8 @@ fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
     });
 }
 
-/// The same for producers that have a lock instead of a fence, the second item in the calm that the
-/// first one found: the new owner settles, which ends the calm.
+/// The same for producers that have a lock instead of a fence, the second item on the fast path that the first one opened:
+/// the new owner synchronises with the producers, which closes the fast path.
 #[test]
 fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
     model(|| {
@@ -57,9 +57,9 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
         let sleeper = {
             let (queue, lock) = (queue.clone(), lock.clone());
             thread::spawn(move || {
-                let settle = |end_calm: &dyn Fn()| {
+                let settle = |close_fast_path: &dyn Fn()| {
                     let _lock = lock.lock();
-                    end_calm();
+                    close_fast_path();
                 };
                 drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 2)
             })
@@ -78,7 +78,7 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
     });
 }
 
-/// Queues an item, in calm if it is calm.
+/// Queues an item, by the fast path if that is open.
 ///
 /// # Safety
 ///
@@ -86,19 +86,19 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
 unsafe fn produce_under_lock(queue: &Queue, item: Box<Parcel>) -> &'static str {
     let mut item = Some(item);
     // SAFETY: the caller's.
-    if unsafe { queue.partition(0).ring.push_calm(|| item.take().expect("asked for once")) } {
-        return "in calm";
+    if unsafe { queue.partition(0).ring.push_fast(|| item.take().expect("asked for once")) } {
+        return "fast path";
     }
-    let item = item.take().expect("it was not calm");
+    let item = item.take().expect("the fast path was closed");
     // SAFETY: the caller's.
     assert!(unsafe { queue.try_produce_serialised(0, item) }.is_ok());
     "with a look"
 }
 
-/// An item that is pushed in calm while the thread falls asleep: before the thread has the lock, and
-/// it is seen by the second look; after that, and it is not calm any more.
+/// An item is pushed on the fast path while the thread falls asleep: if before the thread has the lock, the thread's last
+/// check finds it; if after that, the fast path is closed and the push wakes the thread.
 #[test]
-fn an_item_pushed_in_calm_is_never_slept_over() {
+fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
@@ -110,9 +110,9 @@ fn an_item_pushed_in_calm_is_never_slept_over() {
         let drainer = {
             let (queue, lock) = (queue.clone(), lock.clone());
             thread::spawn(move || {
-                let settle = |end_calm: &dyn Fn()| {
+                let settle = |close_fast_path: &dyn Fn()| {
                     let _lock = lock.lock();
-                    end_calm();
+                    close_fast_path();
                 };
                 drain_settled(&mut Drainer::new(queue, 0), settle, &Plain::new(0), |items| items == 2)
             })
@@ -125,7 +125,7 @@ fn an_item_pushed_in_calm_is_never_slept_over() {
         assert_eq!(drainer.join().unwrap(), [1, 2]);
         assert_eq!(accounts(&queue), 2);
     });
-    met.exactly(&["in calm", "with a look"]);
+    met.exactly(&["fast path", "with a look"]);
 }
 
 /// The claim is the fence: a producer that finds the thread awake has shown it the claim.

@@ -187,7 +187,7 @@ fn the_capacity_is_exact() {
     met.exactly(&["one accepted", "two accepted"]);
 }
 
-/// Pushes in calm if it is calm, or becomes so on a look; else with a claim.
+/// Pushes by the fast path if it is open or can be opened; else with a claim.
 ///
 /// # Safety
 ///
@@ -195,19 +195,19 @@ fn the_capacity_is_exact() {
 unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) -> Result<&'static str, Refusal> {
     let mut item = Some(parcel(0, content));
     // SAFETY: the caller's.
-    let mut calm = || unsafe { ring.push_calm(|| item.take().expect("asked for once")) };
+    let mut fast = || unsafe { ring.push_fast(|| item.take().expect("asked for once")) };
     // SAFETY: the caller's.
-    if calm() || unsafe { ring.calm_down(share) } && calm() {
-        return Ok("in calm");
+    if fast() || unsafe { ring.open_fast_path(share) } && fast() {
+        return Ok("fast path");
     }
     // SAFETY: the caller's.
-    unsafe { ring.push_serialised(item.take().expect("it was not calm")) }.map_err(|(_, why)| why)?;
+    unsafe { ring.push_serialised(item.take().expect("the fast path was closed")) }.map_err(|(_, why)| why)?;
     Ok("by a claim")
 }
 
-/// In calm nobody looks at the head: the places of the last round were empty when somebody did.
+/// A push on the fast path does not read the head: the slots of the last round were empty when the fast path was opened.
 #[test]
-fn in_calm_every_place_was_free() {
+fn on_the_fast_path_every_slot_was_free() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
@@ -232,12 +232,12 @@ fn in_calm_every_place_was_free() {
         got.extend(ring.take(4));
         assert!(got.into_iter().eq(1..=2 + pushed as u32));
     });
-    met.exactly(&["in calm", "by a claim", "full"]);
+    met.exactly(&["fast path", "by a claim", "full"]);
 }
 
-/// It is calm only where there is room.
+/// The fast path is open only where there is room.
 #[test]
-fn in_calm_the_capacity_is_exact() {
+fn on_the_fast_path_the_capacity_is_exact() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
@@ -259,15 +259,15 @@ fn in_calm_the_capacity_is_exact() {
     met.exactly(&["one", "two"]);
 }
 
-/// A close under the lock ends the calm.
+/// A close under the lock closes the fast path.
 #[test]
-fn nothing_is_pushed_in_calm_after_the_close() {
+fn nothing_takes_the_fast_path_after_the_close() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
         let shared = Arc::new((Ring::new(4), Mutex::new(())));
         // SAFETY: all pushes, and the close, are made under the lock, or before the threads start.
-        assert_eq!(unsafe { push_under_lock(&shared.0, 1, 1) }, Ok("in calm"));
+        assert_eq!(unsafe { push_under_lock(&shared.0, 1, 1) }, Ok("fast path"));
         let closer = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -284,10 +284,10 @@ fn nothing_is_pushed_in_calm_after_the_close() {
         note.note(pushed.as_ref().unwrap_or(&"refused"));
         assert_eq!(closer.join().unwrap(), 1 + u64::from(pushed.is_ok()));
     });
-    met.exactly(&["in calm", "refused"]);
+    met.exactly(&["fast path", "refused"]);
 }
 
-/// Producers under a lock of their own, in calm or not; the consumer has no lock.
+/// Producers under a lock of their own, on the fast path or not; the consumer has no lock.
 fn serialised_producers(share: u64, how: &'static str) {
     let met = Met::default();
     let note = met.clone();
@@ -318,8 +318,8 @@ fn serialised_producers_lose_nothing() {
 }
 
 #[test]
-fn serialised_producers_lose_nothing_in_calm() {
-    serialised_producers(1, "in calm");
+fn serialised_producers_lose_nothing_on_the_fast_path() {
+    serialised_producers(1, "fast path");
 }
 
 #[test]

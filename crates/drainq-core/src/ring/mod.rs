@@ -31,8 +31,8 @@
 //! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty place), JCTools'
 //! chunked MPSC queues (segments), crossbeam's channels (the mark bit in the tail).
 
+mod fast_path;
 mod segments;
-mod serial;
 
 use crate::park::fence_after_swap;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -81,8 +81,8 @@ struct Front<B> {
     capacity: u64,
     /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
     directory: Box<[AtomicPtr<Segment>]>,
-    /// The tail at which the calm of `serial.rs` is over, and the segment in which it lasts.
-    calm: AtomicU64,
+    /// The tail at which the fast path ends (`fast_path.rs`), and the segment in which it lies.
+    fast_until: AtomicU64,
     segment: AtomicPtr<Segment>,
     beside: B,
 }
@@ -130,7 +130,7 @@ impl<T: Word, B> Ring<T, B> {
                 limit: AtomicU64::new(capacity as u64),
                 capacity: capacity as u64,
                 directory: segments::directory(segments),
-                calm: AtomicU64::new(0),
+                fast_until: AtomicU64::new(0),
                 segment: AtomicPtr::new(ptr::null_mut()),
                 beside,
             }),
@@ -188,7 +188,7 @@ impl<T: Word, B> Ring<T, B> {
 
     /// Refuses every push from now on.
     pub fn close(&self) {
-        self.end_calm();
+        self.close_fast_path();
         self.front.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
 

@@ -21,8 +21,8 @@ fn take(ring: &Ring<NonZeroUsize>, max: usize) -> Vec<usize> {
 enum Op {
     Push,
     PushSerialised,
-    PushCalm(usize),
-    CalmDown(u64),
+    PushFast(usize),
+    OpenFastPath(u64),
     PushMany(usize),
     Take(usize),
     Close,
@@ -32,8 +32,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => Just(Op::Push),
         8 => Just(Op::PushSerialised),
-        8 => (0_usize..300).prop_map(Op::PushCalm),
-        8 => (1_u64..5).prop_map(Op::CalmDown),
+        8 => (0_usize..300).prop_map(Op::PushFast),
+        8 => (1_u64..5).prop_map(Op::OpenFastPath),
         4 => (0_usize..700).prop_map(Op::PushMany),
         6 => (0_usize..600).prop_map(Op::Take),
         1 => Just(Op::Close),
@@ -51,20 +51,20 @@ proptest! {
                 Op::Push => usize::from(ring.push(item(next)).is_ok()),
                 // SAFETY: one thread (the lock is not needed).
                 Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
-                Op::CalmDown(share) => {
+                Op::OpenFastPath(share) => {
                     // SAFETY: one thread (the lock is not needed).
-                    let calm = unsafe { ring.calm_down(share) };
-                    prop_assert!(!calm || capacity > model.len() && !closed);
+                    let open = unsafe { ring.open_fast_path(share) };
+                    prop_assert!(!open || capacity > model.len() && !closed);
                     continue;
                 }
-                Op::PushCalm(n) => {
+                Op::PushFast(n) => {
                     let mut items = (next..next + n).map(item);
                     let pushed = if n == 1 {
                         // SAFETY: one thread (the lock is not needed).
-                        usize::from(unsafe { ring.push_calm(|| item(next)) })
+                        usize::from(unsafe { ring.push_fast(|| item(next)) })
                     } else {
                         // SAFETY: as above.
-                        unsafe { ring.push_calm_while(|| items.next()) }
+                        unsafe { ring.push_fast_while(|| items.next()) }
                     };
                     prop_assert!(pushed <= n.min(room));
                     model.extend(next..next + pushed);

@@ -294,7 +294,7 @@ impl Checked {
     }
 }
 
-/// Produces as under a lock: in calm as long as it lasts, then with a look, and so on.
+/// Produces as under a lock: by the fast path as long as it is open, then by the slow path, and so on.
 fn produce_serialised(
     queue: &BatchQueue<Box<Item>>,
     partition: u32,
@@ -304,7 +304,7 @@ fn produce_serialised(
     // SAFETY: one thread.
     unsafe {
         loop {
-            accepted += at.push_calm_while(|| items.next());
+            accepted += at.push_fast_while(|| items.next());
             let Some(item) = items.next() else { return accepted };
             let bulk = item.number % 3 == 0;
             if queue.try_produce_serialised(partition, item).is_err() {

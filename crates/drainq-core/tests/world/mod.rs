@@ -175,11 +175,11 @@ impl World {
         let _alone = lock.lock();
         let (at, mut item) = (self.queue.partition(partition), Some(item));
         // SAFETY: every produce call and the close are made under the lock.
-        if unsafe { at.push_calm(|| item.take().expect("asked for once")) } {
+        if unsafe { at.push_fast(|| item.take().expect("asked for once")) } {
             return Ok(());
         }
         // SAFETY: as above.
-        unsafe { self.queue.try_produce_at(at, item.take().expect("it was not calm")) }
+        unsafe { self.queue.try_produce_at(at, item.take().expect("the fast path was closed")) }
     }
 
     /// Closes the queue.
@@ -204,10 +204,10 @@ impl World {
     pub fn drain(&self, me: u16) {
         let mut drainer = Drainer::new(self.queue.clone(), me);
         loop {
-            let settle = |end_calm: &dyn Fn()| {
+            let settle = |close_fast_path: &dyn Fn()| {
                 if let Some(lock) = &self.lock {
                     let _alone = lock.lock();
-                    end_calm();
+                    close_fast_path();
                 }
             };
             match drainer.next_step(settle) {

@@ -2,7 +2,7 @@
 //!
 //! The first item of a class takes the slow path (`slow_path.rs`), which adds the route. From then on a
 //! produce call reads the item's class, finds the route, and stores the item in the next slot, as long as
-//! the fast path of the partition is open (`ring/serial.rs` in the core, where an open one is called calm).
+//! the fast path of the partition is open (`ring/fast_path.rs` in the core).
 //!
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's fast path asks for.
@@ -11,7 +11,7 @@ use super::route_cache::Route;
 use crate::batch::shared::Shared;
 use crate::batch::types::item::Item;
 use drainq_core::batch::partition::Partition;
-use drainq_core::batch::serial::CALM;
+use drainq_core::batch::produce::FAST_SHARE;
 use pyo3::prelude::*;
 
 impl Shared {
@@ -20,7 +20,7 @@ impl Shared {
     pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
         let Some(Route { tag, partition }) = self.routes.find(object.get_type_ptr()) else { return false };
         // SAFETY: the GIL is held (invariant 1) and kept; the object fits, and the tag holds the key alone.
-        Item::fits(object) && unsafe { partition.push_calm(|| Item::tagged(object, tag)) }
+        Item::fits(object) && unsafe { partition.push_fast(|| Item::tagged(object, tag)) }
     }
 
     /// Queues one item by the cached route where the fast path is closed: wakes the drain thread if it sleeps,
@@ -47,10 +47,10 @@ impl Shared {
     pub fn yield_gil_if_due(&self, py: Python<'_>, partition: &Partition<Item>) {
         let process = self.process();
         let gil_yield = &process.gil_yield;
-        let is_due = gil_yield.is_wanted() && (partition.holds_one_in(CALM) || gil_yield.is_overdue());
+        let is_due = gil_yield.is_wanted() && (partition.holds_one_in(FAST_SHARE) || gil_yield.is_overdue());
         if is_due && !process.queue.is_draining_here() {
             // Another producer may get the GIL before the drain thread does: it is to check, and to yield, too.
-            partition.end_calm();
+            partition.close_fast_path();
             gil_yield.yield_to_drain_thread(py);
         }
     }

@@ -65,9 +65,9 @@ impl Shared {
         let partition = run.route.partition;
         loop {
             // SAFETY: the GIL is held (invariant 1) and kept.
-            unsafe { partition.push_calm_while(|| run.next_item()) };
+            unsafe { partition.push_fast_while(|| run.next_item()) };
             // SAFETY: as above.
-            if run.is_over || !unsafe { process.queue.look_around(partition) } {
+            if run.is_over || !unsafe { process.queue.wake_and_open_fast_path(partition) } {
                 break;
             }
         }

@@ -1,0 +1,200 @@
+//! Producing: an item goes into the ring of its partition, and the drain thread of the partition is woken if it sleeps.
+//!
+//! There are two ways. Producers that share no lock claim a slot by compare-and-swap, and the claim is the fence that the
+//! wake-up rule of `park.rs` asks for. Producers that share a lock, as all threads of CPython share the GIL, need neither a
+//! compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). And while the *fast path* of a partition
+//! is open they store the item and do nothing else: `ring/fast_path.rs` says until which position of the tail it is open.
+//!
+//! # Invariants
+//! 1. A drain thread that falls idle closes the fast path of its partitions under the producers' lock, after its sleeper says
+//!    that it sleeps and before it looks for items a last time. So an item that came by the fast path before that is found
+//!    by the last look; an item that comes after it takes the slow path, finds the sleeper and wakes it. A partition that
+//!    changes its owner needs no more: the new owner is woken, and closes the fast path before it sleeps again.
+//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). From there on each push checks whether the drain
+//!    thread naps, and its caller whether a drain thread waits for the lock.
+//! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
+//!
+//! Source: the argument about the lock is that of `park.rs`.
+
+use super::item::{Keyed, PartitionId, weight_of};
+use super::partition::Partition;
+use super::queue::BatchQueue;
+use crate::park::producer_fence;
+use crate::ring::Refusal;
+use crate::space::InLine;
+use crate::sync::full_fence;
+use crate::word::Word;
+use std::time::Duration;
+
+/// The fast path of a partition is open while the partition holds less than its capacity divided by this.
+pub const FAST_SHARE: u64 = 4;
+
+impl<T: Word + Keyed> BatchQueue<T> {
+    /// Queues an item where its key belongs, without waiting, and wakes its drain thread.
+    ///
+    /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
+    #[inline]
+    pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
+        let target = self.targets.get(item.key() as usize).expect("a key comes from the queue");
+        // SAFETY: a target was pinned in this queue's table of partitions.
+        self.push(unsafe { self.partitions.at(target) }, item)
+    }
+
+    /// As [`Self::try_produce`], into the partition that the caller names.
+    #[inline]
+    pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
+        self.push(self.partition(partition), item)
+    }
+
+    #[inline]
+    fn push(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        if self.settings.weighed {
+            return self.push_weighed(at, item);
+        }
+        at.ring.push(item)?;
+        self.wake_sleeper(at);
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        let weight = weight_of(&item, true);
+        if !at.rows.admit(weight) {
+            return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
+        }
+        at.ring.push(item).inspect_err(|_| at.rows.take_back(weight))?;
+        self.wake_sleeper(at);
+        Ok(())
+    }
+
+    /// Queues items of one key in order, as far as there is room; returns how many, and why
+    /// it stopped if it did.
+    ///
+    /// # Panics
+    ///
+    /// On a queue that weighs its items: each of those has to fit by itself.
+    pub fn try_produce_many(
+        &self,
+        partition: PartitionId,
+        items: &mut std::vec::IntoIter<T>,
+    ) -> (usize, Option<Refusal>) {
+        let at = self.partition(partition);
+        assert!(!self.settings.weighed, "items that are weighed go one by one");
+        let (pushed, refusal) = at.ring.push_many(items);
+        if pushed > 0 {
+            self.wake_sleeper(at);
+        }
+        (pushed, refusal)
+    }
+
+    #[inline]
+    fn wake_owner(&self, partition: &Partition<T>) {
+        producer_fence();
+        self.wake_sleeper(partition);
+    }
+
+    /// After a fence or a claim that is one, or within the producers' lock.
+    #[inline]
+    pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
+        self.workers[usize::from(partition.lease().owner())].sleeper.wake(|| partition.is_half_full());
+    }
+
+    /// Gets in line for room in a partition, and makes sure that it is being drained.
+    pub fn wait_for_room(&self, partition: PartitionId) -> InLine<'_> {
+        let at = self.partition(partition);
+        let line = at.space.enlist();
+        self.wake_owner(at);
+        line
+    }
+
+    /// Tries to queue `item`, and waits up to `patience` for room if there is none. The
+    /// item comes back if it was not accepted in that time.
+    pub fn produce_within(
+        &self,
+        partition: PartitionId,
+        item: T,
+        line: &mut InLine<'_>,
+        patience: Duration,
+    ) -> Result<(), (T, Refusal)> {
+        match self.try_produce_to(partition, item) {
+            Err((item, Refusal::Full)) => {
+                line.wait(patience);
+                self.try_produce_to(partition, item)
+            }
+            done => done,
+        }
+    }
+
+    /// As [`Self::try_produce_to`], without a compare-and-swap and without a fence.
+    ///
+    /// # Safety
+    ///
+    /// One lock, held around each call, keeps all produce calls of this queue and
+    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `settle` of
+    /// [`super::Drainer::next_step`] (or a wake-up may be lost, which is not unsafe).
+    #[inline]
+    pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
+        // SAFETY: the caller keeps pushes and closes apart.
+        unsafe { self.try_produce_at(self.partition(partition), item) }
+    }
+
+    /// As [`Self::try_produce_serialised`], for a partition that was looked up before.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    #[inline]
+    pub unsafe fn try_produce_at(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+        if self.settings.weighed {
+            return self.push_weighed(at, item);
+        }
+        // SAFETY: the caller keeps pushes and closes apart.
+        unsafe { at.ring.push_serialised(item)? };
+        // SAFETY: as above.
+        unsafe { self.wake_and_open_fast_path(at) };
+        Ok(())
+    }
+
+    /// As [`Self::try_produce_many`], without a compare-and-swap and without a fence.
+    ///
+    /// # Panics
+    ///
+    /// That of [`Self::try_produce_many`].
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    pub unsafe fn try_produce_many_serialised(
+        &self,
+        partition: PartitionId,
+        items: &mut std::vec::IntoIter<T>,
+    ) -> (usize, Option<Refusal>) {
+        let at = self.partition(partition);
+        assert!(!self.settings.weighed, "items that are weighed go one by one");
+        // SAFETY: the caller keeps pushes and closes apart.
+        let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
+        if pushed > 0 {
+            // SAFETY: as above.
+            unsafe { self.wake_and_open_fast_path(at) };
+        }
+        (pushed, refusal)
+    }
+
+    /// Wakes the partition's drain thread if it sleeps, and opens the fast path as far as it may be open now; returns
+    /// whether it is open.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    #[inline]
+    pub unsafe fn wake_and_open_fast_path(&self, at: &Partition<T>) -> bool {
+        if self.place.is_some() {
+            full_fence("pool_fence");
+            self.wake_sleeper(at);
+            return false;
+        }
+        self.wake_sleeper(at);
+        // SAFETY: the caller keeps pushes and closes apart.
+        !self.settings.weighed && unsafe { at.ring.open_fast_path(FAST_SHARE) }
+    }
+}

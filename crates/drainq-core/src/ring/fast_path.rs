@@ -1,0 +1,147 @@
+//! Pushing where one lock keeps the producers apart: no compare-and-swap, and on the fast path nothing but a store.
+//!
+//! Most pushes find what the last one found: the ring open and mostly empty, the segment the same, the drain thread awake.
+//! So a push that has checked all of that writes down for how long the answer holds: up to the position `fast_until` of the
+//! tail. Pushes before it check only that `tail < fast_until`.
+//!
+//! ```text
+//! head            tail                 fast_until            head + capacity
+//!  |--- queued ----|--- no checks -------|--- checks ----------|
+//! ```
+//!
+//! A close, and a drain thread that falls asleep, take the lock and set `fast_until` to 0. A ring that fills up needs no such
+//! step: `fast_until` lies no further above a head that was read than a share of the capacity, and never beyond the segment.
+//!
+//! # Invariants
+//! 7. `tail` (bits and all), `fast_until` and `segment` are written under the producers' lock, in a ring whose producers have
+//!    one. In other rings `fast_until` is 0 for ever.
+//! 8. While `tail < fast_until`: the ring is open, the slot at `tail` is free, and it lies in `segment`, which is in the
+//!    directory.
+//!
+//! Source: the limit of JCTools' and FastFlow's producers, which saves them a read of the consumer's index; here it saves
+//! every check.
+
+use super::segments::{SEGMENT, Segment};
+use super::{CLOSED, ONE, Refusal, Ring};
+use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::{order, planted};
+use crate::word::Word;
+
+impl<T: Word, B> Ring<T, B> {
+    /// As [`Ring::push`], without a compare-and-swap: half the price.
+    ///
+    /// # Safety
+    ///
+    /// One lock, held around each call, keeps all calls that change the tail (every push and
+    /// [`Ring::close`]) apart.
+    #[inline]
+    pub unsafe fn push_serialised(&self, item: T) -> Result<(), (T, Refusal)> {
+        match self.claim::<true>(1) {
+            Ok((index, _)) => {
+                self.publish(index, item);
+                Ok(())
+            }
+            Err(refusal) => Err((item, refusal)),
+        }
+    }
+
+    /// As [`Ring::push_many`], without a compare-and-swap.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_serialised`].
+    pub unsafe fn push_many_serialised(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
+        self.publish_many::<true>(items)
+    }
+
+    /// Queues what `make` returns if the fast path is open; else returns false without calling `make`. `make` must not
+    /// panic.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_serialised`]; `make` does not give the lock up.
+    #[inline(always)]
+    pub unsafe fn push_fast(&self, make: impl FnOnce() -> T) -> bool {
+        let tail = self.front.tail.load(Ordering::Relaxed);
+        if tail >= self.front.fast_until.load(Ordering::Relaxed) {
+            return false;
+        }
+        // SAFETY: the fast path is open, so the segment is the one of the next slot (invariant 8) and
+        // lives at least until that slot was taken (invariant 4).
+        self.put(unsafe { self.fast_slots() }, tail / ONE, make());
+        self.front.tail.store(tail + ONE, Ordering::Relaxed);
+        true
+    }
+
+    /// Queues what `next` returns until it returns nothing or the fast path ends; returns how many. `next` must not panic.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_fast`].
+    #[inline(always)]
+    pub unsafe fn push_fast_while(&self, mut next: impl FnMut() -> Option<T>) -> usize {
+        let tail = self.front.tail.load(Ordering::Relaxed);
+        let fast_until = self.front.fast_until.load(Ordering::Relaxed);
+        if tail >= fast_until {
+            return 0;
+        }
+        // SAFETY: as in `push_fast`; the fast path ends within the segment.
+        let slots = unsafe { self.fast_slots() };
+        let (first, end) = (tail / ONE, fast_until / ONE);
+        let mut index = first;
+        while index < end {
+            let Some(item) = next() else { break };
+            self.put(slots, index, item);
+            index += 1;
+        }
+        // Stored last, so that neither the consumer nor a snapshot meets a claim without its item.
+        self.front.tail.store(index * ONE, Ordering::Relaxed);
+        (index - first) as usize
+    }
+
+    /// # Safety
+    ///
+    /// The fast path is open.
+    #[inline(always)]
+    unsafe fn fast_slots(&self) -> &[AtomicPtr<()>; SEGMENT] {
+        let segment: *const Segment = self.front.segment.load(Ordering::Relaxed);
+        // SAFETY: the caller says that the fast path is open: invariants 8 and 4.
+        unsafe { &(*segment).places }
+    }
+
+    #[inline(always)]
+    fn put(&self, slots: &[AtomicPtr<()>; SEGMENT], index: u64, item: T) {
+        let word = item.into_word().as_ptr();
+        slots[index as usize % SEGMENT].store(word, order("fast_publish", Ordering::Release));
+    }
+
+    /// Opens the fast path until one in `share` slots is taken, or to the end of the segment; returns whether it is open.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Ring::push_serialised`].
+    #[inline]
+    pub unsafe fn open_fast_path(&self, share: u64) -> bool {
+        let tail = self.front.tail.load(Ordering::Relaxed);
+        if tail & CLOSED != 0 {
+            return false;
+        }
+        let index = tail / ONE;
+        let room = if planted("fast_room") { 2 * self.front.capacity } else { self.front.capacity / share };
+        let end = self.back.head.load(order("fast_head", Ordering::Acquire)) + room;
+        let end = end.min((index / SEGMENT as u64 + 1) * SEGMENT as u64);
+        if end > index {
+            self.front.segment.store(self.segment(index).as_ptr(), Ordering::Relaxed);
+            self.front.fast_until.store(end * ONE, Ordering::Relaxed);
+        }
+        end > index
+    }
+
+    /// Closes the fast path: the next push checks everything. To be called under the producers' lock.
+    #[inline]
+    pub fn close_fast_path(&self) {
+        if !planted("fast_close") {
+            self.front.fast_until.store(0, Ordering::Relaxed);
+        }
+    }
+}
