@@ -80,15 +80,6 @@ MUTANTS = [
         "            state.take(wakes).map(|(_, entry)| entry.item)\n        })",
         f"{TESTS}/test_shutdown.py::test_gets_go_on_until_nothing_is_left_then_raise",
     ),
-    Mutant(
-        "wake_up_for_nobody",
-        "a wake-up of a waiter whose loop was closed is lost",
-        f"{CORE}/multi/shared.rs",
-        "                self.with(|state, wakes| state.pass_on(line, ticket, wakes));\n",
-        "                let _ = (line, ticket);\n",
-        f"{TESTS}/test_async.py::test_a_task_of_a_loop_that_was_closed_does_not_keep_a_wake_up",
-        dies="hangs",
-    ),
     # -- the multi-queue's binding ------------------------------------------------------------------
     Mutant(
         "select_may_name_anything",
@@ -113,6 +104,7 @@ MUTANTS = [
         "        if let Some(Attempt::Put(sub, _)) = self.attempt.take()\n",
         "        if let Some(Attempt::Put(sub, _)) = self.attempt.as_ref()\n",
         f"{TESTS}/test_async.py::test_awaiting_twice_is_a_runtime_error",
+        dies="hangs",
     ),
     # -- the set queue --------------------------------------------------------------------------------
     Mutant(
@@ -148,7 +140,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/inside.rs",
         "        if something {\n            state.line(line).wake(1);\n        }\n",
         "        let _ = something;\n",
-        "tests/sources/test_set_queue.py",
+        "tests/sources/test_set_queue_signals.py",
         dies="hangs",
     ),
     Mutant(

@@ -20,6 +20,9 @@ from .tree import DoesNotApply, Tree
 PATIENCE = 90
 """Seconds after which a test of a planted fault hangs. The sound tests take far less, one by one."""
 
+IMPATIENCE = 45
+"""The same where the mutant says that its test may hang."""
+
 
 def run_room(mutants: Sequence[Mutant]) -> list[Verdict]:
     """Plant the mutants one after the other, and run the test of each."""
@@ -65,7 +68,7 @@ def _run(tree: Tree, mutant: Mutant, sound: set[str]) -> tuple[str, str]:
     try:
         if mutant.is_native and (complaint := tree.build()):
             return "no build", complaint.splitlines()[0]
-        ended, note = _pytest(tree, mutant.tests, PATIENCE)
+        ended, note = _pytest(tree, mutant.tests, IMPATIENCE if mutant.dies == "hangs" else PATIENCE)
     finally:
         tree.restore(mutant)
         if mutant.is_native:

@@ -47,3 +47,5 @@ def test_without_requests_there_is_no_percentile():
 def test_ranks_are_exact_whole_numbers():
     counts = [(int(bucket), 1) for bucket in buckets(np.arange(1.0, 301.0))]
     assert percentiles(counts, (99,))[0] == pytest.approx(297, rel=RELATIVE_ERROR)
+    three = [(0, 1), (100, 1), (200, 1)]
+    assert percentiles(three, (0, 34, 50, 67)) == [value(0), value(100), value(100), value(200)]

@@ -61,6 +61,27 @@ def test_merge_lets_spark_add_them_up(numbers):
     assert sorted(map(tuple, merged.collect())) == sorted(EXPECTED.items())
 
 
+class Extremes:
+    """The least and the largest tuple."""
+
+    def __init__(self):
+        self.seen = []
+
+    def consume(self, batch):
+        self.seen += [n for (n,) in batch]
+
+    def result(self):
+        return [(min(self.seen), max(self.seen))] if self.seen else []
+
+
+def test_merge_takes_the_least_and_the_largest_of_all_tasks(numbers):
+    schema = "least long, largest long"
+    merged = aggregate(
+        numbers, lambda info: {tuple: Extremes()}, schema=schema, merge={"least": "min", "largest": "max"}
+    )
+    assert [tuple(row) for row in merged.collect()] == [(0, ROWS - 1)]
+
+
 def test_the_rdd_door_gives_the_same(numbers):
     found = numbers.rdd.map(tuple).mapPartitions(partition_fn(lambda info: {tuple: CountByKey()})).collect()
     assert totals(found) == EXPECTED
