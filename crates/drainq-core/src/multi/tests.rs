@@ -7,8 +7,7 @@
 use super::waiters::Wake;
 use super::{Gathered, Leftovers, MultiQueue, Order, Refusal, Settings, Sleeper, SubQueue, Wait};
 use crate::clock::ManualClock;
-use crate::sync::{Arc, model};
-use std::time::Duration;
+use crate::sync::model;
 
 type Queue = MultiQueue<u32, ()>;
 
@@ -271,8 +270,7 @@ fn a_forked_child_starts_with_the_same_sub_queues_empty() {
         sub.try_put(3).unwrap();
         line_up(&mut putter);
 
-        let shared = Arc::clone(queue.shared());
-        shared.restart_in_child();
+        queue.shared().restart_in_child();
         let (_, total, blocked) = queue.stats(&[]);
         assert_eq!((total, blocked), (super::Stats::default(), 0));
         assert_eq!((sub.room(), sub.disabled_by(), queue.len()), (2, vec!["paused".to_owned()], 0));
@@ -281,7 +279,7 @@ fn a_forked_child_starts_with_the_same_sub_queues_empty() {
         sub.try_put(4).unwrap();
         full.try_put(5).unwrap();
         assert_eq!([queue.try_get(), queue.try_get()], [Ok(4), Ok(5)]);
-        assert_eq!((sub.stats().counters.put, sub.stats().oldest_age), (1, None::<Duration>));
+        assert_eq!((sub.stats().counters.put, sub.stats().oldest_age), (1, None));
     });
 }
 
