@@ -11,6 +11,7 @@ import operator
 import os
 import threading
 from collections.abc import Callable
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 _log = logging.getLogger("drainq")
@@ -34,6 +35,11 @@ def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: li
     """Call an error handler; return how many items it put into a durable queue, if it says that it has one."""
     counts = bool(getattr(handler, "dead_letters", False))
     answer = handler(batch, error)
+    if isinstance(answer, (CoroutineType, GeneratorType, AsyncGeneratorType)):
+        shown_answer = shown(answer)
+        if not isinstance(answer, AsyncGeneratorType):
+            answer.close()  # said below; Python need not warn of it as well
+        raise TypeError(f"the error handler returned {shown_answer}: nothing of it has run. It must be a plain function")
     return operator.index(answer) if counts else 0
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import functools
+import logging
 import subprocess
 import sys
+import threading
 import unittest.mock
 from collections import deque
 
@@ -22,6 +24,24 @@ PARAMETERS = {
     "len_of": ("item",),
     "balancer": ("throughput", "owners", "threads"),
 }
+
+
+@pytest.fixture
+def said():
+    """Make an event that is set when the logger ``drainq`` logs an error with this text."""
+    logger, listeners = logging.getLogger("drainq"), []
+
+    def listen(text):
+        heard = threading.Event()
+        listener = logging.Handler()
+        listener.emit = lambda record: text in str(record.exc_info and record.exc_info[1]) and heard.set()
+        logger.addHandler(listener)
+        listeners.append(listener)
+        return heard
+
+    yield listen
+    for listener in listeners:
+        logger.removeHandler(listener)
 
 
 def config(**settings):
@@ -188,6 +208,31 @@ def test_a_handler_whose_call_ran_nothing_has_failed(make_queue, lazy, place):
     assert isinstance(error, TypeError)
     kind = {waits: "coroutine", yields: "generator", does_both: "async_generator"}[lazy]
     assert f"the handler returned <{kind} object {lazy.__name__} at" in str(error)
+
+
+@pytest.mark.parametrize("lazy", [waits, yields, does_both])
+@pytest.mark.parametrize("place", ["error_handler", "on_drop", "on_idle"])
+def test_another_callable_whose_call_ran_nothing_is_said_to_have_failed(make_queue, said, lazy, place):
+    def fails(batch):
+        raise ValueError("the handler's own")
+
+    class Idle:
+        def consume(self, batch):
+            fails(batch)
+
+        def on_idle(self):
+            return lazy([])
+
+    settings = {} if place == "on_idle" else {place: lambda *arguments: lazy([])}
+    queue = make_queue(consumer=Idle() if place == "on_idle" else fails, **settings)
+    kind = {waits: "coroutine", yields: "generator", does_both: "async_generator"}[lazy]
+    heard = said(f"returned <{kind} object {lazy.__name__} at")
+    assert queue.produce(1)
+    assert queue.flush(PATIENCE)
+    if place == "on_drop":
+        assert queue.shutdown(PATIENCE)
+        assert not queue.produce(2), "refused, and on_drop is called for it"
+    assert heard.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("answer", [None, 3, [1], iter([1]), NotImplemented])

@@ -27,9 +27,9 @@ pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &
     }
 }
 
-/// Takes what a handler's call returned, and refuses what says that nothing of it has run: a coroutine or
+/// Takes what a call of `callable` returned, and refuses what says that nothing of it has run: a coroutine or
 /// a generator, of an async function behind a lambda, say, which no check at the door can see.
-pub fn check_answer(answer: Bound<'_, PyAny>) -> PyResult<()> {
+pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
     static LAZY: [(PyOnceLock<Py<PyType>>, &str); 3] = [
         (PyOnceLock::new(), "CoroutineType"),
         (PyOnceLock::new(), "GeneratorType"),
@@ -42,8 +42,8 @@ pub fn check_answer(answer: Bound<'_, PyAny>) -> PyResult<()> {
         for (lazy, name) in &LAZY {
             if class.is(lazy.import(py, "types", name)?) {
                 refusal = Some(errors::bad_type(format!(
-                    "the handler returned {}: nothing of it has run, and nobody will wait for it or iterate over it. \
-                     A handler is a plain function that has done its work when it returns",
+                    "{callable} returned {}: nothing of it has run, and nobody will wait for it or iterate over it. \
+                     It must be a plain function that has done its work when it returns",
                     errors::shown(&answer)?
                 )));
                 // Said here already; Python need not warn of it as well.

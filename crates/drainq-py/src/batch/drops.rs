@@ -13,7 +13,7 @@
 use super::exit;
 use crate::calls::{self, log, log_error};
 use crate::fork::Generation;
-use crate::{gil, thread};
+use crate::{callables, gil, thread};
 use drainq_core::space::Space;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -173,13 +173,10 @@ impl Drops {
             let reason = PyString::intern(py, reason.name());
             gil::call(on_drop.bind(py), [&reason, &count])
         });
-        match answer {
-            Ok(answer) => gil::let_go(answer),
-            Err(error) => {
-                let error = calls::value(py, error);
-                log_error(py, "on_drop raised", &error);
-                gil::let_go(error.into_any());
-            }
+        if let Err(error) = answer.and_then(|answer| callables::check_answer("on_drop", answer)) {
+            let error = calls::value(py, error);
+            log_error(py, "on_drop raised", &error);
+            gil::let_go(error.into_any());
         }
     }
 

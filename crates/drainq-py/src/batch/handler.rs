@@ -71,12 +71,12 @@ impl Handler {
 
     /// Calls `on_idle`; what it raises is logged.
     pub fn idle(&self, py: Python<'_>) {
-        notify(py, self.on_idle.as_ref(), "on_idle raised");
+        notify(py, self.on_idle.as_ref(), "on_idle");
     }
 
     /// Calls `on_close`; what it raises is logged.
     pub fn close(&self, py: Python<'_>) {
-        notify(py, self.on_close.as_ref(), "on_close raised");
+        notify(py, self.on_close.as_ref(), "on_close");
     }
 
     /// Calls `consume` with a batch; returns what became of how many items (or of what weight).
@@ -96,7 +96,8 @@ impl Handler {
                 return vec![(Outcome::Failed, size)];
             }
         };
-        let outcomes = match gil::call(self.consume.bind(py), [&batch]).and_then(callables::check_answer) {
+        let called = gil::call(self.consume.bind(py), [&batch]);
+        let outcomes = match called.and_then(|answer| callables::check_answer("the handler", answer)) {
             Ok(()) => vec![(Outcome::Handled, size)],
             Err(error) => {
                 let dead = report(py, on_error, &batch, size, error, queue).min(size);
@@ -108,15 +109,12 @@ impl Handler {
     }
 }
 
-fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, failure: &str) {
+fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, name: &str) {
     let Some(callable) = callable else { return };
-    match gil::call(callable.bind(py), []) {
-        Ok(answer) => gil::let_go(answer),
-        Err(error) => {
-            let error = calls::value(py, error);
-            log_error(py, failure, &error);
-            gil::let_go(error.into_any());
-        }
+    if let Err(error) = gil::call(callable.bind(py), []).and_then(|answer| callables::check_answer(name, answer)) {
+        let error = calls::value(py, error);
+        log_error(py, &format!("{name} raised"), &error);
+        gil::let_go(error.into_any());
     }
 }
 
