@@ -39,7 +39,9 @@ def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: li
         shown_answer = shown(answer)
         if not isinstance(answer, AsyncGeneratorType):
             answer.close()  # said below; Python need not warn of it as well
-        raise TypeError(f"the error handler returned {shown_answer}: nothing of it has run. It must be a plain function")
+        raise TypeError(
+            f"the error handler returned {shown_answer}: nothing of it has run. It must be a plain function"
+        )
     return operator.index(answer) if counts else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -307,3 +307,38 @@ def test_a_database_that_cannot_be_asked_again_leaves_the_time_going_on():
     assert clock.now() == 5100.0
     with pytest.raises(OSError, match="away"):
         DatabaseClock(ask).now()
+
+
+# --- numbers that no database takes
+
+
+@pytest.mark.parametrize("ask", [
+    lambda queue: queue.peek(2**31),
+    lambda queue: queue.history(10**30),
+    lambda queue: queue.dead_letters(limit=2**70),
+    lambda queue: queue.try_poll_many(10**30),
+    lambda queue: queue.purge_dead(float("inf")),
+    lambda queue: queue.purge_dead(10**30),
+])  # fmt: skip
+def test_a_number_beyond_what_a_database_takes_is_a_value_error_that_shows_it(world, ask):
+    queue = world.open()
+    offer(queue, world, "a")
+    with pytest.raises(ValueError, match=r"got (2147483648|1\d{30}|1180591620717411303424|inf)"):
+        ask(queue)
+    assert queue.try_poll().ack() is True
+
+
+def test_a_history_that_no_acknowledgement_could_trim_is_refused_when_the_queue_is_opened(world):
+    with pytest.raises(ValueError, match="history must be a whole number"):
+        world.open(history=10**30)
+
+
+@pytest.mark.parametrize("start", [datetime.min, datetime.max - timedelta(days=3)], ids=["first year", "last year"])
+def test_a_backfill_at_the_end_of_the_calendar_is_a_value_error(world, start):
+    queue = world.open()
+    start = start.replace(tzinfo=timezone.utc)
+    with (
+        queue.cron.install_cron("early", "30 6 * * *", lambda at: "x"),
+        pytest.raises(ValueError, match="years 2 to 9998"),
+    ):
+        queue.cron.backfill("early", start, start + timedelta(days=3))

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
-from drainq.delayed.message import check_key, check_text
+from drainq.delayed.message import check_count, check_key, check_text
 from drainq.delayed.retry import with_retries
 from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
@@ -24,6 +24,8 @@ from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl, Dialect
 
 _log = logging.getLogger("drainq")
+
+_CENTURY = 100 * 366 * 24 * 3600
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
@@ -95,7 +97,7 @@ class Admin:
 
     def peek(self, limit: int = 10) -> list[Row]:
         """The first messages by due time, as they are stored, without taking them."""
-        return self._session.call(self._session.storage.peek, self._session.kind, _check_limit(limit))
+        return self._session.call(self._session.storage.peek, self._session.kind, check_count("limit", limit))
 
     def stats(self) -> DelayedQueueStats:
         """Count the messages in each state; reads the whole queue's index, about 0.1 s a million messages."""
@@ -151,7 +153,7 @@ class Admin:
 
     def history(self, limit: int = 100) -> list[FinishedMessage]:
         """The messages that were acknowledged by queues opened with ``history=``, the latest first."""
-        return self._session.call(self._session.storage.history, self._session.kind, _check_limit(limit))
+        return self._session.call(self._session.storage.history, self._session.kind, check_count("limit", limit))
 
     # --- dead letters
 
@@ -162,7 +164,7 @@ class Admin:
             prefix: only those whose keys begin with it.
             limit: how many at most.
         """
-        session, most = self._session, _check_limit(limit)
+        session, most = self._session, check_count("limit", limit)
         if prefix is None:
             return session.call(session.storage.dead, session.kind, most)
         return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
@@ -170,8 +172,8 @@ class Admin:
     def purge_dead(self, older_than: float | timedelta) -> int:
         """Delete the dead letters that died longer ago than ``older_than`` (seconds); return how many."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if not seconds >= 0:
-            raise ValueError(f"older_than must be at least 0 seconds, got {older_than!r}")
+        if not 0 <= seconds <= _CENTURY:
+            raise ValueError(f"older_than must be between 0 and {_CENTURY:,} seconds, a century, got {older_than!r}")
         before = self._session.now() - int(seconds * 1000)
         return self._session.call(self._session.storage.purge_dead, self._session.kind, before)
 
@@ -238,9 +240,3 @@ def opened_storage(url: str, table: str) -> Iterator[Storage]:
         yield storage
     finally:
         storage.close()
-
-
-def _check_limit(limit: object) -> int:
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ValueError(f"limit must be a whole number of at least 1, got {limit!r}")
-    return limit

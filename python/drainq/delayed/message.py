@@ -112,6 +112,17 @@ def to_ms(at: object, what: str = "schedule_at") -> int:
     return ms
 
 
+MOST_MESSAGES = 2**31 - 1
+"""The largest number of messages that a call may ask for: more than any database returns at once."""
+
+
+def check_count(name: str, value: object) -> int:
+    """Refuse what is not a whole number of messages from 1 to :data:`MOST_MESSAGES`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_MESSAGES:
+        raise ValueError(f"{name} must be a whole number of at least 1 and at most {MOST_MESSAGES}, got {value!r}")
+    return value
+
+
 def from_ms(ms: int) -> datetime:
     """Milliseconds since the epoch as an aware datetime in UTC."""
     return _EPOCH + timedelta(milliseconds=ms)

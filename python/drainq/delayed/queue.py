@@ -35,6 +35,7 @@ from drainq.delayed.message import (
     OfferOutcome,
     ScheduledMessage,
     When,
+    check_count,
     check_key,
     check_text,
     from_ms,
@@ -100,8 +101,8 @@ class DelayedQueue(Admin, Generic[T]):
         self.name = _check_name(queue)
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
-        if history is not None and (not isinstance(history, int) or isinstance(history, bool) or history < 1):
-            raise ValueError(f"history must be a whole number of messages of at least 1, or None, got {history!r}")
+        if history is not None:
+            check_count("history", history)
         codec = MsgspecCodec() if codec is None else codec
         kind = partition_kind(queue, codec.type_name)
         session = self._session = Session(
@@ -334,14 +335,14 @@ class DelayedQueue(Admin, Generic[T]):
         """Take up to ``n`` due messages, earliest first, as one batch.
 
         Args:
-            n: how many at most; 0 or less takes nothing.
+            n: how many at most, up to 2,147,483,647; 0 or less takes nothing.
 
         Returns:
             An envelope whose payload is a list, perhaps an empty one.
 
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
-        taken = self._take(n, many=True) if n > 0 else None
+        taken = self._take(check_count("n", n), many=True) if n > 0 else None
         return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
 
     def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:

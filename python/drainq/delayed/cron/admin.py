@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Generic, Protocol, TypeVar
 
 from drainq.clock import Clock
@@ -137,10 +137,17 @@ class CronAdmin(Generic[T]):
                 f"this object has installed no periodic, cron or daily schedule {key_prefix!r}; it has: {known}"
             )
         ticks, messages = schedule.ticks, list[CronMessage[T]]()
-        for at in takewhile(lambda at: at < last, ticks.after(first - timedelta(microseconds=1))):
-            if len(messages) == MOST_BACKFILLED:
-                raise ValueError(f"the range has more than {MOST_BACKFILLED} ticks: take a shorter one")
-            messages.append(CronMessage(ticks.payload_of(at), at))
+        try:
+            times = list(
+                islice(
+                    takewhile(lambda at: at < last, ticks.after(first - timedelta(microseconds=1))), MOST_BACKFILLED + 1
+                )
+            )
+        except OverflowError:
+            raise ValueError(f"the range must lie within the years 2 to 9998, got {start!r} to {end!r}") from None
+        if len(times) > MOST_BACKFILLED:
+            raise ValueError(f"the range has more than {MOST_BACKFILLED} ticks: take a shorter one")
+        messages.extend(CronMessage(ticks.payload_of(at), at) for at in times)
         planned = [self._tick(schedule.config_hash, key_prefix, message) for message in messages]
         now = to_ms(self._clock.now(), "the clock")
         made = self._call(
