@@ -82,6 +82,14 @@ MUTANTS = [
     ),
     # -- the multi-queue's binding ------------------------------------------------------------------
     Mutant(
+        "sub_queue_is_looked_up_past_the_door",
+        "a daemon thread in the hash of a sub-queue's key aborts the process that ends",
+        f"{BINDING}/multi/queue.rs",
+        'gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])',
+        "self.sub_queues.bind(key.py()).as_any().get_item(key)",
+        "tests/batch/test_exit.py",
+    ),
+    Mutant(
         "select_may_name_anything",
         "a selection may choose a sub-queue that was not offered",
         f"{BINDING}/multi/take.rs",

@@ -9,7 +9,7 @@ from tests.batch.test_lifecycle import run
 
 HEAD = """
 import logging, threading, time
-from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy
 entered, main = threading.Event(), threading.main_thread()
 def retry(*_):
     entered.set()
@@ -73,6 +73,29 @@ PLACES = {
     "len_of": "kept = queue(len_of=retry); daemon(lambda: kept.produce(1))",
     "an iterator": "kept = queue(consumer=nothing); daemon(lambda: kept.produce_many(iter(retry, 1)))",
     "a set queue's hash": "kept = SetQueue(); daemon(lambda: kept.put(having(__hash__=retry)()))",
+    "an iterator for a set queue": "kept = SetQueue(); daemon(lambda: kept.put_many(iter(retry, 1)))",
+    "an iterator for a sub-queue": """
+        kept = MultiQueue().add_sub_queue("a")
+        daemon(lambda: kept.put_many(iter(retry, 1)))""",
+    "a sub-queue's key that is added": "kept = MultiQueue(); daemon(lambda: kept.add_sub_queue(having(__hash__=retry)()))",
+    "a sub-queue's key that is looked up": "kept = MultiQueue(); daemon(lambda: kept[having(__hash__=retry)()])",
+    "a sub-queue's key that is searched": "kept = MultiQueue(); daemon(lambda: having(__hash__=retry)() in kept)",
+    "a sub-queue's key that is removed": """
+        kept = MultiQueue()
+        kept.add_sub_queue("a")
+        daemon(lambda: kept.remove_sub_queue(having(__hash__=retry)()))""",
+    "a sub-queue's key that is shown": """
+        kept, key = MultiQueue(), having(__repr__=lambda: retry() or "x")()
+        kept.add_sub_queue(key)
+        daemon(lambda: kept.add_sub_queue(key))""",
+    "a selection": """
+        kept = MultiQueue(selection=having(select=retry)())
+        kept.add_sub_queue("a").put(1)
+        daemon(kept.get)""",
+    "a predicate of remove_if": """
+        kept = MultiQueue().add_sub_queue("a")
+        kept.put(1)
+        daemon(lambda: kept.remove_if(retry))""",
     "a blocked produce": """
         kept = queue(consumer=lambda batch: (entered.set(), threading.Event().wait()), buffer_size=1)
         daemon(lambda: [kept.produce(n) for n in range(9)])""",

@@ -1,5 +1,6 @@
 //! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
 
+use crate::gil;
 use pyo3::exceptions::{
     PyDeprecationWarning, PyException, PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration,
     PySystemError, PyTypeError, PyValueError,
@@ -80,7 +81,7 @@ pub fn bad_type(message: impl Into<String>) -> PyErr {
 /// Raises only what no handler of exceptions should hide: Ctrl-C, say.
 pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let py = value.py();
-    match value.repr() {
+    match gil::repr(value) {
         Ok(text) => Ok(text.to_string()),
         Err(error) if error.is_instance_of::<PyException>(py) => {
             let name = |class: &Bound<'_, PyType>| class.name().map_or_else(|_| "?".into(), |name| name.to_string());

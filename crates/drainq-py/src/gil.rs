@@ -58,6 +58,7 @@ pub fn count_reference(object: &Bound<'_, PyAny>) {
 unsafe extern "C-unwind" {
     fn PyObject_CallFunctionObjArgs(callable: *mut ffi::PyObject, ...) -> *mut ffi::PyObject;
     fn PyObject_Hash(object: *mut ffi::PyObject) -> ffi::Py_hash_t;
+    fn PyObject_Repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyObject_RichCompareBool(left: *mut ffi::PyObject, right: *mut ffi::PyObject, operator: c_int) -> c_int;
     fn PyObject_GetIter(iterable: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyIter_Next(iterator: *mut ffi::PyObject) -> *mut ffi::PyObject;
@@ -106,6 +107,24 @@ pub fn call<'py, const N: usize>(
             )
         });
         Bound::from_owned_ptr_or_err(callable.py(), answer)
+    }
+}
+
+/// Calls a method of an object that is not the user's, and that calls user code: a dict's, which hashes and compares keys.
+pub fn call_method<'py, const N: usize>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+    arguments: [&Bound<'py, PyAny>; N],
+) -> PyResult<Bound<'py, PyAny>> {
+    call(&object.getattr(name)?, arguments)
+}
+
+/// The repr of an object.
+pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
+    unsafe {
+        let text = through_the_door(|| PyObject_Repr(object.as_ptr()));
+        Bound::from_owned_ptr_or_err(object.py(), text)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::sub_queue::SubQueue;
 use crate::fork::{self, Renew};
+use crate::gil;
 use drainq_core::multi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,7 +37,7 @@ impl Label {
 
     /// The key as messages show it.
     pub fn name(&self, py: Python<'_>) -> String {
-        match self.key.bind(py).repr() {
+        match gil::repr(self.key.bind(py)) {
             Ok(name) => name.to_string(),
             Err(_) => "<key without a repr>".to_owned(),
         }

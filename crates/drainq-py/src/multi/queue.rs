@@ -8,7 +8,7 @@ use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
 use super::take::Selection;
 use super::values;
-use crate::errors;
+use crate::{errors, gil};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::{Gathered, Leftovers, Nothing, Settings};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -150,7 +150,7 @@ impl MultiQueue {
         if core.is_shut_down() {
             return Err(refused());
         }
-        let mut found = subs.get_item(&key)?;
+        let mut found = gil::look_up(subs, &key)?;
         if found.is_none() {
             let label = Arc::new(Label::new(key.clone().unbind()));
             let disabled_by = (!enabled).then(String::new);
@@ -158,7 +158,7 @@ impl MultiQueue {
             let made = Bound::new(py, SubQueue::new(attached, label))?;
             made.get().label.set_object(&made)?;
             // Hashing or comparing the key may run Python code, in which another thread may add it.
-            let winner = subs.call_method1("setdefault", (&key, &made))?;
+            let winner = gil::call_method(subs, "setdefault", [&key, made.as_any()])?;
             if winner.is(&made) {
                 return Ok(winner);
             }
@@ -168,7 +168,7 @@ impl MultiQueue {
             Some(found) if exist_ok => Ok(found),
             _ => Err(errors::bad_key(format!(
                 "there is a sub-queue with the key {} already; pass exist_ok=True to get it",
-                key.repr()?
+                gil::repr(&key)?
             ))),
         }
     }
@@ -191,7 +191,7 @@ impl MultiQueue {
     ///
     /// Source: ``removeSubQueue``.
     fn remove_sub_queue<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SubQueue>> {
-        let removed = self.sub_queues.bind(py).call_method1("pop", (key,))?.cast_into::<SubQueue>()?;
+        let removed = gil::call_method(self.sub_queues.bind(py), "pop", [key])?.cast_into::<SubQueue>()?;
         removed.get().core().retire();
         Ok(removed)
     }
@@ -203,7 +203,7 @@ impl MultiQueue {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.sub_queues.bind(key.py()).get_item(key)?.or(default))
+        Ok(gil::look_up(self.sub_queues.bind(key.py()), key)?.or(default))
     }
 
     /// The keys of the sub-queues, in the order they were added: a list of one's own.
@@ -394,18 +394,19 @@ impl MultiQueue {
         let by_key = PyDict::new(py);
         for ((key, _), stats) in entries.iter().zip(each) {
             if let Some(stats) = stats {
-                by_key.set_item(key, SubQueueStats::from(stats).into_pyobject(py)?)?;
+                let stats = SubQueueStats::from(stats).into_pyobject(py)?;
+                gil::call_method(&by_key, "__setitem__", [key, stats.as_any()])?;
             }
         }
         Ok(MultiQueueStats::new(total, blocked_getters, by_key.unbind()))
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.sub_queues.bind(key.py()).as_any().get_item(key)
+        gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.sub_queues.bind(key.py()).contains(key)
+        gil::look_up(self.sub_queues.bind(key.py()), key).map(|found| found.is_some())
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -1,5 +1,6 @@
 //! Snapshots of the counters, as Python objects.
 
+use crate::gil;
 use drainq_core::multi::Stats;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -112,12 +113,12 @@ impl MultiQueueStats {
 impl MultiQueueStats {
     /// The counters of the sub-queue of this key.
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.sub_queues.bind(key.py()).as_any().get_item(key)
+        gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let Self { depth, high_water, put, got, rejected, removed, .. } = self;
-        let subs = self.sub_queues.bind(py).repr()?;
+        let subs = gil::repr(self.sub_queues.bind(py))?;
         Ok(format!(
             "MultiQueueStats(depth={depth}, high_water={high_water}, put={put}, got={got}, rejected={rejected}, \
              removed={removed}, blocked_putters={}, blocked_getters={}, sub_queues={subs})",

@@ -185,7 +185,7 @@ impl SubQueue {
     #[pyo3(signature = (items, block=true, timeout=None))]
     fn put_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
         let patience = Patience::new(block, timeout)?;
-        let items = items.try_iter()?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
+        let items = gil::items(items)?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
         let (core, offered) = (&self.core, items.len());
         let mut rest = items.into_iter();
         let put = until(py, core.putter(), patience, |_, which| match core.try_put_many(&mut rest) {

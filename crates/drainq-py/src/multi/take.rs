@@ -41,7 +41,7 @@ impl Selection {
         if !is_selector {
             return Err(errors::bad_type(format!(
                 "selection must be \"priority\", \"weighted\" or an object with select(groups), got {}",
-                selection.repr()?
+                gil::repr(selection)?
             )));
         }
         Ok(Self::Custom(selection.clone().unbind()))
@@ -136,7 +136,7 @@ fn choose<R>(
         let Some(chosen) = offered.iter().find(|sub| sub.is(&chosen)) else {
             return Err(errors::bad_type(format!(
                 "select(groups) must return one of the sub-queues in groups, got {}",
-                chosen.repr()?
+                gil::repr(&chosen)?
             )));
         };
         if let Some(answer) = act(chosen.get())? {

@@ -16,7 +16,7 @@ mod stats;
 pub use stats::SetQueueStats;
 
 use crate::fork::{self, Renew};
-use crate::{deadline::Deadline, errors};
+use crate::{deadline::Deadline, errors, gil};
 use drainq_core::clock::SystemClock;
 use drainq_core::sources::set_queue::{AfterTake, Poll, State as Where};
 use drainq_core::sync::Mutex;
@@ -79,7 +79,7 @@ impl SetQueue {
         if let Some(key) = key.as_ref().filter(|key| !key.bind(py).is_callable()) {
             return Err(errors::bad_type(format!(
                 "key must be a callable that takes an item, got {}",
-                key.bind(py).repr()?
+                gil::repr(key.bind(py))?
             )));
         }
         let after_take = after_take(in_flight, ttl)?;
@@ -140,7 +140,7 @@ impl SetQueue {
         let deadline = block.then_some(Deadline::after("timeout", timeout)?);
         let mut added = 0;
         let mut put_all = || {
-            for item in items.try_iter()? {
+            for item in gil::items(items)? {
                 match self.put_until(items.py(), item?, deadline)? {
                     Some(went_in) => added += usize::from(went_in),
                     None => break,
@@ -225,12 +225,12 @@ impl SetQueue {
         if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
             return Err(errors::bad_type(format!(
                 "done takes an iterable of items, such as [item], got {}",
-                items.repr()?
+                gil::repr(items)?
             )));
         }
         let now = self.now(items.py())?;
         let mut were = 0;
-        for item in items.try_iter()? {
+        for item in gil::items(items)? {
             let mut identity = self.identity(&item?)?;
             let (mut state, found) = self.locate(&mut identity)?;
             let Some((place, _)) = found else { continue };
