@@ -82,13 +82,13 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::ring::on_the_fast_path_every_slot_was_free": {
         "fast_head": "read the head Relaxed when the fast path is opened",
     },
-    "models::ring::fast_pathised_producers_lose_nothing_on_the_fast_path": {
+    "models::ring::serialised_producers_lose_nothing_on_the_fast_path": {
         "fast_publish": "publish an item Relaxed on the fast path",
     },
     "models::ring::on_the_fast_path_the_capacity_is_exact": {
         "fast_room": "the fast path is open in a full ring",
     },
-    "models::ring::fast_pathised_producers_lose_nothing": {
+    "models::ring::serialised_producers_lose_nothing": {
         "ring_publish": "publish an item Relaxed",
         "ring_read": "read a place Relaxed",
     },
@@ -363,6 +363,13 @@ def planted_in_the_sources() -> set[str]:
     return {name for path in SOURCES.rglob("*.rs") for name in asks.findall(path.read_text(encoding="utf-8"))}
 
 
+def functions_of_the_core() -> set[str]:
+    """The names of all functions in the core's sources and tests."""
+    folders = (SOURCES, SOURCES.parent / "tests")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.rs")]
+    return {name for text in texts for name in re.findall(r"\bfn (\w+)", text)}
+
+
 def names() -> list[str]:
     """The names of all faults, in the order in which they are planted."""
     return [name for lists in (FAULTS, TEST_FAULTS) for faults in lists.values() for name in faults]
@@ -372,7 +379,10 @@ def check() -> list[str]:
     """What is wrong with the list: faults that are only in it, or only in the sources."""
     listed, found = set(names()), planted_in_the_sources()
     wrong = [f"{name}: in the sources, but not in scripts/mutants/core.py" for name in sorted(found - listed)]
-    return wrong + [f"{name}: listed, but not in the sources" for name in sorted(listed - found)]
+    wrong += [f"{name}: listed, but not in the sources" for name in sorted(listed - found)]
+    functions = functions_of_the_core()
+    tests = [test for lists in (FAULTS, TEST_FAULTS) for test in lists]
+    return wrong + [f"{test}: no such test" for test in tests if test.rpartition("::")[2] not in functions]
 
 
 def run_room(chosen: list[str]) -> list[Verdict]:
