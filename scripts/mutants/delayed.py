@@ -128,8 +128,8 @@ MUTANTS = [
     Mutant(
         "a_migration_waits_for_ever",
         "a migration behind a long reader locks every writer out",
-        f"{STORAGE}/postgres.py",
-        '            cursor.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}", prepare=False)\n'
+        f"{STORAGE}/postgres_migrate.py",
+        '            cursor.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}", prepare=False)\n'
         '            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate',
         '            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate',
         f"{TESTS}/test_shared_server.py::test_while_a_long_reader_keeps_a_migration_waiting_other_programs_write",
@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant(
         "a_stored_offer_is_ignored",
         "an offer whose answer was lost says IGNORED of its own message",
-        f"{STORAGE}/postgres.py",
+        f"{STORAGE}/postgres_offer.py",
         "stored = self._stored(cursor, kind, offers, now) if again else {}",
         "stored = {}",
         f"{TESTS}/test_right_ends.py::test_an_offer_whose_answer_was_lost_says_what_became_of_it",
@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(
         "chunks_in_the_callers_order",
         "two large batches of the same keys deadlock",
-        f"{STORAGE}/postgres.py",
+        f"{STORAGE}/postgres_offer.py",
         "                places = sorted(places, key=lambda place: offers[place].key)\n",
         "",
         f"{TESTS}/test_right_ends.py::test_two_large_batches_of_the_same_keys_in_any_order_never_deadlock",
@@ -162,7 +162,7 @@ MUTANTS = [
     Mutant(
         "a_commit_wakes_nobody",
         "a consumer sleeps its poll period after an offer in a caller's transaction",
-        f"{PACKAGE}/delayed/queue.py",
+        f"{PACKAGE}/delayed/offer.py",
         "            wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)\n",
         "",
         f"{TESTS}/test_right_ends.py::test_an_offer_in_a_callers_transaction_wakes_a_consumer_at_the_commit",

@@ -6,6 +6,7 @@ from .mutant import Mutant
 
 DELAYED = "python/drainq/delayed"
 SQLITE = f"{DELAYED}/storage/sqlite_sql.py"
+SQLITE_TICKS = f"{DELAYED}/storage/sqlite_ticks_sql.py"
 TESTS = "tests/delayed"
 
 MUTANTS = [
@@ -68,8 +69,8 @@ MUTANTS = [
         "bury_without_deleting",
         "a message that was given up on is alive and dead",
         f"{DELAYED}/storage/sqlite.py",
-        """            return cursor.execute(self._sql["ACK"], _held(held)).rowcount\n""",
-        """            return len(_held(held))\n""",
+        """            return cursor.execute(self._sql["ACK"], self._held(held)).rowcount\n""",
+        """            return len(self._held(held))\n""",
         f"{TESTS}/test_dead_letters.py",
     ),
     Mutant(
@@ -87,7 +88,7 @@ MUTANTS = [
     Mutant(
         "failed_statement_commits",
         "a batch of offers that fails half-way leaves its first half",
-        f"{DELAYED}/storage/sqlite.py",
+        f"{DELAYED}/storage/sqlite_statements.py",
         """                    cursor.execute("ROLLBACK")\n""",
         """                    cursor.execute("COMMIT")\n""",
         f"{TESTS}/test_offer.py {TESTS}/test_migrate.py",
@@ -95,7 +96,7 @@ MUTANTS = [
     Mutant(
         "child_uses_the_parents_connection",
         "a forked child works on the connection of its parent",
-        f"{DELAYED}/storage/sqlite.py",
+        f"{DELAYED}/storage/sqlite_statements.py",
         "        renew_in_child(self)\n",
         "",
         f"{TESTS}/test_faults.py::test_a_forked_child_opens_the_file_anew",
@@ -128,7 +129,7 @@ MUTANTS = [
     Mutant(
         "ticks_made_again",
         "a scheduler whose clock is behind makes ticks that were handled",
-        SQLITE,
+        SQLITE_TICKS,
         "WHERE :nominal > COALESCE((",
         "WHERE :nominal IS NOT NULL OR :nominal > COALESCE((",
         f"{TESTS}/test_cron.py::test_a_tick_that_was_forgotten_for_its_age_is_not_made_again",
@@ -136,7 +137,7 @@ MUTANTS = [
     Mutant(
         "delivered_ticks_are_dropped",
         "another configuration drops a tick that a consumer has",
-        SQLITE,
+        SQLITE_TICKS,
         """    AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """,
         """    AND "scheduledAt" > :after
@@ -147,8 +148,8 @@ MUTANTS = [
     Mutant(
         "forgotten_ticks_stay_known",
         "what was uninstalled cannot be installed again",
-        f"{DELAYED}/storage/sqlite.py",
-        """            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": _json([key for _, key in doomed])})\n""",
+        f"{DELAYED}/storage/sqlite_ticks.py",
+        """            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})\n""",
         "",
         f"{TESTS}/test_cron.py::test_what_was_uninstalled_may_be_installed_again",
     ),

@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant(
         "the_floor_passes_undelivered_ticks",
         "one check by a clock that is ahead hides the ticks in between",
-        f"{STORAGE}/sqlite_sql.py",
+        f"{STORAGE}/sqlite_ticks_sql.py",
         '("isFloor" OR (COALESCE("recordedAt", :until - 1) < :until AND NOT EXISTS (',
         '("isFloor" OR (COALESCE("recordedAt", :until - 1) < 9e18 OR NOT EXISTS (',
         f"{TESTS}/test_cron_clock.py",
@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(
         "the_floor_passes_ticks_recorded_just_now",
         "ticks that a wrong clock delivered early hide those before them",
-        f"{STORAGE}/memory.py",
+        f"{STORAGE}/memory_ticks.py",
         "at < until * 1000 and recorded < until",
         "at < until * 1000 and recorded < 2**62",
         f"{TESTS}/test_cron_clock.py::test_ticks_delivered_early_by_a_wrong_clock_hide_no_tick_before_them",
@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "forget_keeps_the_floor",
         "a schedule that is forgotten stays dead",
-        f"{STORAGE}/memory_operator.py",
+        f"{STORAGE}/memory_ticks.py",
         "                del queue.floors[which]\n",
         "                pass\n",
         f"{TESTS}/test_cron_clock.py::test_a_schedule_that_is_forgotten_begins_anew",
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "a_limit_forgets_what_is_in_flight",
         "more messages are in flight than the limit says",
-        f"{STORAGE}/sqlite_operator.py",
+        f"{STORAGE}/sqlite.py",
         "room = min(limit, most - taken)",
         "room = min(limit, most)",
         f"{TESTS}/test_operate.py::test_a_limit_counts_what_others_hold_and_not_what_has_expired",
@@ -95,8 +95,8 @@ MUTANTS = [
     Mutant(
         "a_history_grows",
         "the history is not bounded",
-        f"{STORAGE}/sqlite_operator.py",
-        """            cursor.execute(self._operator_sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})\n""",
+        f"{STORAGE}/sqlite.py",
+        """            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})\n""",
         "",
         f"{TESTS}/test_operate.py::test_a_history_keeps_its_size",
     ),

@@ -134,7 +134,7 @@ def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_pa
         assert not storage.is_transient(missing.value)
         storage.migrate()
         with pytest.raises(sqlite3.IntegrityError) as violation:
-            storage._change("RECORD", {"number": 1, "name": "again", "now": 0})
+            storage._do("RECORD", {"number": 1, "name": "again", "now": 0})
         assert not storage.is_transient(violation.value)
     finally:
         holder.close()

@@ -1,7 +1,8 @@
 """The delayed queue: durable messages with a key, a payload and a time.
 
-This file is what a user calls: it checks arguments, encodes payloads, reads the clock, tries again what may pass, and
-leaves the rest to a :class:`~drainq.delayed.storage.protocol.Storage`. It has no SQL and no thread of its own.
+The queue is opened and closed here. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
+``admin.py`` (operators): they check arguments, encode payloads and read the clock; ``session.py`` tries again what may
+pass, and a :class:`~drainq.delayed.storage.protocol.Storage` does the rest.
 
 # Promises, on every back end
 
@@ -17,42 +18,27 @@ the caller's transaction are ours.
 from __future__ import annotations
 
 import hashlib
-import time as real_time
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from operator import itemgetter
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Hashable
+from typing import Any, TypeVar
 
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
-from drainq.delayed.consume import consume
 from drainq.delayed.cron.service import CronService
-from drainq.delayed.encode import encoded_offers
-from drainq.delayed.envelope import AckEnvelope
-from drainq.delayed.message import (
-    OfferOutcome,
-    ScheduledMessage,
-    When,
-    check_count,
-    check_key,
-    check_text,
-    from_ms,
-)
+from drainq.delayed.message import check_count, check_text
+from drainq.delayed.offer import OfferMethods
+from drainq.delayed.poll import PollMethods
 from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
-from drainq.delayed.storage.records import Held
-from drainq.delayed.wake import shared_wakeup, wake_after_commit
+from drainq.delayed.wake import shared_wakeup
 
-_PRIORITY = itemgetter(4)  # of an Offer
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
-class DelayedQueue(Admin, Generic[T]):
+class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
     """Messages that must not be lost, for later, by key; opened with :meth:`open`.
 
     One object serves many threads. A context manager: :meth:`close` at the end.
@@ -230,263 +216,6 @@ class DelayedQueue(Admin, Generic[T]):
             QueueBroken: the tables are missing or old, or the database refuses.
         """
         return queues_at(url, table)
-
-    # --- producers
-
-    def offer_or_update(
-        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
-    ) -> OfferOutcome:
-        """Put a message in, or give the one of this key a new payload and time.
-
-        An update takes the message away from a consumer that is working on it: it is delivered again, and that
-        consumer's acknowledgement does nothing. The same payload and time (to the millisecond) change nothing; so an
-        offer that repeats a message in flight is ignored, and its consumer's acknowledgement deletes it.
-
-        Args:
-            key: 1 to 200 characters.
-            payload: what the codec encodes.
-            schedule_at: when it becomes due: an aware datetime, or seconds since the epoch; the past is now.
-            priority: of the messages that are due, those with a lower number are delivered first.
-            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the offer is part of your
-                transaction, and happens if and when you commit it.
-
-        Returns:
-            CREATED, UPDATED or IGNORED.
-
-        Raises:
-            ValueError: the key or the time is not one.
-            QueueUnavailable: the database went on failing for a reason that passes.
-            QueueBroken: the database refuses for good.
-
-        Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
-        """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, True, priority)], connection)[0]
-
-    def offer_if_not_exists(
-        self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
-    ) -> OfferOutcome:
-        """Put a message in unless there is one of this key.
-
-        Args:
-            key, payload, schedule_at, priority, connection: see :meth:`offer_or_update`.
-
-        Returns:
-            CREATED or IGNORED.
-
-        Source: ``offerIfNotExists`` of funfix ``delayedqueue``.
-        """
-        return self._offer([ScheduledMessage(key, payload, schedule_at, False, priority)], connection)[0]
-
-    def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
-        """Offer many messages in one transaction: all of them, or none.
-
-        A key may stand in the batch more than once; it is as if they were offered one by one.
-
-        Args:
-            messages: any number of them.
-            connection: see :meth:`offer_or_update`.
-
-        Returns:
-            What became of each, in the order given.
-
-        Source: ``offerBatch`` of funfix ``delayedqueue``.
-        """
-        return self._offer(list(messages), connection)
-
-    def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
-        session = self._session
-        offers = encoded_offers(messages, session.codec.encode)
-        if not offers:
-            return []
-        if any(map(_PRIORITY, offers)):
-            session.mark_ranked(connection)
-        now = session.now()
-        soonest = min(offer.scheduled_at for offer in offers)
-        announce = session.notify and soonest <= now + int(session.time.poll_period * 1000)
-        if connection is not None:  # the caller's transaction, so the caller's to try again
-            session.check_open()
-            outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
-            wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)
-            return outcomes
-        tries = 0
-
-        def offer() -> list[OfferOutcome]:
-            nonlocal tries
-            tries += 1
-            return session.storage.offer(session.kind, offers, now, announce=announce, again=tries > 1)
-
-        outcomes = session.call(offer)
-        session.wakeup.wake()
-        return outcomes
-
-    # --- consumers
-
-    def try_poll(self) -> AckEnvelope[T] | None:
-        """Take the earliest due message, if there is one now.
-
-        Returns:
-            The message on loan for ``acquire_timeout``; ``None`` if nothing is due.
-
-        Source: ``tryPoll`` of funfix ``delayedqueue``.
-        """
-        return self._take(1, many=False)
-
-    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
-        """Take up to ``n`` due messages, earliest first, as one batch.
-
-        Args:
-            n: how many at most, up to 2,147,483,647; 0 or less takes nothing.
-
-        Returns:
-            An envelope whose payload is a list, perhaps an empty one.
-
-        Source: ``tryPollMany`` of funfix ``delayedqueue``.
-        """
-        taken = self._take(check_count("n", n), many=True) if n > 0 else None
-        return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
-
-    def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
-        """Take the earliest due message, waiting for one.
-
-        Args:
-            timeout: seconds of real time to wait; ``None`` waits for ever.
-
-        Returns:
-            The message on loan; ``None`` only if the time ran out.
-
-        Raises:
-            ShutDown: the queue was closed.
-
-        Source: ``poll`` of funfix ``delayedqueue``.
-        """
-        if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
-        deadline = None if timeout is None else real_time.monotonic() + timeout
-        self._session.listen()
-        while True:
-            noted = self._session.wakeup.count()
-            taken = self.try_poll()
-            if taken is not None:
-                return taken
-            pause = self._session.pause()
-            if deadline is not None:
-                pause = min(pause, deadline - real_time.monotonic())
-                if pause <= 0:
-                    return None
-            self._session.wakeup.wait(noted, pause)
-
-    def consume(
-        self,
-        handler: Callable[[AckEnvelope[Any]], object],
-        *,
-        batch_size: int = 1,
-        stop: Any = None,
-        max_attempts: int | None = None,
-        max_in_flight: int | None = None,
-    ) -> int:
-        """Give messages to a handler until told to stop, in this thread.
-
-        A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
-        statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
-        the dead letters when the attempts are used up. While it runs the lease is extended. A lost database connection
-        is waited out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
-
-        Args:
-            handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
-            batch_size: how many messages at most one call gets.
-            stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
-            max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
-                ``max_attempts``, else one more than ``retry.max_retries``.
-            max_in_flight: most messages of the queue that may be in flight, at all consumers together, for this one to
-                take another; exact among the consumers that pass it. ``None`` for no limit. While the limit is reached
-                a consumer in another process asks again after at most a poll period.
-
-        Returns:
-            How many messages were handled and acknowledged.
-
-        Example:
-            >>> import threading
-            >>> stop = threading.Event()
-            >>> def handle(envelope):
-            ...     print(envelope.payload)
-            ...     stop.set()
-            >>> with DelayedQueue.open("memory:", "mail") as mail:
-            ...     _ = mail.offer_or_update("a", "Hello", 0)
-            ...     mail.consume(handle, stop=stop)
-            Hello
-            1
-        """
-        self._session.listen()
-        return consume(
-            self._session,
-            handler,
-            batch_size=batch_size,
-            stop=stop,
-            max_attempts=max_attempts,
-            max_in_flight=max_in_flight,
-        )
-
-    def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
-        """Take up to so many due messages, one envelope each: what makes this queue a source.
-
-        Args:
-            batch_size: how many at most.
-
-        Returns:
-            Envelopes, perhaps none. Hand them to :meth:`done`, or acknowledge each.
-        """
-        if batch_size <= 0:
-            return []
-        rows, payloads, lock = self._session.acquire(batch_size)
-        now = from_ms(self._session.now())
-        return [
-            AckEnvelope(self._session, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
-        ]
-
-    def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
-        """Acknowledge envelopes of :meth:`get_next_batch`.
-
-        Returns:
-            How many were still ours and are gone now.
-        """
-        by_lock: dict[str, list[int]] = {}
-        for envelope in envelopes:
-            if envelope._lock is not None:
-                envelope._settled = True
-                by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
-        return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
-
-    def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
-        rows, payloads, lock = self._session.acquire(n)
-        if not rows:
-            return None
-        return AckEnvelope(
-            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
-        )
-
-    def read(self, key: str) -> AckEnvelope[T] | None:
-        """Look at the message of a key without taking it.
-
-        Its ``ack()`` deletes the message if payload, time and creation are still what was read.
-
-        Raises:
-            ValueError: the payload cannot be decoded.
-
-        Source: ``read`` of funfix ``delayedqueue``.
-        """
-        session = self._session
-        row = session.call(session.storage.read, session.kind, check_key(key))
-        if row is None:
-            return None
-        try:
-            payload = session.codec.decode(row.payload)
-        except Exception as error:
-            raise ValueError(
-                f"the payload of {key!r} cannot be decoded as {session.codec.type_name}: {error}"
-            ) from error
-        return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)
-
-    # --- the rest
 
     @property
     def aio(self) -> AsyncDelayedQueue[T]:

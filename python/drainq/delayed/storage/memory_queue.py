@@ -1,18 +1,24 @@
-"""One queue in memory: its rows by key, a heap of due times in front of them, its schedules.
+"""Queues in memory: for each its rows by key, a heap of due times in front of them, its schedules.
 
-# Invariant
+# Invariants
 
-Every row has exactly one heap entry with its current ``stamp``; entries with an older stamp are skipped.
+1. Every row has exactly one heap entry with its current ``stamp``; entries with an older stamp are skipped.
+2. All state is read and written under :class:`MemoryQueues`'s ``_lock``.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
+import threading
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator import FinishedMessage, ScheduleRow
-from drainq.delayed.storage.records import DeadLetter, Row
+from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.records import DeadLetter, Held, Row
 
 
 @dataclass
@@ -42,11 +48,16 @@ class Message:
             self.priority,
         )
 
+    @property
+    def was_delivered(self) -> bool:
+        return self.lock is not None or self.attempts > 0
+
 
 @dataclass
 class Queue:
     """One queue: the rows of one ``kind``."""
 
+    ids: Iterator[int]
     rows: dict[str, Message] = field(default_factory=dict)
     by_id: dict[int, Message] = field(default_factory=dict)
     heap: list[tuple[int, int, int]] = field(default_factory=list)
@@ -58,6 +69,28 @@ class Queue:
     name: tuple[str, str] | None = None  # and the codec's
     paused: bool = False
     ranked: bool = False
+
+    def offer(self, offer: Offer, now: int) -> OfferOutcome:
+        there = self.rows.get(offer.key)
+        if there is None:
+            at = offer.scheduled_at
+            self.insert(Message(next(self.ids), offer.key, offer.payload, at, at, now, priority=offer.priority))
+            return OfferOutcome.CREATED
+        same = (there.payload, there.scheduled_at, there.priority) == (
+            offer.payload,
+            offer.scheduled_at,
+            offer.priority,
+        )
+        if same or not offer.can_update:
+            return OfferOutcome.IGNORED
+        self.replace(there, offer.payload, offer.scheduled_at, now)
+        there.priority = offer.priority
+        return OfferOutcome.UPDATED
+
+    def replace(self, message: Message, payload: bytes, scheduled_at: int, now: int) -> None:
+        message.payload, message.scheduled_at, message.created_at = payload, scheduled_at, now
+        message.lock, message.attempts = None, 0
+        self.push(message, scheduled_at)
 
     def insert(self, message: Message) -> None:
         self.rows[message.key] = self.by_id[message.id] = message
@@ -99,3 +132,24 @@ class Queue:
             if self.is_current(entry):
                 return self.by_id[entry[1]]
         return None
+
+
+class MemoryQueues:
+    """The queues of a storage in memory by their kind, and the lock around them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, Queue] = {}
+        self._ids = itertools.count(1)
+
+    def _queue(self, kind: str) -> Queue:
+        queue = self._queues.get(kind)
+        return queue or self._queues.setdefault(kind, Queue(self._ids))
+
+    def _each(self, kind: str, held: Held, do: Callable[[Queue, Message], None]) -> int:
+        """Call ``do`` for each message that ``held`` still owns."""
+        queue = self._queue(kind)
+        ours = [m for m in map(queue.by_id.get, held.ids) if m is not None and m.lock == held.lock]
+        for message in ours:
+            do(queue, message)
+        return len(ours)

@@ -75,3 +75,8 @@ class Listener:
         watched = [self._stop_reader] if connection is None else [self._stop_reader, connection]
         ready, _, _ = select.select(watched, [], [], seconds)
         return self._stop_reader in ready
+
+
+def channel(kind: str) -> str:
+    """The name that consumers of this queue LISTEN to."""
+    return f"drainq_{kind}"

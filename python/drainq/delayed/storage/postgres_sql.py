@@ -7,8 +7,6 @@ braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`;
 run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
 """
 
-from drainq.delayed.storage.migrate import Index
-
 _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
 """Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
 
@@ -178,6 +176,33 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s
 NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
 """When the next message becomes due."""
 
+LOCK_FLIGHT = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+"""Consumers with a limit take turns, from here to the commit."""
+
+IN_FLIGHT = """
+SELECT count(*) FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
+"""
+"""How many messages of a queue are in flight."""
+
+ACK_AND_REMEMBER = """
+WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
+INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
+SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(now)s FROM gone ORDER BY "scheduledAtInitially", "id"
+"""
+"""Move what is still ours to the history."""
+
+TRIM_HISTORY = """
+DELETE FROM {history} WHERE "pKind" = %(kind)s AND "id" <= (
+    SELECT "id" FROM {history} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT 1 OFFSET %(keep)s)
+"""
+"""Drop the oldest entries of the history."""
+
+HISTORY = """
+SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
+WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
+"""
+"""The messages that were acknowledged, the latest first."""
+
 # --- looking and removing
 
 READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
@@ -241,233 +266,46 @@ DROP_DEAD = (
 )
 """Delete dead letters for good."""
 
-# --- schedules
-
-LOCK_SCHEDULE = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
-"""Schedulers of one queue take turns, from here to the commit."""
-
-UNDELIVERED_TICKS = """
-SELECT "id", "pKey" FROM {table}
-WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C" < %(high)s
-    AND NOT ("pKey" COLLATE "C" >= %(but_low)s AND "pKey" COLLATE "C" < %(but_high)s)
-    AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
-FOR UPDATE
+DEAD_OF = """
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
+FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range,
-for LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
+"""The dead letters of a prefix, the latest first."""
 
-DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
-"""Delete ticks that were found, and locked, just before."""
-
-FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s) AND NOT "isFloor"'
-"""Take deleted ticks out of the ledger, so that they may be created again."""
-
-RECORD_TICKS = """
-INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
-SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
-FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
-WHERE n > COALESCE((
-    SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
-        AND "isFloor"), n - 1)
-ON CONFLICT ("pKind", "pKey") DO NOTHING
-RETURNING "pKey"
+DEAD_KEYS = """
+SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY 1
 """
-"""Enter ticks into the ledger; the keys that were never there before come back."""
+"""The keys of dead letters that begin with a prefix."""
 
-UPDATE_TICK = """
-UPDATE {table}
-SET "payload" = %(payload)b, "scheduledAt" = %(at)s, "scheduledAtInitially" = %(at)s, "createdAt" = %(now)s
-WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attempts" = 0
-    AND "scheduledAt" = "scheduledAtInitially"
-    AND ("payload", "scheduledAtInitially") IS DISTINCT FROM (%(payload)b, %(at)s)
+PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND "diedAt" < %(before)s'
+"""Delete the dead letters that died before a time."""
+
+# --- queues
+
+NAME_QUEUE = """
+INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (%(kind)s, %(name)s, %(type)s) ON CONFLICT DO NOTHING
 """
-"""Give a tick that nobody has fetched a new payload and time."""
+"""Write down what a kind stands for."""
 
-RAISE_FLOOR = """
-WITH latest AS (
-    SELECT max("nominalAt") AS at FROM {cron} AS c
-    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-        AND "nominalAt" < %(until)s * 1000
-        AND ("isFloor" OR (COALESCE("recordedAt", %(until)s - 1) < %(until)s AND NOT EXISTS (
-            SELECT 1 FROM {table} AS q
-            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
-                AND q."scheduledAt" = q."scheduledAtInitially")))
-), dropped AS (
-    DELETE FROM {cron}
-    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-        AND "nominalAt" < (SELECT at FROM latest) AND COALESCE("recordedAt", %(until)s - 1) < %(until)s
-)
-UPDATE {cron} SET "isFloor" = true
-WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
-    AND "nominalAt" = (SELECT at FROM latest) AND NOT "isFloor"
+QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
+"""The queues of the table."""
+
+SET_PAUSED = """
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "paused")
+VALUES (%(kind)s, %(name)s, %(type)s, %(paused)s)
+ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused" WHERE q."paused" <> EXCLUDED."paused"
+RETURNING xmax = 0
 """
-"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+"""Pause or resume a queue. A row: true if the queue was not known before, false if it changed; none: it was so."""
 
-LAST_TICK = """
-SELECT max("nominalAt") FROM {cron}
-WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" <= %(until)s
+PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")'
+"""Whether a queue is paused."""
+
+MARK_RANKED = """
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "ranked") VALUES (%(kind)s, %(name)s, %(type)s, true)
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
 """
-"""The latest tick ever created that lies not after a time."""
+"""Have a queue delivered by priority from now on."""
 
-# --- schema
-
-CREATE_LEDGER = """
-CREATE TABLE IF NOT EXISTS {migrations} (
-    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
-"""
-"""Where the migrations that were applied are written down."""
-
-HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
-"""Whether the table of applied migrations exists."""
-
-APPLIED = 'SELECT "number" FROM {migrations}'
-"""The migrations that were applied."""
-
-RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)"
-"""Write a migration down as applied."""
-
-MIGRATIONS = (
-    (
-        "the source's table",
-        """
-        CREATE TABLE IF NOT EXISTS {table} (
-            "id" BIGSERIAL PRIMARY KEY,
-            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
-            "payload" BYTEA NOT NULL,
-            "scheduledAt" BIGINT NOT NULL,
-            "scheduledAtInitially" BIGINT NOT NULL,
-            "lockUuid" VARCHAR(36) NULL,
-            "createdAt" BIGINT NOT NULL
-        ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
-                autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 5000)
-        """,
-        'CREATE UNIQUE INDEX IF NOT EXISTS {key_index} ON {table} ("pKey", "pKind")',
-        'CREATE INDEX IF NOT EXISTS {due_index} ON {table} ("pKind", "scheduledAt", "id")',
-    ),
-    (
-        "attempts and the last error",
-        """
-        ALTER TABLE {table}
-            ADD COLUMN IF NOT EXISTS "attempts" INTEGER NOT NULL DEFAULT 0,
-            ADD COLUMN IF NOT EXISTS "lastError" TEXT NULL
-        """,
-    ),
-    (
-        "dead letters",
-        """
-        CREATE TABLE IF NOT EXISTS {dead} (
-            "id" BIGSERIAL PRIMARY KEY,
-            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
-            "payload" BYTEA NOT NULL,
-            "scheduledAt" BIGINT NOT NULL,
-            "attempts" INTEGER NOT NULL,
-            "error" TEXT NOT NULL,
-            "diedAt" BIGINT NOT NULL
-        )
-        """,
-        'CREATE INDEX IF NOT EXISTS {dead_index} ON {dead} ("pKind", "id")',
-    ),
-    (
-        "the tick ledger of schedules",
-        """
-        CREATE TABLE IF NOT EXISTS {cron} (
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
-            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
-            "keyPrefix" TEXT COLLATE "C" NOT NULL,
-            "configHash" TEXT COLLATE "C" NOT NULL,
-            "nominalAt" BIGINT NOT NULL,
-            "isFloor" BOOLEAN NOT NULL DEFAULT false,
-            PRIMARY KEY ("pKind", "pKey")
-        )
-        """,
-        'CREATE INDEX IF NOT EXISTS {cron_index} ON {cron} ("pKind", "keyPrefix", "configHash", "nominalAt")',
-    ),
-    (
-        "whose deliveries are counted",
-        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "attemptsOf" BIGINT NULL',
-    ),
-    (
-        "an index for the source library's acknowledgements",
-        Index(
-            "lease_index",
-            'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
-        ),
-    ),
-    (
-        "an index for key ranges",
-        Index(
-            "range_index",
-            'CREATE INDEX IF NOT EXISTS {range_index} ON {table} ("pKind", "pKey" COLLATE "C")',
-            """
-            SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({literal}) AND attname = 'pKey'
-                AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
-            """,
-        ),
-    ),
-    (
-        "when a tick was recorded, and the schedules by name",
-        'ALTER TABLE {cron} ADD COLUMN IF NOT EXISTS "recordedAt" BIGINT NULL',
-        """
-        CREATE TABLE IF NOT EXISTS {schedules} (
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
-            "keyPrefix" TEXT COLLATE "C" NOT NULL,
-            "configHash" TEXT COLLATE "C" NOT NULL,
-            "description" TEXT NOT NULL,
-            "installedAt" BIGINT NOT NULL,
-            PRIMARY KEY ("pKind", "keyPrefix")
-        )
-        """,
-    ),
-    (
-        "the queues by name, and what they have finished",
-        """
-        CREATE TABLE IF NOT EXISTS {queues} (
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL PRIMARY KEY,
-            "name" TEXT COLLATE "C" NOT NULL,
-            "typeName" TEXT COLLATE "C" NOT NULL,
-            "paused" BOOLEAN NOT NULL DEFAULT false
-        )
-        """,
-        """
-        CREATE TABLE IF NOT EXISTS {history} (
-            "id" BIGSERIAL PRIMARY KEY,
-            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
-            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
-            "scheduledAt" BIGINT NOT NULL,
-            "attempts" INTEGER NOT NULL,
-            "finishedAt" BIGINT NOT NULL
-        )
-        """,
-        'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
-    ),
-    (
-        "priorities",
-        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
-        'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
-        'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "ranked" BOOLEAN NOT NULL DEFAULT false',
-    ),
-)
-"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its
-keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the creation time
-whose deliveries ``attempts`` counts: the source's library replaces a message without counting anew."""
-
-TABLE_EXISTS = "SELECT to_regclass({literal}) IS NOT NULL"
-"""Whether the table is there."""
-
-BROKEN_INDEX = """
-SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND NOT indisvalid)
-    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = to_regclass(%(index)s))
-"""
-"""Whether an index is left over from a build that was given up on."""
-
-
-def drop_index(quoted: str) -> str:
-    """Drop what is left over of an index, without locking out writers."""
-    return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
-
-
-INDEX_IS_VALID = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)"
-"""Whether an index is there and complete."""
+DATABASE_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+"""Seconds since the epoch by the server's clock."""

@@ -95,6 +95,30 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :
 NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "scheduledAt" > :after'
 """When the next message becomes due."""
 
+IN_FLIGHT = """
+SELECT count(*) FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = :kind AND "scheduledAt" > :now
+"""
+"""How many messages of a queue are in flight."""
+
+REMEMBER = """
+INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
+SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", :now FROM {table}
+WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock ORDER BY "scheduledAtInitially", "id"
+"""
+"""Enter what is still ours into the history; ACK then deletes it."""
+
+TRIM_HISTORY = """
+DELETE FROM {history} WHERE "pKind" = :kind AND "id" <= (
+    SELECT "id" FROM {history} WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT 1 OFFSET :keep)
+"""
+"""Drop the oldest entries of the history."""
+
+HISTORY = """
+SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
+WHERE "pKind" = :kind ORDER BY "id" DESC LIMIT :limit
+"""
+"""The messages that were acknowledged, the latest first."""
+
 # --- looking and removing
 
 READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
@@ -162,191 +186,41 @@ DELETE FROM {dead} WHERE "pKind" = :kind AND (:keys IS NULL OR "pKey" IN (SELECT
 """
 """Delete dead letters for good."""
 
-# --- schedules
-
-UNDELIVERED_TICKS = """
-SELECT "id", "pKey" FROM {table}
-WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
-    AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
+DEAD_OF = """
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
+FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(:prefix)) = :prefix ORDER BY "id" DESC LIMIT :limit
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched; a range,
-for LIKE knows wildcards and no case."""
+"""The dead letters of a prefix, the latest first."""
 
-DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
-"""Delete ticks that were found just before."""
-
-FORGET_TICKS = (
-    'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
-)
-"""Take deleted ticks out of the ledger, so that they may be created again."""
-
-RECORD_TICK = """
-INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
-SELECT :kind, :key, :prefix, :hash, :nominal, :now
-WHERE :nominal > COALESCE((
-    SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"), :nominal - 1)
-ON CONFLICT ("pKind", "pKey") DO NOTHING
+DEAD_KEYS = """
+SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = :kind AND substr("pKey", 1, length(:prefix)) = :prefix ORDER BY 1
 """
-"""Enter a tick into the ledger, unless it was ever there."""
+"""The keys of dead letters that begin with a prefix."""
 
-UPDATE_TICK = """
-UPDATE {table}
-SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6
-WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
-    AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
+PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = :kind AND "diedAt" < :before'
+"""Delete the dead letters that died before a time."""
+
+# --- queues
+
+NAME_QUEUE = """
+INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (:kind, :name, :type) ON CONFLICT ("pKind") DO NOTHING
 """
-"""Give a tick that nobody has fetched a new payload and time."""
+"""Write down what a kind stands for."""
 
-MARK_FLOOR = """
-UPDATE {cron} SET "isFloor" = true
-WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" = (
-    SELECT max("nominalAt") FROM {cron} AS c
-    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < :until * 1000
-        AND ("isFloor" OR (COALESCE("recordedAt", :until - 1) < :until AND NOT EXISTS (
-            SELECT 1 FROM {table} AS q
-            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
-                AND q."scheduledAt" = q."scheduledAtInitially"))))
+QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
+"""The queues of the table."""
+
+SET_PAUSED = """
+INSERT INTO {queues} ("pKind", "name", "typeName", "paused") VALUES (:kind, :name, :type, :paused)
+ON CONFLICT ("pKind") DO UPDATE SET "paused" = excluded."paused" WHERE "paused" <> excluded."paused"
 """
-"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+"""Pause or resume a queue."""
 
-DELETE_BELOW_FLOOR = """
-DELETE FROM {cron}
-WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < (
-    SELECT max("nominalAt") FROM {cron}
-    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
-    AND COALESCE("recordedAt", :until - 1) < :until
+PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND "paused")'
+"""Whether a queue is paused."""
+
+MARK_RANKED = """
+INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") VALUES (:kind, :name, :type, 1)
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = 1 WHERE NOT "ranked"
 """
-"""Drop the ticks that the floor stands for and that were recorded long ago."""
-
-LAST_TICK = """
-SELECT max("nominalAt") FROM {cron}
-WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" <= :until
-"""
-"""The latest tick ever created that lies not after a time."""
-
-# --- schema
-
-CREATE_LEDGER = """
-CREATE TABLE IF NOT EXISTS {migrations} (
-    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" INTEGER NOT NULL)
-"""
-"""Where the migrations that were applied are written down."""
-
-HAS_LEDGER = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :table"
-"""Whether the table of applied migrations exists."""
-
-APPLIED = 'SELECT "number" FROM {migrations}'
-"""The migrations that were applied."""
-
-RECORD = "INSERT INTO {migrations} VALUES (:number, :name, :now)"
-"""Write a migration down as applied."""
-
-MIGRATIONS = (
-    (
-        "the source's table",
-        """
-        CREATE TABLE IF NOT EXISTS {table} (
-            "id" INTEGER PRIMARY KEY,
-            "pKey" TEXT NOT NULL,
-            "pKind" TEXT NOT NULL,
-            "payload" BLOB NOT NULL,
-            "scheduledAt" INTEGER NOT NULL,
-            "scheduledAtInitially" INTEGER NOT NULL,
-            "lockUuid" TEXT NULL,
-            "createdAt" INTEGER NOT NULL
-        )
-        """,
-        'CREATE UNIQUE INDEX IF NOT EXISTS {kind_key_index} ON {table} ("pKind", "pKey")',
-        'CREATE INDEX IF NOT EXISTS {due_index} ON {table} ("pKind", "scheduledAt")',
-    ),
-    (
-        "attempts and the last error",
-        'ALTER TABLE {table} ADD COLUMN "attempts" INTEGER NOT NULL DEFAULT 0',
-        'ALTER TABLE {table} ADD COLUMN "lastError" TEXT NULL',
-    ),
-    (
-        "dead letters",
-        """
-        CREATE TABLE IF NOT EXISTS {dead} (
-            "id" INTEGER PRIMARY KEY,
-            "pKey" TEXT NOT NULL,
-            "pKind" TEXT NOT NULL,
-            "payload" BLOB NOT NULL,
-            "scheduledAt" INTEGER NOT NULL,
-            "attempts" INTEGER NOT NULL,
-            "error" TEXT NOT NULL,
-            "diedAt" INTEGER NOT NULL
-        )
-        """,
-        'CREATE INDEX IF NOT EXISTS {dead_index} ON {dead} ("pKind", "id")',
-    ),
-    (
-        "the tick ledger of schedules",
-        """
-        CREATE TABLE IF NOT EXISTS {cron} (
-            "pKind" TEXT NOT NULL,
-            "pKey" TEXT NOT NULL,
-            "keyPrefix" TEXT NOT NULL,
-            "configHash" TEXT NOT NULL,
-            "nominalAt" INTEGER NOT NULL,
-            "isFloor" INTEGER NOT NULL DEFAULT 0,
-            PRIMARY KEY ("pKind", "pKey")
-        ) WITHOUT ROWID
-        """,
-        'CREATE INDEX IF NOT EXISTS {cron_index} ON {cron} ("pKind", "keyPrefix", "configHash", "nominalAt")',
-    ),
-    (
-        "whose deliveries are counted",
-        'ALTER TABLE {table} ADD COLUMN "attemptsOf" INTEGER NULL',
-    ),
-    (
-        "an index for the source library's acknowledgements",
-        'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
-    ),
-    (
-        "when a tick was recorded, and the schedules by name",
-        'ALTER TABLE {cron} ADD COLUMN "recordedAt" INTEGER NULL',
-        """
-        CREATE TABLE IF NOT EXISTS {schedules} (
-            "pKind" TEXT NOT NULL,
-            "keyPrefix" TEXT NOT NULL,
-            "configHash" TEXT NOT NULL,
-            "description" TEXT NOT NULL,
-            "installedAt" INTEGER NOT NULL,
-            PRIMARY KEY ("pKind", "keyPrefix")
-        ) WITHOUT ROWID
-        """,
-    ),
-    (
-        "the queues by name, and what they have finished",
-        """
-        CREATE TABLE IF NOT EXISTS {queues} (
-            "pKind" TEXT NOT NULL PRIMARY KEY,
-            "name" TEXT NOT NULL,
-            "typeName" TEXT NOT NULL,
-            "paused" INTEGER NOT NULL DEFAULT 0
-        ) WITHOUT ROWID
-        """,
-        """
-        CREATE TABLE IF NOT EXISTS {history} (
-            "id" INTEGER PRIMARY KEY AUTOINCREMENT,
-            "pKind" TEXT NOT NULL,
-            "pKey" TEXT NOT NULL,
-            "scheduledAt" INTEGER NOT NULL,
-            "attempts" INTEGER NOT NULL,
-            "finishedAt" INTEGER NOT NULL
-        )
-        """,
-        'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
-    ),
-    (
-        "priorities",
-        'ALTER TABLE {table} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
-        'ALTER TABLE {dead} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
-        'ALTER TABLE {queues} ADD COLUMN "ranked" INTEGER NOT NULL DEFAULT 0',
-    ),
-)
-"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.
-``attemptsOf`` is the creation time whose deliveries ``attempts`` counts: the source's library
-replaces a message without counting anew."""
+"""Have a queue delivered by priority from now on."""

@@ -1,0 +1,227 @@
+"""What each command of ``drainq delayed`` does: from the parsed arguments to an exit code, None for 0."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from drainq.delayed.admin import DROP_CONFIRMATION
+from drainq.delayed.cli_output import print_json, print_line, print_table, printable, second, shown
+from drainq.delayed.cli_target import UserError, found_queue, found_storage, refuse_memory
+from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.message import from_ms
+from drainq.delayed.storage.open import open_storage, reach
+
+_PROMETHEUS = {
+    "ready": "Messages that are due.",
+    "scheduled": "Messages that become due later.",
+    "in_flight": "Messages on loan to a consumer.",
+    "oldest_ready_age": "Seconds that the longest waiting message has been due.",
+    "redelivered": "Messages here now that were delivered more than once.",
+    "dead": "Dead letters.",
+}
+
+
+def migrate(arguments: argparse.Namespace) -> None:
+    refuse_memory(arguments.url)
+    storage, _ = open_storage(arguments.url, table=arguments.table, time=TimeConfig(), retry=RetryConfig())
+    try:
+        reach(storage, NO_RETRIES, migrate=False)  # a person at a shell wants to hear at once
+        if arguments.sql:
+            sys.stdout.write(storage.migration_sql())
+            return
+        done = reach(storage, RetryConfig(), migrate=True)
+    finally:
+        storage.close()
+    for name in done:
+        print(f"applied: {name}")
+    if not done:
+        print("up to date")
+
+
+def stats(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        stats = queue.stats()
+    values = {name: getattr(stats, name) for name in _PROMETHEUS}
+    if arguments.json or arguments.format == "json":
+        print_json(values)
+    elif arguments.format == "prometheus":
+        label = arguments.queue.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        for name, text in _PROMETHEUS.items():
+            print(f"# HELP drainq_delayed_{name} {text}\n# TYPE drainq_delayed_{name} gauge")
+            print(f'drainq_delayed_{name}{{queue="{label}"}} {values[name]}')
+    else:
+        for name, value in values.items():
+            print(f"{name:<17} {value:.3f} s" if name.endswith("age") else f"{name:<17} {value}")
+
+
+def peek(arguments: argparse.Namespace) -> None:
+    if arguments.dead:
+        arguments.prefix = None
+        dead(arguments)
+        return
+    with found_queue(arguments) as queue:
+        rows = queue.peek(arguments.limit)
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "key": row.key,
+                    "due_at": from_ms(row.due_at),
+                    "in_flight": row.locked,
+                    "attempts": row.attempts,
+                    "payload": row.payload.decode("utf-8", "backslashreplace"),
+                }
+                for row in rows
+            ]
+        )
+        return
+    for row in rows:
+        state = "in flight" if row.locked else "waiting"
+        print_line(
+            f"{from_ms(row.due_at).isoformat()}  {printable(row.key)}  {state}  attempts={row.attempts}"
+            f"  {shown(row.payload)}"
+        )
+
+
+def dead(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        letters = queue.dead_letters(arguments.prefix, arguments.limit)
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "key": letter.key,
+                    "died_at": from_ms(letter.died_at),
+                    "attempts": letter.attempts,
+                    "error": letter.error,
+                    "payload": letter.payload.decode("utf-8", "backslashreplace"),
+                }
+                for letter in letters
+            ]
+        )
+        return
+    for letter in letters:
+        reason = printable(letter.error.splitlines()[0] if letter.error else "")
+        print_line(
+            f"{from_ms(letter.died_at).isoformat()}  {printable(letter.key)}  attempts={letter.attempts}"
+            f"  {reason}  {shown(letter.payload)}"
+        )
+
+
+def history(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        past = queue.history(arguments.limit)
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "key": message.key,
+                    "finished_at": from_ms(message.finished_at),
+                    "schedule_at": from_ms(message.scheduled_at),
+                    "attempts": message.attempts,
+                }
+                for message in past
+            ]
+        )
+        return
+    print_table(
+        ("FINISHED", "KEY", "FOR", "TRIES"),
+        [
+            (
+                second(from_ms(message.finished_at)),
+                printable(message.key),
+                second(from_ms(message.scheduled_at)),
+                str(message.attempts),
+            )
+            for message in past
+        ],
+    )
+
+
+def queues(arguments: argparse.Namespace) -> None:
+    with found_storage(arguments) as storage:
+        queues = storage.queues()
+    if arguments.json:
+        print_json([{"name": q.name, "codec": q.type_name, "paused": q.paused} for q in queues])
+        return
+    print_table(
+        ("QUEUE", "CODEC", "STATE"),
+        [(printable(q.name), printable(q.type_name), "paused" if q.paused else "running") for q in queues],
+    )
+
+
+def schedules(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        schedules = queue.cron.schedules()
+    if arguments.json:
+        print_json([asdict(schedule) for schedule in schedules])
+        return
+    print_table(
+        ("PREFIX", "FIRES", "LAST TICK", "INSTALLED"),
+        [
+            (
+                printable(schedule.key_prefix),
+                printable(schedule.description),
+                "none" if schedule.last_tick is None else second(schedule.last_tick),
+                second(schedule.installed_at),
+            )
+            for schedule in schedules
+        ],
+    )
+
+
+def pause(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        print("paused" if queue.pause() else "it was paused already")
+
+
+def resume(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        print("resumed" if queue.resume() else "it was not paused")
+
+
+def drop(arguments: argparse.Namespace) -> int:
+    if arguments.all and not arguments.yes:
+        raise UserError("--all deletes every message of the queue for good: add --yes")
+    missing = []
+    with found_queue(arguments) as queue:
+        if arguments.all:
+            dropped = queue.drop_dead_letters() if arguments.dead else queue.drop_all_messages(DROP_CONFIRMATION)
+        else:
+            dropped = 0
+            for key in arguments.key:
+                one = queue.drop_dead_letters([key]) if arguments.dead else int(queue.drop_message(key))
+                dropped += one
+                if not one:
+                    missing.append(key)
+    print(f"dropped {dropped}")
+    return _say_missing(missing, "dead letter" if arguments.dead else "message")
+
+
+def redrive(arguments: argparse.Namespace) -> int:
+    missing = []
+    with found_queue(arguments) as queue:
+        if arguments.key:
+            back = 0
+            for key in arguments.key:
+                one = queue.redrive([key])
+                back += one
+                if not one:
+                    missing.append(key)
+        else:
+            back = queue.redrive(prefix=arguments.prefix)
+    print(f"put back {back}")
+    return _say_missing(missing, "dead letter that can go back")
+
+
+def purge(arguments: argparse.Namespace) -> None:
+    with found_queue(arguments) as queue:
+        print(f"purged {queue.purge_dead(arguments.older_than)}")
+
+
+def _say_missing(keys: list[str], what: str) -> int:
+    for key in keys:
+        print(f"drainq delayed: there is no {what} of key {printable(key)!r}", file=sys.stderr)
+    return 1 if keys else 0

@@ -1,0 +1,68 @@
+"""The queue that a command of ``drainq delayed`` is about: found, or refused with the names of those that are there.
+
+What only reads creates nothing: no file, no table, no name.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from drainq.delayed.admin import opened_storage
+from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
+from drainq.delayed.config import NO_RETRIES
+from drainq.delayed.queue import DelayedQueue
+from drainq.delayed.storage.operator import QueueRow
+from drainq.delayed.storage.protocol import Storage
+
+CODECS: dict[str, Callable[[], Codec]] = {
+    "msgspec": MsgspecCodec,
+    "json": JsonCodec,
+    "bytes": BytesCodec,
+    "str": StrCodec,
+}
+
+
+class UserError(Exception):
+    """Something for the user to put right; the text says what."""
+
+
+@contextmanager
+def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
+    """The storage, with tables that are there and up to date; nothing is created."""
+    with opened_storage(arguments.url, arguments.table) as storage:
+        if storage.migration_sql():
+            raise UserError(f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first")
+        yield storage
+
+
+@contextmanager
+def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
+    """The queue, if there is one; nothing is created."""
+    codec = CODECS[arguments.codec]()
+    with found_storage(arguments) as storage:
+        queue: DelayedQueue[object] = DelayedQueue(storage, arguments.queue, codec=codec, retry=NO_RETRIES)
+        known = storage.queues()
+        kind = queue._session.kind
+        if not any(row.kind == kind for row in known) and not (queue.peek(1) or queue.dead_letters(limit=1)):
+            raise UserError(_unknown(arguments, known))
+        with queue:
+            yield queue
+
+
+def _unknown(arguments: argparse.Namespace, known: list[QueueRow]) -> str:
+    codecs = sorted(row.type_name for row in known if row.name == arguments.queue)
+    if codecs:
+        names = [name for name, codec in CODECS.items() if codec().type_name in codecs]
+        return f"queue {arguments.queue!r} was opened with another codec ({', '.join(codecs)}): " + (
+            f"pass --codec {names[0]}" if names else "none that this command knows"
+        )
+    names = sorted({row.name for row in known})
+    listed = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "") if names else "none"
+    return f"there is no queue {arguments.queue!r} in {arguments.table!r}; there are: {listed}"
+
+
+def refuse_memory(url: str) -> None:
+    if url == "memory:":
+        raise UserError("a queue in memory lives and dies with its process: name a database with --url")

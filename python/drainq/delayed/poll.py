@@ -1,0 +1,190 @@
+"""The part of a delayed queue that consumers call: messages are taken when they are due, or read without taking.
+
+Source: ``tryPoll``, ``tryPollMany``, ``poll`` and ``read`` of funfix ``delayedqueue``; ``consume`` is ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from drainq.delayed.consume import consume
+from drainq.delayed.envelope import AckEnvelope
+from drainq.delayed.message import check_count, check_key, from_ms
+from drainq.delayed.session import Session
+from drainq.delayed.storage.records import Held
+
+T = TypeVar("T")
+
+
+class PollMethods(Generic[T]):
+    """The part of :class:`~drainq.delayed.DelayedQueue` that takes messages."""
+
+    _session: Session
+
+    def try_poll(self) -> AckEnvelope[T] | None:
+        """Take the earliest due message, if there is one now.
+
+        Returns:
+            The message on loan for ``acquire_timeout``; ``None`` if nothing is due.
+
+        Source: ``tryPoll`` of funfix ``delayedqueue``.
+        """
+        return self._take(1, many=False)
+
+    def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
+        """Take up to ``n`` due messages, earliest first, as one batch.
+
+        Args:
+            n: how many at most, up to 2,147,483,647; 0 or less takes nothing.
+
+        Returns:
+            An envelope whose payload is a list, perhaps an empty one.
+
+        Source: ``tryPollMany`` of funfix ``delayedqueue``.
+        """
+        taken = self._take(check_count("n", n), many=True) if n > 0 else None
+        return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
+
+    def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+        """Take the earliest due message, waiting for one.
+
+        Args:
+            timeout: seconds of real time to wait; ``None`` waits for ever.
+
+        Returns:
+            The message on loan; ``None`` only if the time ran out.
+
+        Raises:
+            ShutDown: the queue was closed.
+
+        Source: ``poll`` of funfix ``delayedqueue``.
+        """
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._session.listen()
+        while True:
+            noted = self._session.wakeup.count()
+            taken = self.try_poll()
+            if taken is not None:
+                return taken
+            pause = self._session.pause()
+            if deadline is not None:
+                pause = min(pause, deadline - time.monotonic())
+                if pause <= 0:
+                    return None
+            self._session.wakeup.wait(noted, pause)
+
+    def consume(
+        self,
+        handler: Callable[[AckEnvelope[Any]], object],
+        *,
+        batch_size: int = 1,
+        stop: Any = None,
+        max_attempts: int | None = None,
+        max_in_flight: int | None = None,
+    ) -> int:
+        """Give messages to a handler until told to stop, in this thread.
+
+        A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
+        statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
+        the dead letters when the attempts are used up. While it runs the lease is extended. A lost database connection
+        is waited out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
+
+        Args:
+            handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
+            batch_size: how many messages at most one call gets.
+            stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
+            max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
+                ``max_attempts``, else one more than ``retry.max_retries``.
+            max_in_flight: most messages of the queue that may be in flight, at all consumers together, for this one to
+                take another; exact among the consumers that pass it. ``None`` for no limit. While the limit is reached
+                a consumer in another process asks again after at most a poll period.
+
+        Returns:
+            How many messages were handled and acknowledged.
+
+        Example:
+            >>> import threading
+            >>> from drainq.delayed import DelayedQueue
+            >>> stop = threading.Event()
+            >>> def handle(envelope):
+            ...     print(envelope.payload)
+            ...     stop.set()
+            >>> with DelayedQueue.open("memory:", "mail") as mail:
+            ...     _ = mail.offer_or_update("a", "Hello", 0)
+            ...     mail.consume(handle, stop=stop)
+            Hello
+            1
+        """
+        self._session.listen()
+        return consume(
+            self._session,
+            handler,
+            batch_size=batch_size,
+            stop=stop,
+            max_attempts=max_attempts,
+            max_in_flight=max_in_flight,
+        )
+
+    def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
+        """Take up to so many due messages, one envelope each: what makes this queue a source.
+
+        Args:
+            batch_size: how many at most.
+
+        Returns:
+            Envelopes, perhaps none. Hand them to :meth:`done`, or acknowledge each.
+        """
+        if batch_size <= 0:
+            return []
+        rows, payloads, lock = self._session.acquire(batch_size)
+        now = from_ms(self._session.now())
+        return [
+            AckEnvelope(self._session, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
+        ]
+
+    def done(self, envelopes: Iterable[AckEnvelope[T]]) -> int:
+        """Acknowledge envelopes of :meth:`get_next_batch`.
+
+        Returns:
+            How many were still ours and are gone now.
+        """
+        by_lock: dict[str, list[int]] = {}
+        for envelope in envelopes:
+            if envelope._lock is not None:
+                envelope._settled = True
+                by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
+        return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
+
+    def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
+        rows, payloads, lock = self._session.acquire(n)
+        if not rows:
+            return None
+        return AckEnvelope(
+            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
+        )
+
+    def read(self, key: str) -> AckEnvelope[T] | None:
+        """Look at the message of a key without taking it.
+
+        Its ``ack()`` deletes the message if payload, time and creation are still what was read.
+
+        Raises:
+            ValueError: the payload cannot be decoded.
+
+        Source: ``read`` of funfix ``delayedqueue``.
+        """
+        session = self._session
+        row = session.call(session.storage.read, session.kind, check_key(key))
+        if row is None:
+            return None
+        try:
+            payload = session.codec.decode(row.payload)
+        except Exception as error:
+            raise ValueError(
+                f"the payload of {key!r} cannot be decoded as {session.codec.type_name}: {error}"
+            ) from error
+        return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)

@@ -1,0 +1,163 @@
+"""PostgreSQL: the tables of the delayed queue as numbered migrations, and what is asked about them."""
+
+from drainq.delayed.storage.migrate import Index
+
+CREATE_LEDGER = """
+CREATE TABLE IF NOT EXISTS {migrations} (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
+"""
+"""Where the migrations that were applied are written down."""
+
+HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
+"""Whether the table of applied migrations exists."""
+
+APPLIED = 'SELECT "number" FROM {migrations}'
+"""The migrations that were applied."""
+
+RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)"
+"""Write a migration down as applied."""
+
+MIGRATIONS = (
+    (
+        "the source's table",
+        """
+        CREATE TABLE IF NOT EXISTS {table} (
+            "id" BIGSERIAL PRIMARY KEY,
+            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "payload" BYTEA NOT NULL,
+            "scheduledAt" BIGINT NOT NULL,
+            "scheduledAtInitially" BIGINT NOT NULL,
+            "lockUuid" VARCHAR(36) NULL,
+            "createdAt" BIGINT NOT NULL
+        ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+                autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_threshold = 5000)
+        """,
+        'CREATE UNIQUE INDEX IF NOT EXISTS {key_index} ON {table} ("pKey", "pKind")',
+        'CREATE INDEX IF NOT EXISTS {due_index} ON {table} ("pKind", "scheduledAt", "id")',
+    ),
+    (
+        "attempts and the last error",
+        """
+        ALTER TABLE {table}
+            ADD COLUMN IF NOT EXISTS "attempts" INTEGER NOT NULL DEFAULT 0,
+            ADD COLUMN IF NOT EXISTS "lastError" TEXT NULL
+        """,
+    ),
+    (
+        "dead letters",
+        """
+        CREATE TABLE IF NOT EXISTS {dead} (
+            "id" BIGSERIAL PRIMARY KEY,
+            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "payload" BYTEA NOT NULL,
+            "scheduledAt" BIGINT NOT NULL,
+            "attempts" INTEGER NOT NULL,
+            "error" TEXT NOT NULL,
+            "diedAt" BIGINT NOT NULL
+        )
+        """,
+        'CREATE INDEX IF NOT EXISTS {dead_index} ON {dead} ("pKind", "id")',
+    ),
+    (
+        "the tick ledger of schedules",
+        """
+        CREATE TABLE IF NOT EXISTS {cron} (
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
+            "keyPrefix" TEXT COLLATE "C" NOT NULL,
+            "configHash" TEXT COLLATE "C" NOT NULL,
+            "nominalAt" BIGINT NOT NULL,
+            "isFloor" BOOLEAN NOT NULL DEFAULT false,
+            PRIMARY KEY ("pKind", "pKey")
+        )
+        """,
+        'CREATE INDEX IF NOT EXISTS {cron_index} ON {cron} ("pKind", "keyPrefix", "configHash", "nominalAt")',
+    ),
+    (
+        "whose deliveries are counted",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "attemptsOf" BIGINT NULL',
+    ),
+    (
+        "an index for the source library's acknowledgements",
+        Index(
+            "lease_index",
+            'CREATE INDEX IF NOT EXISTS {lease_index} ON {table} ("lockUuid", "id") WHERE "lockUuid" IS NOT NULL',
+        ),
+    ),
+    (
+        "an index for key ranges",
+        Index(
+            "range_index",
+            'CREATE INDEX IF NOT EXISTS {range_index} ON {table} ("pKind", "pKey" COLLATE "C")',
+            """
+            SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({literal}) AND attname = 'pKey'
+                AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
+            """,
+        ),
+    ),
+    (
+        "when a tick was recorded, and the schedules by name",
+        'ALTER TABLE {cron} ADD COLUMN IF NOT EXISTS "recordedAt" BIGINT NULL',
+        """
+        CREATE TABLE IF NOT EXISTS {schedules} (
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "keyPrefix" TEXT COLLATE "C" NOT NULL,
+            "configHash" TEXT COLLATE "C" NOT NULL,
+            "description" TEXT NOT NULL,
+            "installedAt" BIGINT NOT NULL,
+            PRIMARY KEY ("pKind", "keyPrefix")
+        )
+        """,
+    ),
+    (
+        "the queues by name, and what they have finished",
+        """
+        CREATE TABLE IF NOT EXISTS {queues} (
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL PRIMARY KEY,
+            "name" TEXT COLLATE "C" NOT NULL,
+            "typeName" TEXT COLLATE "C" NOT NULL,
+            "paused" BOOLEAN NOT NULL DEFAULT false
+        )
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS {history} (
+            "id" BIGSERIAL PRIMARY KEY,
+            "pKind" VARCHAR(100) COLLATE "C" NOT NULL,
+            "pKey" VARCHAR(200) COLLATE "C" NOT NULL,
+            "scheduledAt" BIGINT NOT NULL,
+            "attempts" INTEGER NOT NULL,
+            "finishedAt" BIGINT NOT NULL
+        )
+        """,
+        'CREATE INDEX IF NOT EXISTS {history_index} ON {history} ("pKind", "id")',
+    ),
+    (
+        "priorities",
+        'ALTER TABLE {table} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
+        'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "ranked" BOOLEAN NOT NULL DEFAULT false',
+    ),
+)
+"""Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its
+keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the creation time
+whose deliveries ``attempts`` counts: the source's library replaces a message without counting anew."""
+
+TABLE_EXISTS = "SELECT to_regclass({literal}) IS NOT NULL"
+"""Whether the table is there."""
+
+BROKEN_INDEX = """
+SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND NOT indisvalid)
+    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = to_regclass(%(index)s))
+"""
+"""Whether an index is left over from a build that was given up on."""
+
+
+def drop_index(quoted: str) -> str:
+    """Drop what is left over of an index, without locking out writers."""
+    return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
+
+
+INDEX_IS_VALID = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)"
+"""Whether an index is there and complete."""
