@@ -97,11 +97,11 @@ impl Engine for Drainq {
 #[cold]
 fn wait_and_produce(queue: &BatchQueue<Item>, mut item: Item) {
     let partition = queue.partition_of(item.key());
-    let mut line = queue.wait_for_room(partition);
-    while let Err((back, _)) = queue.produce_within(partition, item, &mut line, Duration::from_secs(1)) {
+    let mut waiter = queue.wait_for_room(partition);
+    while let Err((back, _)) = queue.produce_within(partition, item, &mut waiter, Duration::from_secs(1)) {
         item = back;
     }
-    line.served();
+    waiter.served();
 }
 
 impl Drop for Drainq {

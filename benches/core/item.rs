@@ -1,7 +1,7 @@
 //! What goes through the queues, and what handling it costs.
 
 use drainq_core::batch::{Key, Keyed};
-use drainq_core::word::Word;
+use drainq_core::ring::RingItem;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ impl Keyed for Item {
     }
 }
 
-impl Word for Item {
+impl RingItem for Item {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         self.0.into_word()

@@ -74,8 +74,8 @@ fn release() -> f64 {
     let partition = queue.partition(queue.partition_of(key));
     let took = thread::scope(|scope| {
         let wait = || {
-            let mut line = queue.wait_for_room(0);
-            while queue.produce_within(0, Item::new(key, 0), &mut line, Duration::from_secs(10)).is_err() {
+            let mut waiter = queue.wait_for_room(0);
+            while queue.produce_within(0, Item::new(key, 0), &mut waiter, Duration::from_secs(10)).is_err() {
                 if !queue.is_running() {
                     return Instant::now();
                 }

@@ -2,7 +2,7 @@
 
     python -m scripts.mutants                      # all rooms
     python -m scripts.mutants --room binding       # one room
-    python -m scripts.mutants lease_end            # some mutants, of any room
+    python -m scripts.mutants ownership_end            # some mutants, of any room
     python -m scripts.mutants --check              # only: does each still apply?
 
 Exit code: 0 if every mutant was killed, else 1. A mutant that does not apply any more is not killed.

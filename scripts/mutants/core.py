@@ -31,7 +31,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "segment_find": "a producer finds it Relaxed",
         "segment_read": "the consumer finds it Relaxed",
     },
-    "models::ring::a_place_is_free_again_once_its_item_was_taken": {
+    "models::ring::a_slot_is_free_again_once_its_item_was_taken": {
         "ring_free": "move the head Relaxed",
         "ring_head": "read the head Relaxed in a claim",
     },
@@ -45,7 +45,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::ring::the_length_is_never_negative": {
         "ring_len": "read the head Relaxed for the length",
     },
-    "models::ring::a_segment_is_used_again_with_all_its_places_empty": {
+    "models::ring::a_segment_is_used_again_with_all_its_slots_empty": {
         "segment_recycle": "give a segment back Relaxed",
         "segment_reuse": "use it again Relaxed",
     },
@@ -53,25 +53,21 @@ FAULTS: dict[str, dict[str, str]] = {
         "table_publish": "publish the length Relaxed",
         "table_read": "read the length Relaxed",
     },
-    "models::lease::the_next_owner_sees_the_whole_pass_of_the_last": {
-        "lease_begin": "begin a pass Relaxed",
-        "lease_end": "end a pass Relaxed",
-        "lease_no_fence": "assign without the cycle fence",
+    "models::ownership::the_next_owner_sees_the_whole_pass_of_the_last": {
+        "ownership_begin": "begin a pass Relaxed",
+        "ownership_end": "end a pass Relaxed",
+        "ownership_no_fence": "assign without the cycle fence",
     },
-    "models::lease::after_the_revoke_the_old_owner_starts_no_other_pass": {
-        "lease_anybody": "begin without being the owner",
+    "models::ownership::after_the_revoke_the_old_owner_starts_no_other_pass": {
+        "ownership_anybody": "begin without being the owner",
     },
-    "models::cycle_fence::a_counted_pass_is_over_only_with_full_fences_on_both_sides": {
-        "cycle_fence_drain_thread": "a drain thread counts its passes without a fence",
-        "cycle_fence_rebalancer": "the rebalancer reads the count without a fence",
-    },
-    "models::wake::an_item_published_to_an_idle_thread_is_never_missed": {
+    "models::sleeper::an_item_published_to_an_idle_thread_is_never_missed": {
         "wake_producer_fence": "no fence in the producer",
         "wake_sleeper_fence": "no fence in the sleeper",
-        "wake_second_look": "no second look",
+        "wake_second_check": "no second check",
     },
-    "models::wake::within_the_producers_lock_no_fence_is_needed": {
-        "wake_settle": "no settling before the second look",
+    "models::sleeper::within_the_producers_lock_no_fence_is_needed": {
+        "wake_sync": "the producers' lock is not taken before the second check",
     },
     "models::moves::a_claim_is_never_slept_over": {
         "claim_fence": "no fence after the claim",
@@ -90,18 +86,18 @@ FAULTS: dict[str, dict[str, str]] = {
     },
     "models::ring::serialised_producers_lose_nothing": {
         "ring_publish": "publish an item Relaxed",
-        "ring_read": "read a place Relaxed",
+        "ring_read": "read a slot Relaxed",
     },
-    "models::space::a_waiting_producer_is_called_when_a_place_is_freed": {
-        "space_caller_fence": "no fence after freeing",
-        "space_waiter_fence": "no fence after enlisting",
+    "models::waiters::a_waiting_producer_is_notified_when_a_slot_is_freed": {
+        "waiters_notify_fence": "no fence after freeing",
+        "waiters_enter_fence": "no fence after entering",
     },
-    "models::space::a_called_producer_that_gives_up_calls_the_next": {
-        "space_pass_on": "a call is lost with its producer",
+    "models::waiters::a_notified_producer_that_gives_up_notifies_the_next": {
+        "waiters_pass_on": "a notification is lost with its producer",
     },
-    "models::space::each_freed_place_finds_its_producer": {
-        "space_unused_call": "a call that was not needed is lost",
-        "space_second_call": "a call while lining up again counts as answered",
+    "models::waiters::each_freed_slot_finds_its_producer": {
+        "waiters_unused_notification": "a notification that was not needed is lost",
+        "waiters_second_notification": "a notification while entering again counts as answered",
     },
     "models::moves::a_partition_given_to_a_sleeping_thread_is_drained": {
         "move_epoch": "a move does not bump the epoch",
@@ -111,15 +107,15 @@ FAULTS: dict[str, dict[str, str]] = {
         "move_epoch_read": "read the epoch Relaxed",
     },
     "models::moves::a_pass_hands_the_partition_over_when_it_ends": {
-        "move_at_pass_end": "a pass ends, nobody is told",
+        "move_at_pass_end": "a pass ends, and its new owner is not woken",
     },
     "models::moves::a_new_partition_is_drained": {
         "grow_epoch": "growth does not bump the epoch",
     },
     "models::ends::a_flush_returns_after_the_handler_call": {
         "flush_publish": "say Relaxed that a pass is over",
-        "flush_read": "hear it Relaxed",
-        "flush_call": "do not call who waits for it",
+        "flush_read": "read it Relaxed",
+        "flush_notify": "do not notify the waiters",
     },
     "models::ends::a_flush_returns_though_the_partition_changes_hands": {
         "flush_mark_late": "mark what is handled when the partition is another thread's already",
@@ -128,7 +124,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "flush_wake": "a flush leaves threads to their nap",
     },
     "models::ends::a_cut_ends_the_wait_of_a_flush": {
-        "cut_call": "a cut leaves those waiting who wait for passes",
+        "cut_notify": "a cut notifies no waiter",
     },
     "models::ends::a_shutdown_waits_for_the_handler_call": {
         "drained_in_flight": "call a queue drained while a handler has its items",
@@ -140,7 +136,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "flush_after_cut": "count what the cut took as done",
     },
     "models::ends::a_close_releases_a_blocked_producer_with_its_item": {
-        "close_call_producers": "leave producers waiting",
+        "close_notify_producers": "leave producers waiting",
     },
     "models::ends::a_close_loses_nothing_and_ends_the_thread": {
         "close_wake_threads": "leave drain threads asleep",
@@ -149,50 +145,50 @@ FAULTS: dict[str, dict[str, str]] = {
         "close_wake_peers": "end without waking the others",
     },
     "models::ends::a_cut_counts_an_item_that_is_being_pushed": {
-        "cut_unpublished": "leave a claimed place behind",
+        "cut_unpublished": "leave a claimed slot behind",
     },
     "models::ends::a_cut_counts_each_item_once": {
         "cut_account": "account for a batch after the cut",
-        "cut_mark": "a thread does not hear of the cut",
+        "cut_mark": "a thread does not know of the cut",
     },
     "models::ends::a_half_full_partition_ends_the_gathering": {
-        "linger_look": "no second look before the items gather",
+        "linger_check": "no second check before the items gather",
     },
-    "models::rows::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
-        "rows_check_then_add": "look for room, then add the weight",
+    "models::weights::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
+        "weights_check_then_add": "read the weight that is used, then add",
     },
-    "models::rows::no_producer_is_refused_where_there_is_always_room": {
-        "rows_two_counters": "take the difference of two counters of different ages for what is used",
-        "rows_took": "the weight of what was taken stays used",
+    "models::weights::no_producer_is_refused_where_there_is_always_room": {
+        "weights_two_counters": "take the difference of two counters of different ages for what is used",
+        "weights_took": "the weight of what was taken stays used",
     },
-    "models::rows::a_producer_that_waits_for_room_for_its_rows_gets_it": {
-        "rows_call_early": "call producers before the weight is free",
+    "models::weights::a_producer_that_waits_for_room_for_its_weight_gets_it": {
+        "weights_notify_early": "notify producers before the weight is free",
     },
     "models::pool::an_item_for_a_pooled_queue_is_never_slept_over": {
-        "pool_second_look": "a slot falls asleep without a second look",
+        "pool_second_check": "a slot falls asleep without a second check",
         "pool_ring_lent": "a ring for a slot that is lent is forgotten",
-        "pool_ring_call": "a ring calls nobody",
+        "pool_ring_notify": "a ring notifies no thread",
     },
     "models::pool::a_queue_that_hangs_leaves_a_thread_to_the_other": {
         "pool_share": "one queue may have all threads",
     },
     "models::pool::a_queue_that_joins_with_work_is_drained": {
-        "pool_add": "a new queue calls nobody",
+        "pool_add": "a new queue notifies no thread",
     },
     "models::pool::threads_without_a_queue_end_when_the_scheduler_stops": {
-        "pool_stop": "a stop calls nobody",
+        "pool_stop": "a stop notifies no thread",
     },
     "models::pool::the_end_of_the_last_queue_ends_every_thread": {
-        "pool_last_queue": "the end of the last queue calls nobody",
+        "pool_last_queue": "the end of the last queue notifies no thread",
     },
     "models::pool::an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over": {
         "pool_fence": "no fence in a pool's serialised producer",
     },
     "multi::models::every_blocked_putter_is_woken_by_room_of_its_own": {
-        "multi_enter": "line up without a look",
+        "multi_enter": "wait without a second try",
     },
     "multi::models::a_putter_that_gives_up_passes_its_wake_up_on": {
-        "multi_pass_on": "a wake-up goes to nobody",
+        "multi_pass_on": "a wake-up is lost",
     },
     "multi::models::every_blocked_getter_is_woken_by_an_item_of_its_own": {
         "multi_spent": "a wake-up counts twice",
@@ -218,14 +214,14 @@ FAULTS: dict[str, dict[str, str]] = {
     "multi::tests::a_getter_of_one_behind_a_bulk_getter_is_woken_for_one_item": {
         "multi_skip": "a waiter that needs more keeps those behind it asleep",
     },
-    "multi::tests::what_is_held_of_a_removed_sub_queue_is_among_its_leftovers": {
+    "multi::tests::what_is_held_of_a_removed_sub_queue_stays_with_it": {
         "multi_reclaim": "a removed sub-queue does not get back what is held of it",
     },
     "multi::tests::what_a_bulk_getter_holds_goes_back_to_the_head_when_it_leaves": {
         "multi_give_back": "what is given back comes in the wrong order",
     },
     "multi::tests::one_by_one_a_bulk_getter_gives_back_what_is_too_little": {
-        "multi_settle": "too little is kept by a waiter that is not the holder",
+        "multi_keep": "too little is kept by a waiter that is not the holder",
     },
     "multi::tests::a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next": {
         "multi_lapse": "a wake-up that nobody uses stays where it is",
@@ -233,10 +229,10 @@ FAULTS: dict[str, dict[str, str]] = {
     "multi::tests::a_wake_up_given_or_used_since_the_last_look_is_not_stalled": {
         "multi_pulse": "a wake-up that was used still counts as under way",
     },
-    "multi::tests::places_of_removed_sub_queues_are_used_again_and_given_back": {
+    "multi::tests::slots_of_removed_sub_queues_are_used_again_and_given_back": {
         "multi_slots": "the place of a removed sub-queue is not used again",
     },
-    "sources::set_queue::tests::places_are_used_again": {
+    "sources::set_queue::tests::slots_are_used_again": {
         "set_queue_slots": "the place of a forgotten entry is not used again",
     },
     "sources::set_queue::tests::a_token_of_a_poll_is_never_given_twice": {
@@ -254,7 +250,7 @@ FAULTS: dict[str, dict[str, str]] = {
 TEST_FAULTS: dict[str, dict[str, str]] = {
     "batch::board::tests::nobody_is_parked_beside_work": {
         "pool_timekeeper": "a thread parks for ever, though a slot will be due",
-        "pool_call_keeper": "a ring calls the thread that keeps the time, and leaves one that does not",
+        "pool_notify_keeper": "a ring notifies the thread that keeps the time, and leaves one that does not",
     },
     "batch::board::tests::queues_take_turns_and_so_do_the_slots_of_each": {
         "pool_queue_turn": "the first queue always comes first",
@@ -279,13 +275,13 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
         "grow_closed": "a partition that comes after the close is open",
     },
     "passes::the_weight_of_an_item_that_was_refused_is_free_again": {
-        "rows_take_back": "the weight of an item that found no place stays used",
+        "weights_take_back": "the weight of an item that found no slot stays used",
     },
     "passes::an_item_heavier_than_a_partition_is_let_in_alone": {
-        "rows_too_heavy": "an item heavier than a partition is never let in",
+        "weights_too_heavy": "an item heavier than a partition is never let in",
     },
     "safe_code::no_weight_makes_a_counter_wrap": {
-        "rows_bound": "take any weight as it is",
+        "weights_bound": "take any weight as it is",
     },
     "safe_code::a_pass_that_is_dropped_counts_what_it_did_not_account_for_as_abandoned": {
         "pass_dropped": "what a pass leaves is nowhere",
@@ -294,7 +290,7 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
         "pass_forgotten": "begin a pass though one is not over",
     },
     "safe_code::a_worker_has_one_drainer_at_a_time": {
-        "worker_seat": "give out a worker twice",
+        "worker_claim": "give out a worker twice",
     },
 }
 """The same for tests in which interleavings do not matter, by the path in the library or in one of TESTS."""

@@ -74,7 +74,7 @@ MUTANTS = [
         "tests/sql/test_upsert.py::test_batches_agree_with_a_plain_model",
     ),
     Mutant(
-        "rows_in_any_order",
+        "weights_in_any_order",
         "two writers that touch the same rows can deadlock",
         f"{PACKAGE}/sql/upsert.py",
         "return [by_key[key] for key in sorted(by_key)]",

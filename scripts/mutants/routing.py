@@ -127,7 +127,7 @@ MUTANTS = [
         f"{KEYS}::test_ctrl_c_within_a_hash_is_no_broken_hash",
     ),
     Mutant(
-        "rows_without_a_limit",
+        "weights_without_a_limit",
         "an item may count for 2**64 - 1 rows, and the counters wrap",
         f"{BATCH}/produce/slow_path.rs",
         "Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),",

@@ -1,7 +1,7 @@
 //! Which thread of a scheduler works for which queue: all slots and all parked threads, under one lock.
 //!
 //! Each queue has a slot per thread number of its own. A slot is *ready* (there may be work),
-//! *lent* to one thread, *asleep* (the sleeper of `park.rs` says so, and the next item rings) or
+//! *lent* to one thread, *asleep* (the sleeper of `wait/sleeper.rs` says so, and the next item rings) or
 //! *ended*. A thread of the scheduler is *parked*, *holds a loan*, or is *on its way* to
 //! [`Board::next`]. A slot can be lent if it is ready, or asleep and due, and its queue has fewer
 //! loans than its share.
@@ -29,8 +29,8 @@
 //!
 //! Source: ours; counting searchers against work is how Go's scheduler argues about its spinning threads.
 
-use crate::park::Sleeper;
 use crate::sync::{Arc, Mutex, Parker, Unparker, planted};
+use crate::wait::sleeper::Sleeper;
 use std::time::Instant;
 
 /// The number of a queue, unlike that of any other queue of the scheduler.
@@ -100,12 +100,12 @@ pub(super) struct Board {
 }
 
 /// One thread, as the board knows it.
-pub(super) struct Seat {
+pub(super) struct BoardThread {
     number: usize,
     parker: Parker,
 }
 
-impl Seat {
+impl BoardThread {
     /// Parks until called, or until this time.
     pub fn park(&self, until: Option<Instant>) {
         match until {
@@ -118,11 +118,11 @@ impl Seat {
 /// What a queue needs to be drained by a scheduler: made by [`Scheduler::sleepers`](super::scheduler::Scheduler::sleepers).
 pub struct PoolSleepers {
     pub(super) sleepers: Vec<Sleeper>,
-    pub(super) place: Place,
+    pub(super) registration: Registration,
 }
 
 /// Where a queue belongs: a number on the board of one scheduler.
-pub(super) struct Place {
+pub(super) struct Registration {
     pub(super) board: Arc<Board>,
     pub(super) number: QueueNumber,
 }
@@ -145,11 +145,11 @@ impl Board {
         *numbered
     }
 
-    /// A seat for a thread.
-    pub fn seat(&self) -> Seat {
+    /// A thread for a thread.
+    pub fn thread(&self) -> BoardThread {
         let numbered = &mut self.state.lock().numbered.1;
         *numbered += 1;
-        Seat { number: *numbered, parker: Parker::new() }
+        BoardThread { number: *numbered, parker: Parker::new() }
     }
 
     /// Adds a queue whose slots are all ready.
@@ -158,7 +158,7 @@ impl Board {
         let at = state.queues.partition_point(|queue| queue.number < number);
         state.queues.insert(at, Queue { number, slots: vec![Slot::Ready; slots], lent: 0, turn: 0 });
         if !planted("pool_add") {
-            (0..slots).for_each(|_| state.call_one());
+            (0..slots).for_each(|_| state.notify_one());
         }
     }
 
@@ -172,8 +172,8 @@ impl Board {
             Slot::Lent { rung } => *rung = !planted("pool_ring_lent"),
             asleep @ Slot::Asleep { .. } => {
                 *asleep = Slot::Ready;
-                if queue.lent < share && !planted("pool_ring_call") {
-                    state.call_one();
+                if queue.lent < share && !planted("pool_ring_notify") {
+                    state.notify_one();
                 }
             }
             Slot::Ready | Slot::Ended => {}
@@ -181,9 +181,9 @@ impl Board {
     }
 
     /// The next thing to do for a thread that holds no loan.
-    pub fn next(&self, seat: &Seat, now: Instant) -> Next {
+    pub fn next(&self, thread: &BoardThread, now: Instant) -> Next {
         let mut state = self.state.lock();
-        state.parked.retain(|parked| parked.thread != seat.number);
+        state.parked.retain(|parked| parked.thread != thread.number);
         if let Some((queue, slot, due)) = state.lend(self.threads, now) {
             return Next::Work { queue, slot, due };
         }
@@ -191,14 +191,14 @@ impl Board {
             return Next::End;
         }
         let until = state.next_due(self.threads);
-        state.parked.push(Parked { thread: seat.number, unparker: seat.parker.unparker().clone(), until });
+        state.parked.push(Parked { thread: thread.number, unparker: thread.parker.unparker().clone(), until });
         Next::Park(until)
     }
 
     /// Takes a thread off that was told to park and does not; false if it was called meanwhile.
-    pub fn unpark(&self, seat: &Seat) -> bool {
+    pub fn unpark(&self, thread: &BoardThread) -> bool {
         let parked = &mut self.state.lock().parked;
-        let at = parked.iter().position(|parked| parked.thread == seat.number);
+        let at = parked.iter().position(|parked| parked.thread == thread.number);
         at.map(|at| parked.swap_remove(at)).is_some()
     }
 
@@ -218,7 +218,7 @@ impl Board {
         if over {
             state.queues.retain(|queue| queue.number != number);
             if state.stopping && state.queues.is_empty() && !planted("pool_last_queue") {
-                state.call_all();
+                state.notify_all();
             }
         }
         over
@@ -229,13 +229,13 @@ impl Board {
         let mut state = self.state.lock();
         state.stopping = true;
         if !planted("pool_stop") {
-            state.call_all();
+            state.notify_all();
         }
     }
 
     /// Calls a parked thread in the place of one that will not come back.
     pub fn replace(&self) {
-        self.state.lock().call_one();
+        self.state.lock().notify_one();
     }
 }
 
@@ -296,14 +296,14 @@ impl State {
     }
 
     /// Calls the parked thread that would wake up last by itself.
-    fn call_one(&mut self) {
-        let latest = |parked: &Parked| (parked.until.is_none() != planted("pool_call_keeper"), parked.until);
+    fn notify_one(&mut self) {
+        let latest = |parked: &Parked| (parked.until.is_none() != planted("pool_notify_keeper"), parked.until);
         if let Some(at) = (0..self.parked.len()).max_by_key(|at| latest(&self.parked[*at])) {
             self.parked.swap_remove(at).unparker.unpark();
         }
     }
 
-    fn call_all(&mut self) {
+    fn notify_all(&mut self) {
         self.parked.drain(..).for_each(|parked| parked.unparker.unpark());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A board with its threads as a caller sees them.
 struct Pool {
     board: Board,
-    seats: Vec<Seat>,
+    seats: Vec<BoardThread>,
     /// What each thread does: `None` on its way, else parked or at work.
     doing: Vec<Option<Next>>,
     now: Instant,
@@ -31,7 +31,7 @@ enum Step {
 
 fn pool(threads: usize) -> Pool {
     let board = Board::new(threads);
-    let seats = (0..threads).map(|_| board.seat()).collect();
+    let seats = (0..threads).map(|_| board.thread()).collect();
     Pool { board, seats, doing: (0..threads).map(|_| None).collect(), now: Instant::now(), queues: Vec::new() }
 }
 

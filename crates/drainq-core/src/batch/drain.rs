@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. A worker has one drainer at a time.
-//! 2. Items are taken between `Lease::begin` and `Lease::end`, under the worker's lock. Nobody but a
+//! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Nobody but a
 //!    drainer begins or ends a lease, and it ends those that it began.
 //! 3. A pass takes from no further partition once it holds [`PASS`] times the largest batch, and no
 //!    more than that batch from each: so each pass ends. The next pass starts with the partition
@@ -15,10 +15,10 @@
 use super::group::Groups;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::queue::BatchQueue;
-use super::worker::{Seat, Worker};
+use super::worker::{DrainRight, Worker};
+use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Parker, full_fence, order, planted};
-use crate::word::Word;
 use std::time::Instant;
 
 /// A pass stops taking when it holds this many times the largest batch.
@@ -37,11 +37,11 @@ pub(super) enum Accounted {
 }
 
 /// One drain thread's side of a queue.
-pub struct Drainer<T: Word + Keyed> {
+pub struct Drainer<T: RingItem + Keyed> {
     pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
     /// The worker's, until this drainer is dropped.
-    seat: Option<Seat>,
+    right: Option<DrainRight>,
     /// A pass was begun and is not over.
     pub(super) in_pass: bool,
     /// Partitions that were mine at `epoch`.
@@ -50,7 +50,7 @@ pub struct Drainer<T: Word + Keyed> {
     /// Where the next pass starts in `mine`: nobody is always last.
     turn: usize,
     pub(super) empty_passes: u32,
-    pub(super) told_idle: bool,
+    pub(super) has_reported_idle: bool,
     /// Items have had their time to gather.
     pub(super) lingered: bool,
     taken: Vec<T>,
@@ -60,7 +60,7 @@ pub struct Drainer<T: Word + Keyed> {
     pub(super) started: Instant,
 }
 
-impl<T: Word + Keyed> Drainer<T> {
+impl<T: RingItem + Keyed> Drainer<T> {
     /// The drainer of worker `me`.
     ///
     /// # Panics
@@ -68,18 +68,18 @@ impl<T: Word + Keyed> Drainer<T> {
     /// If there is no such worker, or if it has a drainer.
     pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
         let groups = Groups::new(queue.grouping, queue.settings.max_batch, queue.settings.weighed);
-        let seat = queue.workers[usize::from(me)].take_seat();
-        assert!(seat.is_some() || planted("worker_seat"), "worker {me} of queue {:?} has a drainer", queue.name());
+        let right = queue.workers[usize::from(me)].take_right();
+        assert!(right.is_some() || planted("worker_claim"), "worker {me} of queue {:?} has a drainer", queue.name());
         Self {
             queue,
             me,
-            seat,
+            right,
             in_pass: false,
             mine: Vec::new(),
             epoch: 0,
             turn: 0,
             empty_passes: 0,
-            told_idle: false,
+            has_reported_idle: false,
             lingered: false,
             taken: Vec::new(),
             leased: Vec::new(),
@@ -99,7 +99,7 @@ impl<T: Word + Keyed> Drainer<T> {
     }
 
     pub(super) fn parker(&self) -> &Parker {
-        self.seat.as_ref().and_then(Seat::parker).expect("a pool's drainer never waits by itself")
+        self.right.as_ref().and_then(DrainRight::parker).expect("a pool's drainer never waits by itself")
     }
 
     pub(super) fn worker(&self) -> &Worker {
@@ -115,13 +115,13 @@ impl<T: Word + Keyed> Drainer<T> {
 
     /// Whether the partition of this key is mine, and the last pass had nothing for it.
     pub fn found_nothing_for(&self, key: Key) -> bool {
-        self.queue.partition(self.queue.partition_of(key)).lease().owner() == self.me && !self.groups.holds(key)
+        self.queue.partition(self.queue.partition_of(key)).ownership().owner() == self.me && !self.groups.holds(key)
     }
 
     /// Whether somebody wants to hear of a pass of this thread that found nothing.
-    pub fn is_watched(&self) -> bool {
-        let watched = |id: &PartitionId| self.queue.partition(*id).watched.load(Ordering::Relaxed) > 0;
-        self.queue.watched.load(Ordering::Relaxed) || self.mine.iter().any(watched)
+    pub fn reports_idle_passes(&self) -> bool {
+        let watched = |id: &PartitionId| self.queue.partition(*id).idle_reports.load(Ordering::Relaxed) > 0;
+        self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(watched)
     }
 
     /// Whether a pass would find something, or the list of partitions is out of date.
@@ -130,7 +130,7 @@ impl<T: Word + Keyed> Drainer<T> {
             let mut partitions = self.queue.partitions.iter();
             return self.epoch != CLOSING
                 || self.is_finished()
-                || partitions.any(|at| !at.ring.is_empty() && !at.lease().is_busy());
+                || partitions.any(|at| !at.ring.is_empty() && !at.ownership().is_busy());
         }
         self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) != self.epoch
             || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
@@ -145,7 +145,7 @@ impl<T: Word + Keyed> Drainer<T> {
             self.epoch = epoch;
             let me = self.me;
             let ids = (0..).zip(self.queue.partitions.iter());
-            self.mine = ids.filter(|(_, at)| closing || at.lease().owner() == me).map(|(id, _)| id).collect();
+            self.mine = ids.filter(|(_, at)| closing || at.ownership().owner() == me).map(|(id, _)| id).collect();
         }
     }
 
@@ -168,7 +168,8 @@ impl<T: Word + Keyed> Drainer<T> {
         for step in 0..self.mine.len() {
             let id = self.mine[(self.turn + step) % self.mine.len()];
             let at = queue.partition(id);
-            if at.ring.is_empty() || !(if closing { at.lease().begin_any() } else { at.lease().begin(self.me) }) {
+            if at.ring.is_empty() || !(if closing { at.ownership().begin_any() } else { at.ownership().begin(self.me) })
+            {
                 continue;
             }
             // SAFETY: this drainer is between `begin` and `end` of the partition's lease (invariant 2),
@@ -176,12 +177,12 @@ impl<T: Word + Keyed> Drainer<T> {
             // shutdown takes under the counts locks of all workers, one of which is held here.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.leased.push((id, at.ring.taken()));
-            if planted("rows_call_early") {
-                at.space.call(taken);
+            if planted("weights_notify_early") {
+                at.room_waiters.notify(taken);
             }
-            let weight = at.rows.took(&self.taken);
-            if !planted("rows_call_early") {
-                at.space.call(taken);
+            let weight = at.weights.took(&self.taken);
+            if !planted("weights_notify_early") {
+                at.room_waiters.notify(taken);
             }
             self.groups.add(&mut self.taken);
             total += taken;
@@ -204,7 +205,7 @@ impl<T: Word + Keyed> Drainer<T> {
         self.groups.tally(|key, count| queue.route(key).count_taken(count));
         counts.cycles += 1;
         self.empty_passes = 0;
-        self.told_idle = false;
+        self.has_reported_idle = false;
         self.lingered = false;
         self.started = Instant::now();
         true
@@ -227,8 +228,8 @@ impl<T: Word + Keyed> Drainer<T> {
         };
         drop(left);
         self.end_leases(accounted);
-        if !planted("flush_call") {
-            self.queue.watchers.call_all();
+        if !planted("flush_notify") {
+            self.queue.pass_waiters.notify_all();
         }
         if !self.queue.is_running() && !planted("close_wake_peers") {
             // What this pass left behind, any thread may take now; or all may end.
@@ -245,21 +246,21 @@ impl<T: Word + Keyed> Drainer<T> {
                 }
             };
             if planted("flush_mark_late") {
-                let new = at.lease().end();
+                let new = at.ownership().end();
                 complete();
                 new.into_iter().for_each(|new| self.queue.tell_new_owner(new));
                 continue;
             }
             // Before the lease ends: from then on the mark is the next owner's.
             complete();
-            if let Some(new) = at.lease().end().filter(|_| !planted("move_at_pass_end")) {
+            if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
                 self.queue.tell_new_owner(new);
             }
         }
     }
 }
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Makes sure that a thread learns of a partition that it was given, even if it sleeps.
     pub(super) fn tell_new_owner(&self, new: ThreadId) {
         if !planted("move_epoch") {
@@ -272,14 +273,14 @@ impl<T: Word + Keyed> BatchQueue<T> {
     }
 }
 
-impl<T: Word + Keyed> Drop for Drainer<T> {
+impl<T: RingItem + Keyed> Drop for Drainer<T> {
     fn drop(&mut self) {
         if self.in_pass {
             self.end_pass();
         }
-        if let Some(seat) = self.seat.take() {
-            self.worker().give_seat_back(seat);
+        if let Some(right) = self.right.take() {
+            self.worker().give_right_back(right);
         }
-        self.queue.watchers.call_all();
+        self.queue.pass_waiters.notify_all();
     }
 }

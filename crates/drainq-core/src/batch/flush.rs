@@ -2,19 +2,19 @@
 
 use super::item::{Key, Keyed};
 use super::queue::BatchQueue;
+use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, order, planted};
-use crate::word::Word;
 use std::time::Duration;
 
 /// What had been accepted when the flush began.
-pub struct Flush<T: Word + Keyed> {
+pub struct Flush<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
     /// Partition and the index up to which its items are waited for.
     goals: Vec<(u32, u64)>,
 }
 
-impl<T: Word + Keyed> Flush<T> {
+impl<T: RingItem + Keyed> Flush<T> {
     /// Everything accepted by now, in all partitions.
     pub fn of_queue(queue: &Arc<BatchQueue<T>>) -> Self {
         let goals = (0..).zip(queue.partitions.iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
@@ -45,12 +45,12 @@ impl<T: Word + Keyed> Flush<T> {
             return Some(answer);
         }
         let queue = self.queue.clone();
-        let mut line = queue.watchers.enlist();
+        let mut waiter = queue.pass_waiters.enter();
         for worker in &queue.workers {
             worker.sleeper.wake(|| !planted("flush_wake"));
         }
         if self.answer().is_none() {
-            line.wait(patience);
+            waiter.wait(patience);
         }
         self.answer()
     }

@@ -31,8 +31,8 @@ pub(super) struct Groups<T> {
     weighed: bool,
     full: Vec<(Key, Vec<T>)>,
     empty: Vec<Vec<T>>,
-    /// Place in `full` of a key, plus one; 0 for a key that this pass has not met.
-    place: Vec<u32>,
+    /// Registration in `full` of a key, plus one; 0 for a key that this pass has not met.
+    position_plus_one: Vec<u32>,
     /// The same for the keys within one batch.
     tallied: Vec<u32>,
     /// What the pass took by key, until its batches say so; kept where the pass is one group.
@@ -50,7 +50,7 @@ impl<T: Keyed> Groups<T> {
             weighed,
             full: Vec::new(),
             empty: Vec::new(),
-            place: Vec::new(),
+            position_plus_one: Vec::new(),
             tallied: Vec::new(),
             taken: None,
         }
@@ -61,25 +61,25 @@ impl<T: Keyed> Groups<T> {
         let mut last: Option<(Key, usize)> = None;
         for item in items.drain(..) {
             let key = if self.grouping == Grouping::Whole { 0 } else { item.key() };
-            let place = match last {
-                Some((same, place)) if same == key => place,
-                _ => self.place_of(key),
+            let position = match last {
+                Some((same, position)) if same == key => position,
+                _ => self.position_of(key),
             };
-            last = Some((key, place));
-            self.full[place].1.push(item);
+            last = Some((key, position));
+            self.full[position].1.push(item);
         }
     }
 
-    fn place_of(&mut self, key: Key) -> usize {
+    fn position_of(&mut self, key: Key) -> usize {
         let index = key as usize;
-        if index >= self.place.len() {
-            self.place.resize(index + 1, 0);
+        if index >= self.position_plus_one.len() {
+            self.position_plus_one.resize(index + 1, 0);
         }
-        if self.place[index] == 0 {
+        if self.position_plus_one[index] == 0 {
             self.full.push((key, self.empty.pop().unwrap_or_default()));
-            self.place[index] = self.full.len() as u32;
+            self.position_plus_one[index] = self.full.len() as u32;
         }
-        self.place[index] as usize - 1
+        self.position_plus_one[index] as usize - 1
     }
 
     /// Says of each key how much of it the pass took. To be called after the last `add`.
@@ -104,7 +104,7 @@ impl<T: Keyed> Groups<T> {
 
     /// Whether the pass has items of this key.
     pub fn holds(&self, key: Key) -> bool {
-        self.place.get(key as usize).is_some_and(|place| *place != 0)
+        self.position_plus_one.get(key as usize).is_some_and(|position| *position != 0)
     }
 
     /// The next batch, in the order in which the pass met the keys from the last on.
@@ -140,7 +140,7 @@ impl<T: Keyed> Groups<T> {
 
     /// Ends the pass: everything that nobody asked for is returned.
     pub fn end(&mut self) -> Vec<T> {
-        self.place.fill(0);
+        self.position_plus_one.fill(0);
         self.taken = None;
         self.full.drain(..).flat_map(|(_, items)| items).collect()
     }
@@ -150,22 +150,22 @@ fn weight_of_all(items: &[impl Keyed], weighed: bool) -> u64 {
     if weighed { items.iter().map(|item| weight_of(item, true)).sum() } else { items.len() as u64 }
 }
 
-/// The weight of each key among the items; `places` is zeros, before and after.
-fn count_keys(places: &mut Vec<u32>, items: &[impl Keyed], weighed: bool) -> Vec<(Key, u64)> {
+/// The weight of each key among the items; `positions` is zeros, before and after.
+fn count_keys(positions: &mut Vec<u32>, items: &[impl Keyed], weighed: bool) -> Vec<(Key, u64)> {
     let mut tally: Vec<(Key, u64)> = Vec::new();
     for (key, weight) in items.iter().map(|item| (item.key(), weight_of(item, weighed))) {
         let index = key as usize;
-        if index >= places.len() {
-            places.resize(index + 1, 0);
+        if index >= positions.len() {
+            positions.resize(index + 1, 0);
         }
-        if places[index] == 0 {
+        if positions[index] == 0 {
             tally.push((key, 0));
-            places[index] = tally.len() as u32;
+            positions[index] = tally.len() as u32;
         }
-        tally[places[index] as usize - 1].1 += weight;
+        tally[positions[index] as usize - 1].1 += weight;
     }
     for (key, _) in &tally {
-        places[*key as usize] = 0;
+        positions[*key as usize] = 0;
     }
     tally
 }

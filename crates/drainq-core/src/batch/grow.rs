@@ -9,11 +9,11 @@ use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::queue::BatchQueue;
 use super::route::Route;
+use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::planted;
-use crate::word::Word;
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Gives a type its key and its partition.
     ///
     /// `weight` is the handler's: how much of a partition of its own it deserves, 0 for a
@@ -25,7 +25,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             // Not for a type without a handler: thousands of those would each add up all weights.
             self.grow_to(control, self.wanted_partitions(control));
         }
-        let partition = control.promised.choose(weight);
+        let partition = control.loads.choose(weight);
         let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
         self.targets.push_with(|_| pinned);
         self.routes.push_with(|_| Route::new(partition)) as Key
@@ -35,7 +35,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn set_weight(&self, key: Key, weight: f64) {
         let control = &mut *self.control.lock();
         let old = std::mem::replace(&mut control.weights[key as usize], weight);
-        control.promised.add_weight(self.route(key).partition, weight - old);
+        control.loads.add_weight(self.route(key).partition, weight - old);
         self.grow_to(control, self.wanted_partitions(control));
     }
 
@@ -62,7 +62,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             });
         }
         if count > before {
-            control.promised.grow(count);
+            control.loads.grow(count);
             if !planted("grow_epoch") {
                 self.epoch.fetch_add(1, Ordering::Release);
             }
@@ -82,12 +82,12 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.closing.store(true, Ordering::Release);
         drop(control);
         for partition in self.partitions.iter() {
-            if !planted("close_call_producers") {
-                partition.space.call_all();
+            if !planted("close_notify_producers") {
+                partition.room_waiters.notify_all();
             }
         }
         if !planted("close_wait_open") {
-            self.closers.call_all();
+            self.close_waiters.notify_all();
         }
         if !planted("close_wake_threads") {
             self.wake_all();

@@ -12,14 +12,14 @@
 //! assign                  1 -> 1  idle    thread 1 may start; thread 0 wakes it
 //! ```
 //!
-//! If no pass is going on, [`Lease::revoke`] assigns at once. Nobody waits: the rebalancer
+//! If no pass is going on, [`Ownership::revoke`] assigns at once. Nobody waits: the rebalancer
 //! leaves its wish in the word, and the thread that ends the pass carries it out. A
 //! partition has an owner at every moment.
 //!
 //! # Invariants
 //! 1. `busy` is set by the owner alone, by a compare-and-swap from "idle and mine", and
-//!    cleared by the same thread: at most one thread is between [`Lease::begin`] and
-//!    [`Lease::end`].
+//!    cleared by the same thread: at most one thread is between [`Ownership::begin`] and
+//!    [`Ownership::end`].
 //! 2. `begin` fails while a move is pending, so an old owner does not start another pass.
 //! 3. `end` publishes with `Release`, `begin` reads with `Acquire`: the new owner sees
 //!    everything that the old one did in its pass, handler call included.
@@ -61,9 +61,9 @@ pub(crate) enum Move {
 }
 
 /// The right to drain one partition.
-pub(crate) struct Lease(AtomicU64);
+pub(crate) struct Ownership(AtomicU64);
 
-impl Lease {
+impl Ownership {
     /// A lease that `owner` holds.
     pub fn new(owner: ThreadId) -> Self {
         Self(AtomicU64::new(word(owner, owner, 0)))
@@ -89,18 +89,20 @@ impl Lease {
     /// to (invariants 1 and 2).
     #[inline]
     pub fn begin(&self, me: ThreadId) -> bool {
-        if planted("lease_anybody") {
+        if planted("ownership_anybody") {
             return self.begin_any();
         }
         let idle = word(me, me, 0);
-        self.0.compare_exchange(idle, idle | BUSY, order("lease_begin", Ordering::Acquire), Ordering::Relaxed).is_ok()
+        self.0
+            .compare_exchange(idle, idle | BUSY, order("ownership_begin", Ordering::Acquire), Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Starts a pass whoever the owner is, if no pass is going on: for a queue that shuts
     /// down, when any thread may empty any partition.
     pub fn begin_any(&self) -> bool {
         let current = self.0.load(Ordering::Relaxed);
-        let take_over = order("lease_begin", Ordering::Acquire);
+        let take_over = order("ownership_begin", Ordering::Acquire);
         current & BUSY == 0 && self.0.compare_exchange(current, current | BUSY, take_over, Ordering::Relaxed).is_ok()
     }
 
@@ -112,7 +114,7 @@ impl Lease {
         loop {
             debug_assert!(current & BUSY != 0, "a pass ends that was not begun");
             let target = target_of(current);
-            let hand_over = order("lease_end", Ordering::Release);
+            let hand_over = order("ownership_end", Ordering::Release);
             match self.0.compare_exchange_weak(current, word(target, target, 0), hand_over, Ordering::Relaxed) {
                 Ok(_) => return (target != owner_of(current)).then_some(target),
                 Err(now) => current = now,
@@ -128,7 +130,7 @@ impl Lease {
             if target_of(current) == new {
                 return Move::Unneeded;
             }
-            let (wanted, outcome) = if current & BUSY != 0 && !planted("lease_no_fence") {
+            let (wanted, outcome) = if current & BUSY != 0 && !planted("ownership_no_fence") {
                 (word(owner_of(current), new, BUSY), Move::Pending)
             } else {
                 (word(new, new, 0), Move::Done)
@@ -149,27 +151,27 @@ mod tests {
 
     #[test]
     fn a_move_waits_for_the_pass_and_the_old_owner_starts_no_other() {
-        let lease = Lease::new(0);
-        assert!(lease.begin(0));
-        assert_eq!(lease.revoke(1), Move::Pending);
-        assert!(!lease.begin(1), "the pass of the old owner is not over");
-        assert_eq!(lease.owner(), 0, "never without an owner");
-        assert_eq!(lease.end(), Some(1));
-        assert!(!lease.begin(0));
-        assert!(lease.begin(1));
-        assert_eq!(lease.end(), None);
-        assert_eq!(lease.revoke(1), Move::Unneeded);
-        assert_eq!(lease.revoke(2), Move::Done);
-        assert_eq!(lease.owner(), 2);
+        let ownership = Ownership::new(0);
+        assert!(ownership.begin(0));
+        assert_eq!(ownership.revoke(1), Move::Pending);
+        assert!(!ownership.begin(1), "the pass of the old owner is not over");
+        assert_eq!(ownership.owner(), 0, "never without an owner");
+        assert_eq!(ownership.end(), Some(1));
+        assert!(!ownership.begin(0));
+        assert!(ownership.begin(1));
+        assert_eq!(ownership.end(), None);
+        assert_eq!(ownership.revoke(1), Move::Unneeded);
+        assert_eq!(ownership.revoke(2), Move::Done);
+        assert_eq!(ownership.owner(), 2);
     }
 
     #[test]
     fn the_last_wish_before_the_fence_wins() {
-        let lease = Lease::new(0);
-        assert!(lease.begin(0));
-        lease.revoke(1);
-        assert_eq!(lease.revoke(0), Move::Pending, "taken back");
-        assert_eq!(lease.end(), None);
-        assert!(lease.begin(0));
+        let ownership = Ownership::new(0);
+        assert!(ownership.begin(0));
+        ownership.revoke(1);
+        assert_eq!(ownership.revoke(0), Move::Pending, "taken back");
+        assert_eq!(ownership.end(), None);
+        assert!(ownership.begin(0));
     }
 }

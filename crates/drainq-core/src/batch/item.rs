@@ -30,7 +30,7 @@ pub trait Keyed {
 pub(super) fn weight_of(item: &impl Keyed, weighed: bool) -> u64 {
     match weighed {
         false => 1,
-        true if planted("rows_bound") => item.weight(),
+        true if planted("weights_bound") => item.weight(),
         true => item.weight().min(MAX_WEIGHT),
     }
 }

@@ -41,12 +41,12 @@ pub mod produce;
 pub mod queue;
 pub mod rebalance;
 pub mod route;
-pub(crate) mod rows;
 pub mod scheduler;
 pub mod shutdown;
 pub mod stats;
 mod step;
 pub mod threads;
+pub(crate) mod weights;
 pub mod worker;
 
 pub use config::{BufferStrategy, Settings};

@@ -18,54 +18,54 @@
 //! # impl Keyed for Box<Hit> { fn key(&self) -> Key { self.0 } }
 //! let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
 //! let queue: BatchQueue<Box<Hit>> = BatchQueue::new("hits", settings, Grouping::ByKey);
-//! queue.partition(0).lease().end(); // private: only a drainer ends the pass that it began
+//! queue.partition(0).ownership().end(); // private: only a drainer ends the pass that it began
 //! ```
 
 use super::item::ThreadId;
 
-use super::handoff::Lease;
-use super::rows::Rows;
+use super::handoff::Ownership;
+use super::weights::Weights;
 use crate::ring::Ring;
-use crate::space::Space;
+use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicU32, AtomicU64};
-use crate::word::Word;
+use crate::wait::waiters::Waiters;
 
 /// A buffer that one drain thread at a time empties.
-pub struct Partition<T: Word> {
-    /// What is queued, and beside it the lease: producers read the owner to wake it.
-    pub(crate) ring: Ring<T, Lease>,
+pub struct Partition<T: RingItem> {
+    /// What is queued, and beside it the ownership: producers read the owner to wake it.
+    pub(crate) ring: Ring<T, Ownership>,
     /// What is queued in weights, if the queue weighs items.
-    pub(super) rows: Rows,
+    pub(super) weights: Weights,
     /// Who waits for room in it.
-    pub(super) space: Space,
+    pub(super) room_waiters: Waiters,
     /// Everything accepted up to this index has been through a handler call, or was
     /// accounted for in another way.
     pub(super) completed: AtomicU64,
     /// Types routed here of which somebody wants to hear when a pass finds nothing.
-    pub(super) watched: AtomicU32,
+    pub(super) idle_reports: AtomicU32,
 }
 
-impl<T: Word> Partition<T> {
+impl<T: RingItem> Partition<T> {
     /// An empty partition that `owner` drains.
     pub(super) fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
         Self {
-            ring: Ring::with(capacity, Lease::new(owner)),
-            rows: Rows::new(weighed, capacity),
-            space: Space::new(),
+            ring: Ring::with(capacity, Ownership::new(owner)),
+            weights: Weights::new(weighed, capacity),
+            room_waiters: Waiters::new(),
             completed: AtomicU64::new(0),
-            watched: AtomicU32::new(0),
+            idle_reports: AtomicU32::new(0),
         }
     }
 
     /// Who may take from it.
     #[inline]
-    pub(super) fn lease(&self) -> &Lease {
-        self.ring.beside()
+    pub(super) fn ownership(&self) -> &Ownership {
+        self.ring.extra()
     }
 
     /// The drain thread that may take from it, or is doing so.
     pub fn owner(&self) -> ThreadId {
-        self.lease().owner()
+        self.ownership().owner()
     }
 
     /// Items queued in it. Exact while nobody pushes or takes.
@@ -80,17 +80,17 @@ impl<T: Word> Partition<T> {
 
     /// Producers that wait for room in it.
     pub fn waiting(&self) -> usize {
-        self.space.waiting()
+        self.room_waiters.len()
     }
 
     /// What came in so far: items, or their weight where it counts, as of about now.
     pub(super) fn came_in(&self) -> u64 {
-        self.rows.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
+        self.weights.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
     }
 
     /// What was taken away so far, in the same unit.
     pub(super) fn taken(&self) -> u64 {
-        self.rows.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
+        self.weights.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }
 
     /// Whether it is worth waking a thread from its nap.
@@ -102,7 +102,7 @@ impl<T: Word> Partition<T> {
     /// Whether at least the capacity divided by `share` is taken.
     #[inline]
     pub fn holds_one_in(&self, share: u64) -> bool {
-        let used = self.rows.used_and_taken().map_or_else(|| self.ring.len() as u64, |(used, _)| used);
+        let used = self.weights.used_and_taken().map_or_else(|| self.ring.len() as u64, |(used, _)| used);
         share * used >= self.ring.capacity() as u64
     }
 

@@ -9,15 +9,15 @@ use super::drain::Drainer;
 use super::group::Batch;
 use super::item::Keyed;
 use super::route::Outcome;
+use crate::ring::RingItem;
 use crate::sync::planted;
-use crate::word::Word;
 
 /// What one pass took, to be handed out. Dropped, it ends the pass.
-pub struct Pass<'a, T: Word + Keyed> {
+pub struct Pass<'a, T: RingItem + Keyed> {
     pub(super) drainer: &'a mut Drainer<T>,
 }
 
-impl<T: Word + Keyed> Pass<'_, T> {
+impl<T: RingItem + Keyed> Pass<'_, T> {
     /// The drainer, to ask about other types.
     pub fn drainer(&self) -> &Drainer<T> {
         self.drainer
@@ -64,7 +64,7 @@ impl<T: Word + Keyed> Pass<'_, T> {
     }
 }
 
-impl<T: Word + Keyed> Drop for Pass<'_, T> {
+impl<T: RingItem + Keyed> Drop for Pass<'_, T> {
     fn drop(&mut self) {
         self.drainer.end_pass();
     }

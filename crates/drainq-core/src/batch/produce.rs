@@ -1,7 +1,7 @@
 //! Producing: an item goes into the ring of its partition, and the drain thread of the partition is woken if it sleeps.
 //!
 //! There are two ways. Producers that share no lock claim a slot by compare-and-swap, and the claim is the fence that the
-//! wake-up rule of `park.rs` asks for. Producers that share a lock, as all threads of CPython share the GIL, need neither a
+//! wake-up rule of `wait/sleeper.rs` asks for. Producers that share a lock, as all threads of CPython share the GIL, need neither a
 //! compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). And while the *fast path* of a partition
 //! is open they store the item and do nothing else: `ring/fast_path.rs` says until which position of the tail it is open.
 //!
@@ -14,22 +14,22 @@
 //!    thread naps, and its caller whether a drain thread waits for the lock.
 //! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
 //!
-//! Source: the argument about the lock is that of `park.rs`.
+//! Source: the argument about the lock is that of `wait/sleeper.rs`.
 
 use super::item::{Keyed, PartitionId, weight_of};
 use super::partition::Partition;
 use super::queue::BatchQueue;
-use crate::park::producer_fence;
 use crate::ring::Refusal;
-use crate::space::InLine;
+use crate::ring::RingItem;
 use crate::sync::full_fence;
-use crate::word::Word;
+use crate::wait::sleeper::producer_fence;
+use crate::wait::waiters::Waiter;
 use std::time::Duration;
 
 /// The fast path of a partition is open while the partition holds less than its capacity divided by this.
 pub const FAST_SHARE: u64 = 4;
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Queues an item where its key belongs, without waiting, and wakes its drain thread.
     ///
     /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
@@ -59,10 +59,10 @@ impl<T: Word + Keyed> BatchQueue<T> {
     #[cold]
     pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         let weight = weight_of(&item, true);
-        if !at.rows.admit(weight) {
+        if !at.weights.admit(weight) {
             return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
         }
-        at.ring.push(item).inspect_err(|_| at.rows.take_back(weight))?;
+        at.ring.push(item).inspect_err(|_| at.weights.take_back(weight))?;
         self.wake_sleeper(at);
         Ok(())
     }
@@ -96,15 +96,15 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// After a fence or a claim that is one, or within the producers' lock.
     #[inline]
     pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
-        self.workers[usize::from(partition.lease().owner())].sleeper.wake(|| partition.is_half_full());
+        self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| partition.is_half_full());
     }
 
     /// Gets in line for room in a partition, and makes sure that it is being drained.
-    pub fn wait_for_room(&self, partition: PartitionId) -> InLine<'_> {
+    pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
-        let line = at.space.enlist();
+        let waiter = at.room_waiters.enter();
         self.wake_owner(at);
-        line
+        waiter
     }
 
     /// Tries to queue `item`, and waits up to `patience` for room if there is none. The
@@ -113,12 +113,12 @@ impl<T: Word + Keyed> BatchQueue<T> {
         &self,
         partition: PartitionId,
         item: T,
-        line: &mut InLine<'_>,
+        waiter: &mut Waiter<'_>,
         patience: Duration,
     ) -> Result<(), (T, Refusal)> {
         match self.try_produce_to(partition, item) {
             Err((item, Refusal::Full)) => {
-                line.wait(patience);
+                waiter.wait(patience);
                 self.try_produce_to(partition, item)
             }
             done => done,
@@ -130,7 +130,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// # Safety
     ///
     /// One lock, held around each call, keeps all produce calls of this queue and
-    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `settle` of
+    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `sync_with_producers` of
     /// [`super::Drainer::next_step`] (or a wake-up may be lost, which is not unsafe).
     #[inline]
     pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
@@ -188,7 +188,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     /// That of [`Self::try_produce_serialised`].
     #[inline]
     pub unsafe fn wake_and_open_fast_path(&self, at: &Partition<T>) -> bool {
-        if self.place.is_some() {
+        if self.registration.is_some() {
             full_fence("pool_fence");
             self.wake_sleeper(at);
             return false;

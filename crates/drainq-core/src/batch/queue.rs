@@ -1,6 +1,6 @@
 //! The batch queue: joins routes, partitions and workers.
 
-use super::board::{Place, PoolSleepers};
+use super::board::{PoolSleepers, Registration};
 use super::config::Settings;
 use super::control::Control;
 use super::group::Grouping;
@@ -9,11 +9,11 @@ use super::partition::Partition;
 use super::route::Route;
 use super::worker::{self, Worker};
 use crate::ring::Refusal;
-use crate::space::Space;
+use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, plain};
 use crate::table::{Pinned, Table};
-use crate::word::Word;
+use crate::wait::waiters::Waiters;
 use std::time::Duration;
 
 /// Why an item was not accepted, as counted.
@@ -53,13 +53,13 @@ impl From<Refusal> for Rejection {
 /// A queue of typed items that drain threads hand to handlers in batches.
 ///
 /// It owns no thread: whoever made it runs one [`super::Drainer`] per worker.
-pub struct BatchQueue<T: Word + Keyed> {
+pub struct BatchQueue<T: RingItem + Keyed> {
     id: u64,
     name: String,
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
     /// The scheduler whose slots the workers are, if they are not threads of its own.
-    pub(super) place: Option<Place>,
+    pub(super) registration: Option<Registration>,
     pub(super) partitions: Table<Partition<T>>,
     pub(super) routes: Table<Route>,
     /// For each key its partition, close together: all that producers read of a route.
@@ -73,16 +73,16 @@ pub struct BatchQueue<T: Word + Keyed> {
     rejected: [CachePadded<AtomicU64>; Rejection::ALL.len()],
     pub(super) rebalances: AtomicU64,
     /// Whether somebody wants to hear of all passes that found nothing.
-    pub(super) watched: AtomicBool,
+    pub(super) reports_every_idle_pass: AtomicBool,
     /// Those who wait for passes to end: flush and shutdown.
-    pub(super) watchers: Space,
+    pub(super) pass_waiters: Waiters,
     /// Those who wait for the close.
-    pub(super) closers: Space,
+    pub(super) close_waiters: Waiters,
 }
 
 static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// A queue whose workers are threads of its own.
     ///
     /// Fewer partitions than threads cut the threads to match, unless partitions grow with
@@ -106,7 +106,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn on_pool(name: impl Into<String>, settings: Settings, grouping: Grouping, pool: PoolSleepers) -> Self {
         let partitions = settings.partitions.resolve(pool.sleepers.len(), 0.0);
         let workers = pool.sleepers.into_iter().take(partitions).map(Worker::of_pool).collect();
-        Self::with_workers(name, settings, grouping, workers, partitions, Some(pool.place))
+        Self::with_workers(name, settings, grouping, workers, partitions, Some(pool.registration))
     }
 
     fn with_workers(
@@ -115,7 +115,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
         grouping: Grouping,
         workers: Box<[Worker]>,
         partitions: usize,
-        place: Option<Place>,
+        registration: Option<Registration>,
     ) -> Self {
         settings.validate().unwrap_or_else(|wrong| panic!("{wrong}"));
         let queue = Self {
@@ -123,7 +123,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             name: name.into(),
             settings,
             grouping,
-            place,
+            registration,
             partitions: Table::new(),
             routes: Table::new(),
             targets: Table::new(),
@@ -134,9 +134,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
             abandoned: AtomicU64::new(0),
             rejected: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
             rebalances: AtomicU64::new(0),
-            watched: AtomicBool::new(false),
-            watchers: Space::new(),
-            closers: Space::new(),
+            reports_every_idle_pass: AtomicBool::new(false),
+            pass_waiters: Waiters::new(),
+            close_waiters: Waiters::new(),
         };
         queue.grow_to(&mut queue.control.lock(), partitions);
         queue
@@ -177,7 +177,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
     pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
         let mut owned = vec![Vec::new(); self.workers.len()];
         for (partition, at) in self.partitions.iter().enumerate() {
-            owned[usize::from(at.lease().owner())].push(partition as PartitionId);
+            owned[usize::from(at.ownership().owner())].push(partition as PartitionId);
         }
         owned
     }
@@ -209,16 +209,16 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// Says whether somebody wants to hear of every pass that found nothing, and so whether all
     /// idle threads have to look up now and then.
-    pub fn set_watched(&self, watched: bool) {
-        if self.watched.swap(watched, Ordering::Relaxed) != watched {
+    pub fn report_idle_passes(&self, watched: bool) {
+        if self.reports_every_idle_pass.swap(watched, Ordering::Relaxed) != watched {
             self.wake_all();
         }
     }
 
     /// The same for passes that found nothing of this key: the thread that owns its partition has
     /// to look up. Each call with true wants one with false.
-    pub fn watch(&self, key: Key, watched: bool) {
-        let count = &self.partition(self.partition_of(key)).watched;
+    pub fn report_idle_passes_of(&self, key: Key, watched: bool) {
+        let count = &self.partition(self.partition_of(key)).idle_reports;
         if watched {
             count.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -236,9 +236,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
 
     /// Waits up to `patience`, less if the queue closes; says whether it is still open.
     pub fn wait_open(&self, patience: Duration) -> bool {
-        let mut line = self.closers.enlist();
+        let mut waiter = self.close_waiters.enter();
         if self.is_running() {
-            line.wait(patience);
+            waiter.wait(patience);
         }
         self.is_running()
     }

@@ -5,12 +5,12 @@ use super::handoff::Move;
 use super::item::{Keyed, ThreadId};
 use super::partition::Partition;
 use super::queue::BatchQueue;
+use crate::ring::RingItem;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::word::Word;
 
 /// Looks at a queue now and then and spreads its load.
-pub struct Rebalancer<T: Word + Keyed> {
+pub struct Rebalancer<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
     /// What each partition had accepted at the last look.
     last: Vec<u64>,
@@ -26,7 +26,7 @@ pub struct Load {
     pub threads: usize,
 }
 
-impl<T: Word + Keyed> Rebalancer<T> {
+impl<T: RingItem + Keyed> Rebalancer<T> {
     /// A rebalancer whose first look counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
         let last = queue.partitions.iter().map(Partition::came_in).collect();
@@ -44,7 +44,7 @@ impl<T: Word + Keyed> Rebalancer<T> {
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
         // Where items are weighed, what came in is two words, and may be less than it was for a moment.
         let throughput = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
-        let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.lease().target()).collect();
+        let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.ownership().target()).collect();
         self.last = now;
         Load { throughput, owners, threads: self.queue.thread_count() }
     }
@@ -64,7 +64,7 @@ impl<T: Word + Keyed> Rebalancer<T> {
         let mut moves = 0;
         self.queue.while_open(|| {
             for (at, new) in self.queue.partitions.iter().zip(plan) {
-                match at.lease().revoke(*new) {
+                match at.ownership().revoke(*new) {
                     Move::Unneeded => continue,
                     Move::Pending => {}
                     Move::Done => self.queue.tell_new_owner(*new),

@@ -87,11 +87,11 @@ impl Route {
 
 /// The load that each partition was promised: how many types, of what weight.
 #[derive(Default)]
-pub(super) struct Promised {
+pub(super) struct Loads {
     by_partition: Vec<(f64, u32)>,
 }
 
-impl Promised {
+impl Loads {
     /// Makes room for so many partitions.
     pub fn grow(&mut self, partitions: usize) {
         self.by_partition.resize(partitions.max(self.by_partition.len()), (0.0, 0));

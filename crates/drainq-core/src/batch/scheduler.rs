@@ -8,7 +8,7 @@
 //! # Invariants
 //! 1. A drainer is touched by the thread that its slot is lent to, and by no other.
 //! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by
-//!    the rule of `park.rs`: an item that its second look missed rings, and a ring for a
+//!    the rule of `wait/sleeper.rs`: an item that its second look missed rings, and a ring for a
 //!    slot that is still lent makes it ready.
 //! 3. A drainer that is finished is given back for no further use; the last one of a queue takes
 //!    the queue off the scheduler.
@@ -19,25 +19,25 @@
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds
 //! up every queue on its thread.
 
-use super::board::{Board, Given, Next, Place, PoolSleepers, QueueNumber, Seat};
+use super::board::{Board, BoardThread, Given, Next, PoolSleepers, QueueNumber, Registration};
 use super::drain::Drainer;
 use super::item::{Keyed, ThreadId};
 use super::queue::BatchQueue;
 use super::worker;
-use crate::park::{Sleeper, sleep_after};
+use crate::ring::RingItem;
 use crate::sync::{Arc, Mutex, plain, planted, thread};
-use crate::word::Word;
+use crate::wait::sleeper::{Sleeper, sleep_after};
 use std::time::Instant;
 
 /// What a slot holds while it is not lent.
-struct Slot<T: Word + Keyed> {
+struct Slot<T: RingItem + Keyed> {
     drainer: Option<Drainer<T>>,
     /// Passes that found nothing, in a row.
     empty_passes: u32,
 }
 
 /// A queue on a scheduler, with what its owner wants to find again.
-struct Member<T: Word + Keyed, C> {
+struct Member<T: RingItem + Keyed, C> {
     number: QueueNumber,
     context: C,
     queue: Arc<BatchQueue<T>>,
@@ -48,19 +48,19 @@ struct Member<T: Word + Keyed, C> {
 /// A number of threads that drain several queues in turn.
 ///
 /// Its owner starts the threads; each calls [`PoolThread::borrow`] until there is nothing more to come.
-pub struct Scheduler<T: Word + Keyed, C> {
+pub struct Scheduler<T: RingItem + Keyed, C> {
     board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,
 }
 
 /// One thread of a scheduler.
-pub struct PoolThread<'a, T: Word + Keyed, C> {
+pub struct PoolThread<'a, T: RingItem + Keyed, C> {
     scheduler: &'a Scheduler<T, C>,
-    seat: Seat,
+    thread: BoardThread,
 }
 
 /// A drainer on loan to a thread, which gives it back by dropping this, and then borrows the next.
-pub struct Loan<'a, T: Word + Keyed, C> {
+pub struct Loan<'a, T: RingItem + Keyed, C> {
     scheduler: &'a Scheduler<T, C>,
     member: Arc<Member<T, C>>,
     slot: usize,
@@ -68,7 +68,7 @@ pub struct Loan<'a, T: Word + Keyed, C> {
     found: bool,
 }
 
-impl<T: Word + Keyed, C> Scheduler<T, C> {
+impl<T: RingItem + Keyed, C> Scheduler<T, C> {
     /// A scheduler whose owner runs this many threads.
     pub fn new(threads: usize) -> Self {
         Self { board: Arc::new(Board::new(threads)), members: Mutex::new(Vec::new()) }
@@ -87,7 +87,7 @@ impl<T: Word + Keyed, C> Scheduler<T, C> {
             Sleeper::new(Box::new(move || board.ring(number, slot)))
         };
         let sleepers = (0..self.threads()).map(sleeper).collect();
-        PoolSleepers { sleepers, place: Place { board: self.board.clone(), number } }
+        PoolSleepers { sleepers, registration: Registration { board: self.board.clone(), number } }
     }
 
     /// Takes a queue on.
@@ -96,7 +96,7 @@ impl<T: Word + Keyed, C> Scheduler<T, C> {
     ///
     /// If the queue was not made with [`Self::sleepers`] of this scheduler, or was added before.
     pub fn add(&self, queue: Arc<BatchQueue<T>>, context: C) {
-        let place = queue.place.as_ref().filter(|place| Arc::ptr_eq(&place.board, &self.board));
+        let place = queue.registration.as_ref().filter(|place| Arc::ptr_eq(&place.board, &self.board));
         let number = place.expect("a queue is added to the scheduler whose sleepers it has").number;
         let slot = |id: usize| {
             let drainer = Some(Drainer::new(queue.clone(), id as ThreadId));
@@ -115,17 +115,17 @@ impl<T: Word + Keyed, C> Scheduler<T, C> {
 
     /// The current thread as one of this scheduler's.
     pub fn thread(&self) -> PoolThread<'_, T, C> {
-        PoolThread { scheduler: self, seat: self.board.seat() }
+        PoolThread { scheduler: self, thread: self.board.thread() }
     }
 }
 
-impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
+impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
     /// Waits for a drainer with work; `None` once the scheduler was stopped and its last queue has ended.
     pub fn borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
             match self.look() {
                 Ok(loan) => return Some(loan),
-                Err(Next::Park(until)) => self.seat.park(until),
+                Err(Next::Park(until)) => self.thread.park(until),
                 Err(_) => return None,
             }
         }
@@ -136,7 +136,7 @@ impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
         loop {
             match self.look() {
                 Ok(loan) => return Some(loan),
-                Err(Next::Park(_)) if !self.scheduler.board.unpark(&self.seat) => {}
+                Err(Next::Park(_)) if !self.scheduler.board.unpark(&self.thread) => {}
                 Err(_) => return None,
             }
         }
@@ -144,7 +144,7 @@ impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
 
     fn look(&self) -> Result<Loan<'a, T, C>, Next> {
         loop {
-            match self.scheduler.board.next(&self.seat, Instant::now()) {
+            match self.scheduler.board.next(&self.thread, Instant::now()) {
                 Next::Work { queue, slot, due } => {
                     let loan = Loan::new(self.scheduler, queue, slot);
                     if loan.is_worth_a_pass(due) {
@@ -157,7 +157,7 @@ impl<'a, T: Word + Keyed, C> PoolThread<'a, T, C> {
     }
 }
 
-impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
+impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
     fn new(scheduler: &'a Scheduler<T, C>, number: QueueNumber, slot: usize) -> Self {
         let member = {
             let members = scheduler.members.lock();
@@ -169,7 +169,7 @@ impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
     }
 
     fn is_worth_a_pass(&self, due: bool) -> bool {
-        self.drainer.as_ref().is_some_and(|drainer| drainer.has_work() || (due && drainer.is_watched()))
+        self.drainer.as_ref().is_some_and(|drainer| drainer.has_work() || (due && drainer.reports_idle_passes()))
     }
 
     /// What the queue's owner wanted to find again.
@@ -188,11 +188,11 @@ impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
     }
 
     /// Puts the drainer back into its slot, and says in which state the slot is then (invariants 2 and 3).
-    fn settle(&mut self) -> Given {
+    fn put_drainer_back(&mut self) -> Given {
         let Some(drainer) = self.drainer.take().filter(|drainer| !drainer.is_finished()) else { return Given::Ended };
         let slot = &mut *self.member.slots[self.slot].lock();
         slot.empty_passes = if self.found { 0 } else { slot.empty_passes };
-        let given = if drainer.has_work() && !planted("pool_second_look") {
+        let given = if drainer.has_work() && !planted("pool_second_check") {
             if !self.found {
                 // Claimed, but not published yet.
                 thread::yield_now();
@@ -202,9 +202,9 @@ impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
             slot.empty_passes = slot.empty_passes.saturating_add(1);
             let settings = &self.member.queue.settings;
             let (depth, time) =
-                sleep_after(slot.empty_passes, settings.min_idle, settings.max_idle, drainer.is_watched());
+                sleep_after(slot.empty_passes, settings.min_idle, settings.max_idle, drainer.reports_idle_passes());
             let sleeper = &self.member.queue.workers[self.slot].sleeper;
-            let asleep = sleeper.fall_asleep(depth, || {}, || !planted("pool_second_look") && drainer.has_work());
+            let asleep = sleeper.fall_asleep(depth, || {}, || !planted("pool_second_check") && drainer.has_work());
             if asleep { Given::Asleep(time.map(|time| Instant::now() + time)) } else { Given::Ready }
         };
         slot.drainer = Some(drainer);
@@ -212,9 +212,9 @@ impl<'a, T: Word + Keyed, C> Loan<'a, T, C> {
     }
 }
 
-impl<T: Word + Keyed, C> Drop for Loan<'_, T, C> {
+impl<T: RingItem + Keyed, C> Drop for Loan<'_, T, C> {
     fn drop(&mut self) {
-        let given = self.settle();
+        let given = self.put_drainer_back();
         if self.scheduler.board.give_back(self.member.number, self.slot, given) {
             let mut members = self.scheduler.members.lock();
             members.retain(|member| member.number != self.member.number);

@@ -7,9 +7,9 @@
 
 use super::item::{Keyed, weight_of};
 use super::queue::BatchQueue;
+use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
-use crate::word::Word;
 use std::time::Duration;
 
 /// What a cut found undone.
@@ -20,7 +20,7 @@ pub struct Cut<T> {
     pub abandoned: u64,
 }
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Whether everything that was accepted is accounted for and nothing more can come.
     pub fn is_drained(&self) -> bool {
         !self.is_running()
@@ -33,9 +33,9 @@ impl<T: Word + Keyed> BatchQueue<T> {
         if self.is_drained() {
             return true;
         }
-        let mut line = self.watchers.enlist();
+        let mut waiter = self.pass_waiters.enter();
         if !self.is_drained() {
-            line.wait(patience);
+            waiter.wait(patience);
         }
         self.is_drained()
     }
@@ -62,7 +62,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
                 // A producer claimed its place before the close and is about to publish.
                 backoff.snooze();
             }
-            abandoned += at.rows.took(&taken);
+            abandoned += at.weights.took(&taken);
             taken.iter().for_each(|item| self.route(item.key()).count_taken(weight_of(item, self.settings.weighed)));
             items.append(&mut taken);
         }
@@ -73,8 +73,8 @@ impl<T: Word + Keyed> BatchQueue<T> {
         self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
         drop(workers);
         self.wake_all();
-        if !planted("cut_call") {
-            self.watchers.call_all();
+        if !planted("cut_notify") {
+            self.pass_waiters.notify_all();
         }
         Cut { items, abandoned }
     }

@@ -4,8 +4,8 @@ use super::item::{Key, Keyed, ThreadId, weight_of};
 use super::queue::{BatchQueue, Rejection};
 use super::route::TypeCounts;
 use super::worker::WorkerCounts;
+use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
-use crate::word::Word;
 
 /// The counters of a queue at one moment, in items.
 ///
@@ -44,7 +44,7 @@ impl Snapshot {
     }
 }
 
-impl<T: Word + Keyed> BatchQueue<T> {
+impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Whether everything accepted was accounted for.
     pub fn is_quiet(&self) -> bool {
         let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
@@ -72,7 +72,7 @@ impl<T: Word + Keyed> BatchQueue<T> {
             accepted += at.taken() + here;
             queued += here;
             used.push(here as usize);
-            owners.push(at.lease().owner());
+            owners.push(at.ownership().owner());
             allocated_bytes += at.ring.allocated_bytes();
         }
         queued_by_key.resize(self.routes.len(), 0);

@@ -12,9 +12,9 @@ use super::pass::Pass;
 use super::queue::BatchQueue;
 use super::route::Outcome;
 use super::step::Step;
+use crate::ring::RingItem;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, Mutex, planted};
-use crate::word::Word;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ pub trait Handler<T>: Send + Sync {
     fn consume(&self, batch: &mut Vec<T>);
 
     /// Called when a pass found nothing for this handler, once the queue is told that
-    /// somebody wants to hear of it: [`BatchQueue::set_watched`], [`BatchQueue::watch`].
+    /// somebody wants to hear of it: [`BatchQueue::report_idle_passes`], [`BatchQueue::report_idle_passes_of`].
     fn on_idle(&self) {}
 }
 
@@ -62,13 +62,13 @@ type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn Handler<T>>>>>>;
 /// running.shutdown();
 /// assert_eq!(total.load(Ordering::Relaxed), 55);
 /// ```
-pub struct Running<T: Word + Keyed> {
+pub struct Running<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
     handlers: Handlers<T>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl<T: Word + Keyed> Running<T> {
+impl<T: RingItem + Keyed> Running<T> {
     /// Starts the queue's drain threads.
     pub fn start(queue: BatchQueue<T>) -> Self {
         let queue = Arc::new(queue);
@@ -117,7 +117,7 @@ impl<T: Word + Keyed> Running<T> {
     }
 }
 
-impl<T: Word + Keyed> Drop for Running<T> {
+impl<T: RingItem + Keyed> Drop for Running<T> {
     fn drop(&mut self) {
         if !planted("running_drop") {
             self.end();
@@ -125,7 +125,7 @@ impl<T: Word + Keyed> Drop for Running<T> {
     }
 }
 
-fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
+fn run<T: RingItem + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     loop {
         match drainer.next_step(|_| {}) {
             Step::Pass(pass) => hand_out(pass, handlers),
@@ -138,7 +138,7 @@ fn run<T: Word + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     }
 }
 
-fn hand_out<T: Word + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
+fn hand_out<T: RingItem + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
     while let Some(mut batch) = pass.next_batch() {
         let handler = handlers.lock().get(&batch.key).cloned();
         let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&**handler, &mut batch));

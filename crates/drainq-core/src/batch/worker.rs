@@ -7,8 +7,8 @@
 //! 2. Once `cut` is set under the lock, the thread takes and counts nothing more.
 
 use super::item::ThreadId;
-use crate::park::Sleeper;
 use crate::sync::{CachePadded, Mutex, Parker};
+use crate::wait::sleeper::Sleeper;
 use std::cell::Cell;
 
 /// What a drain thread did, in items unless said otherwise.
@@ -38,13 +38,13 @@ pub(super) struct Worker {
     pub sleeper: CachePadded<Sleeper>,
     pub(super) counts: Mutex<WorkerCounts>,
     /// What the one drainer of this worker holds; nothing while there is one.
-    seat: Mutex<Option<Seat>>,
+    right: Mutex<Option<DrainRight>>,
 }
 
 /// The right to drain as this worker, and the end on which its thread parks, if it is one of its own.
-pub(super) struct Seat(Option<Parker>);
+pub(super) struct DrainRight(Option<Parker>);
 
-impl Seat {
+impl DrainRight {
     pub fn parker(&self) -> Option<&Parker> {
         self.0.as_ref()
     }
@@ -56,7 +56,7 @@ impl Worker {
         Self {
             sleeper: CachePadded::new(sleeper),
             counts: Mutex::new(WorkerCounts::default()),
-            seat: Mutex::new(Some(Seat(Some(parker)))),
+            right: Mutex::new(Some(DrainRight(Some(parker)))),
         }
     }
 
@@ -64,17 +64,17 @@ impl Worker {
         Self {
             sleeper: CachePadded::new(sleeper),
             counts: Mutex::new(WorkerCounts::default()),
-            seat: Mutex::new(Some(Seat(None))),
+            right: Mutex::new(Some(DrainRight(None))),
         }
     }
 
     /// The right to drain as this worker, unless a drainer has it.
-    pub(super) fn take_seat(&self) -> Option<Seat> {
-        self.seat.lock().take()
+    pub(super) fn take_right(&self) -> Option<DrainRight> {
+        self.right.lock().take()
     }
 
-    pub(super) fn give_seat_back(&self, seat: Seat) {
-        *self.seat.lock() = Some(seat);
+    pub(super) fn give_right_back(&self, right: DrainRight) {
+        *self.right.lock() = Some(right);
     }
 }
 

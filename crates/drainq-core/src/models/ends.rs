@@ -254,10 +254,10 @@ fn a_close_releases_a_blocked_producer_with_its_item() {
         let producer = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let mut line = queue.wait_for_room(0);
+                let mut waiter = queue.wait_for_room(0);
                 let mut item = parcel(key, 2);
                 loop {
-                    match queue.produce_within(0, item, &mut line, FOR_EVER) {
+                    match queue.produce_within(0, item, &mut waiter, FOR_EVER) {
                         Err((back, Refusal::Full)) => item = back,
                         Err((back, Refusal::Closed)) => {
                             queue.count_rejected(Rejection::Closed, 1);

@@ -10,25 +10,23 @@
 //! | --- | --- |
 //! | [`ring`] | claim, publish, take, free, close; segments |
 //! | [`table`] | a reader of the length sees the element |
-//! | [`lease`] | revoke, cycle fence, assign |
-//! | [`cycle_fence`] | the handoff by counted passes, which we do not use, and what it would need |
-//! | [`wake`] | an idle thread and the item that comes just then |
-//! | [`space`] | producers that wait for room |
+//! | [`ownership`] | revoke, cycle fence, assign |
+//! | [`sleeper`] | an idle thread and the item that comes just then |
+//! | [`waiters`] | producers that wait for room |
 //! | [`moves`] | the real queue: partitions that change hands, growth |
-//! | [`rows`] | the real queue, where items count for many |
+//! | [`weights`] | the real queue, where items have weights |
 //! | [`pool`] | the real queue, on threads that it shares |
 //! | [`ends`] | the real queue: flush, close, cut |
 
-mod cycle_fence;
 mod ends;
-mod lease;
 mod moves;
+mod ownership;
 mod pool;
 mod ring;
-mod rows;
-mod space;
+mod sleeper;
 mod table;
-mod wake;
+mod waiters;
+mod weights;
 
 use crate::batch::{BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
 use crate::sync::Arc;
@@ -173,19 +171,19 @@ pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue
 /// Drains until the queue is closed and empty, or `enough` says so of the items handled so
 /// far; returns the contents in the order in which they came.
 pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl Fn(usize) -> bool) -> Vec<u32> {
-    drain_settled(drainer, |_| {}, handler, enough)
+    drain_synced(drainer, |_| {}, handler, enough)
 }
 
 /// As [`drain`], where a lock keeps the producers apart.
-pub fn drain_settled(
+pub fn drain_synced(
     drainer: &mut Drainer<Box<Parcel>>,
-    settle: impl Fn(&dyn Fn()),
+    sync_with_producers: impl Fn(&dyn Fn()),
     handler: &Plain,
     enough: impl Fn(usize) -> bool,
 ) -> Vec<u32> {
     let mut seen = Vec::new();
     while !enough(seen.len()) {
-        let mut pass = match drainer.next_step(&settle) {
+        let mut pass = match drainer.next_step(&sync_with_producers) {
             Step::Pass(pass) => pass,
             Step::Idle(_) => continue,
             Step::Closed => break,

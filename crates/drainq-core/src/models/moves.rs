@@ -1,7 +1,7 @@
 //! The real queue while partitions change hands and come into being: nobody sleeps over an
 //! item, and a handler is on one thread at a time.
 
-use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_settled, parcel, queue};
+use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_synced, parcel, queue};
 use crate::batch::rebalance::Rebalancer;
 use crate::batch::{Drainer, PartitionPolicy, Step};
 use crate::sync::{Arc, Mutex, model, thread};
@@ -57,11 +57,11 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
         let sleeper = {
             let (queue, lock) = (queue.clone(), lock.clone());
             thread::spawn(move || {
-                let settle = |close_fast_path: &dyn Fn()| {
+                let sync_with_producers = |close_fast_path: &dyn Fn()| {
                     let _lock = lock.lock();
                     close_fast_path();
                 };
-                drain_settled(&mut Drainer::new(queue, 1), settle, &Plain::new(0), |items| items == 2)
+                drain_synced(&mut Drainer::new(queue, 1), sync_with_producers, &Plain::new(0), |items| items == 2)
             })
         };
         let mover = {
@@ -110,11 +110,11 @@ fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
         let drainer = {
             let (queue, lock) = (queue.clone(), lock.clone());
             thread::spawn(move || {
-                let settle = |close_fast_path: &dyn Fn()| {
+                let sync_with_producers = |close_fast_path: &dyn Fn()| {
                     let _lock = lock.lock();
                     close_fast_path();
                 };
-                drain_settled(&mut Drainer::new(queue, 0), settle, &Plain::new(0), |items| items == 2)
+                drain_synced(&mut Drainer::new(queue, 0), sync_with_producers, &Plain::new(0), |items| items == 2)
             })
         };
         {

@@ -97,7 +97,7 @@ fn every_item_arrives_once_and_each_producers_in_order() {
 
 /// Around the ring: a place and a directory entry are used again while the consumer moves on.
 #[test]
-fn a_place_is_free_again_once_its_item_was_taken() {
+fn a_slot_is_free_again_once_its_item_was_taken() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
@@ -119,7 +119,7 @@ fn a_place_is_free_again_once_its_item_was_taken() {
 
 /// A used-up segment goes to a producer that has not heard of it from the consumer.
 #[test]
-fn a_segment_is_used_again_with_all_its_places_empty() {
+fn a_segment_is_used_again_with_all_its_slots_empty() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {

@@ -46,14 +46,14 @@ impl<T, L> Wait<T, L> {
                     state.hold(slot, ticket, wakes);
                 }
             }
-            let (gathered, need, discarded) = state.settle(ticket, least);
+            let (gathered, need, discarded) = state.keep_or_give_back(ticket, least);
             (ticket, gathered, need, discarded)
         });
         (self.ticket, self.need) = (Some(ticket), need);
         gathered
     }
 
-    /// Whether to take items one by one by [`SubQueue::hold`], and then to [`Wait::settle`].
+    /// Whether to take items one by one by [`SubQueue::hold`], and then to [`Wait::keep_or_give_back`].
     pub fn may_gather(&mut self, least: usize) -> bool {
         let former = self.ticket;
         let (ticket, may_gather) = self.shared.with(|state, _| {
@@ -66,9 +66,9 @@ impl<T, L> Wait<T, L> {
 
     /// Ends a gathering one by one: whether there is enough. If not, what another was faster to
     /// take from is given back, unless this waiter may hold.
-    pub fn settle(&mut self, least: usize) -> Gathered {
+    pub fn keep_or_give_back(&mut self, least: usize) -> Gathered {
         let Some(ticket) = self.ticket else { return Gathered::TooFew };
-        let (gathered, need, _discarded) = self.shared.with(|state, _| state.settle(ticket, least));
+        let (gathered, need, _discarded) = self.shared.with(|state, _| state.keep_or_give_back(ticket, least));
         self.need = need;
         gathered
     }
@@ -115,12 +115,12 @@ impl<T, L> State<T, L> {
     }
 
     /// Whether there is enough, and how many are missing; what is too little goes back, unless it is held.
-    fn settle(&mut self, ticket: Ticket, least: usize) -> (Gathered, usize, Vec<T>) {
+    fn keep_or_give_back(&mut self, ticket: Ticket, least: usize) -> (Gathered, usize, Vec<T>) {
         let missing = least.saturating_sub(self.held_by(ticket));
         if missing == 0 || self.is_shut_down {
             return (Gathered::Enough, 1, Vec::new());
         }
-        let keeps = self.getters.is_holder(ticket) || planted("multi_hold_and_wait") || planted("multi_settle");
+        let keeps = self.getters.is_holder(ticket) || planted("multi_hold_and_wait") || planted("multi_keep");
         let discarded = if keeps { Vec::new() } else { self.give_back(ticket) };
         (Gathered::TooFew, least - self.held_by(ticket), discarded)
     }

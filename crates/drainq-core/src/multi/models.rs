@@ -114,7 +114,7 @@ fn two_bulk_getters_never_share_what_is_enough_for_one() {
         let getters = [queue.clone(), queue.clone()].map(|queue| thread::spawn(move || queue.get_many(2, 2).len()));
         sub.put(1).unwrap();
         sub.put(2).unwrap();
-        queue.shut_down(super::Leftovers::Serve);
+        queue.shut_down(super::ShutdownMode::Serve);
         let mut got = getters.map(|getter| getter.join().unwrap());
         got.sort_unstable();
         assert_eq!(got, [0, 2]);
@@ -170,7 +170,7 @@ fn shutdown_wakes_getters_and_putters() {
             let queue = queue.clone();
             thread::spawn(move || queue.get())
         };
-        queue.shut_down(super::Leftovers::Serve);
+        queue.shut_down(super::ShutdownMode::Serve);
         assert_eq!(getter.join().unwrap(), None);
         assert_eq!(putter.join().unwrap().0, Err((2, Refusal::ShutDown)));
     });

@@ -5,8 +5,8 @@
 
 use super::selector::{Order, Slot};
 use super::shared::{Owner, Shared};
-use super::state::{Leftovers, Nothing, Refusal, Settings, State};
-use super::sub_queue::{Bond, Stats};
+use super::state::{Nothing, Refusal, Settings, ShutdownMode, State};
+use super::sub_queue::{Membership, Stats};
 use super::wait::Wait;
 use super::waiters::Line;
 use crate::clock::Clock;
@@ -103,7 +103,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
 
     /// For how many sub-queues there is memory.
     #[cfg(test)]
-    pub fn places(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.shared.with(|state, _| state.subs.len())
     }
 
@@ -113,7 +113,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
     }
 
     /// Refuses items from now on; returns what is discarded.
-    pub fn shut_down(&self, leftovers: Leftovers) -> Vec<T> {
+    pub fn shut_down(&self, leftovers: ShutdownMode) -> Vec<T> {
         self.shared.with(|state, wakes| state.shut_down(leftovers, wakes))
     }
 
@@ -122,7 +122,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         let now = self.shared.now();
         self.shared.with(|state, _| {
             let slots = subs.iter().map(|sub| sub.owner.slot);
-            let attached = slots.map(|slot| (state.sub(slot).bond == Bond::Attached).then_some(slot));
+            let attached = slots.map(|slot| (state.sub(slot).membership == Membership::Attached).then_some(slot));
             let each = attached.map(|slot| slot.map(|slot| state.sub_stats(slot, now))).collect();
             (each, state.total_stats(now), state.getters.blocked())
         })
@@ -208,8 +208,8 @@ impl<T, L> SubQueue<T, L> {
     }
 
     /// Whether it still belongs to its multi-queue.
-    pub fn bond(&self) -> Bond {
-        self.owner.shared.with(|state, _| state.sub(self.owner.slot).bond)
+    pub fn membership(&self) -> Membership {
+        self.owner.shared.with(|state, _| state.sub(self.owner.slot).membership)
     }
 
     /// How many items wait.

@@ -20,7 +20,7 @@ impl<T, L> Shared<T, L> {
 impl<T, L> State<T, L> {
     fn restart_in_child(&mut self) {
         for slot in 0..self.subs.len() {
-            self.unseat_if_any(slot);
+            self.uncount_servable_if_any(slot);
             let Some(sub) = &mut self.subs[slot] else { continue };
             std::mem::forget(std::mem::take(&mut sub.items));
             std::mem::forget(std::mem::take(&mut sub.putters));

@@ -1,8 +1,8 @@
-//! Whose turn it is: priority groups, and round-robin over fixed places inside each.
+//! Whose turn it is: priority groups, and round-robin over fixed positions inside each.
 //!
-//! A sub-queue has a *seat*: a place in the group of its priority. Places are handed out in
-//! order and never reused, so a removal costs nobody a turn; a group whose places are mostly
-//! vacant is renumbered in the same order. A bitmap of the occupied places that are *ready*
+//! A sub-queue has a *location*: a position in the group of its priority. Places are handed out in
+//! order and never reused, so a removal costs nobody a turn; a group whose positions are mostly
+//! vacant is renumbered in the same order. A bitmap of the occupied positions that are *ready*
 //! (enabled and not empty), and one of the groups that have any, make a choice as cheap
 //! among 10,000 idle sub-queues as among one.
 //!
@@ -18,9 +18,9 @@
 //! # Invariants
 //! 1. `by_priority` holds the live groups; their ranks ascend with the priority, and
 //!    `at_rank[groups[id].rank] == id`.
-//! 2. A place of `ready` is occupied; `ready_groups` holds the rank of each group with any.
-//! 3. `turn.served` turns in a row have gone to the occupant of `turn.place`; 0 means that
-//!    the search starts at that place.
+//! 2. A position of `ready` is occupied; `ready_groups` holds the rank of each group with any.
+//! 3. `turn.served` turns in a row have gone to the occupant of `turn.position`; 0 means that
+//!    the search starts at that position.
 //!
 //! Source: linked-blocking-multi-queue's default selection; M. Shreedhar and G. Varghese,
 //! *Efficient Fair Queuing Using Deficit Round-Robin* (1996).
@@ -49,7 +49,7 @@ pub enum Order {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    place: usize,
+    position: usize,
     served: u32,
 }
 
@@ -57,7 +57,7 @@ struct Turn {
 struct Group {
     priority: i64,
     rank: usize,
-    places: Vec<Option<Occupant>>,
+    positions: Vec<Option<Occupant>>,
     occupied: usize,
     ready: Bitmap,
     turn: Turn,
@@ -70,19 +70,19 @@ struct Occupant {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seat {
+struct Location {
     group: usize,
-    place: usize,
+    position: usize,
 }
 
 /// Who is next, and whether it goes on with its turn.
 struct Choice {
     group: usize,
-    place: usize,
+    position: usize,
     goes_on: bool,
 }
 
-/// The seats of all sub-queues and the state of the turn.
+/// The locations of all sub-queues and the state of the turn.
 #[derive(Debug)]
 pub struct Selector {
     mode: Order,
@@ -93,11 +93,11 @@ pub struct Selector {
     ready_groups: Bitmap,
     /// The group that the ring of [`Order::Weighted`] stands at; none before its first turn.
     ring: Option<usize>,
-    seats: Vec<Option<Seat>>,
+    locations: Vec<Option<Location>>,
 }
 
 impl Selector {
-    /// A selector without any seat.
+    /// A selector without any location.
     pub fn new(mode: Order) -> Self {
         Self {
             mode,
@@ -107,64 +107,64 @@ impl Selector {
             at_rank: Vec::new(),
             ready_groups: Bitmap::default(),
             ring: None,
-            seats: Vec::new(),
+            locations: Vec::new(),
         }
     }
 
-    /// Seats `slot`, not ready, at the place after the last of its priority.
+    /// Seats `slot`, not ready, at the position after the last of its priority.
     pub fn insert(&mut self, slot: Slot, priority: i64, weight: u32) {
         let group = self.group_of(priority);
-        let place = self.groups[group].places.len();
-        self.groups[group].places.push(Some(Occupant { slot, weight }));
+        let position = self.groups[group].positions.len();
+        self.groups[group].positions.push(Some(Occupant { slot, weight }));
         self.groups[group].occupied += 1;
-        if self.seats.len() <= slot {
-            self.seats.resize(slot + 1, None);
+        if self.locations.len() <= slot {
+            self.locations.resize(slot + 1, None);
         }
-        self.seats[slot] = Some(Seat { group, place });
+        self.locations[slot] = Some(Location { group, position });
     }
 
-    /// Takes the seat of `slot` away; nobody loses a turn by it.
+    /// Takes the location of `slot` away; nobody loses a turn by it.
     pub fn remove(&mut self, slot: Slot) {
-        let Some(Seat { group: id, place }) = self.seats.get(slot).copied().flatten() else {
+        let Some(Location { group: id, position }) = self.locations.get(slot).copied().flatten() else {
             return;
         };
         self.set_ready(slot, false);
-        self.seats[slot] = None;
-        while let Some(None) = self.seats.last() {
-            self.seats.pop();
+        self.locations[slot] = None;
+        while let Some(None) = self.locations.last() {
+            self.locations.pop();
         }
         let group = &mut self.groups[id];
-        group.places[place] = None;
+        group.positions[position] = None;
         group.occupied -= 1;
-        if group.turn.place == place {
+        if group.turn.position == position {
             group.turn.served = 0;
         }
         if group.occupied == 0 {
             self.remove_group(id);
-        } else if group.places.len() > 64 && group.occupied < group.places.len() / 2 {
+        } else if group.positions.len() > 64 && group.occupied < group.positions.len() / 2 {
             self.renumber(id);
         }
     }
 
     /// Sets how many turns in a row `slot` has; counts from the turn under way.
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {
-        if let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() {
-            self.groups[group].places[place] = Some(Occupant { slot, weight });
+        if let Some(Some(Location { group, position })) = self.locations.get(slot).copied() {
+            self.groups[group].positions[position] = Some(Occupant { slot, weight });
         }
     }
 
     /// Says whether `slot` can be served.
     #[inline]
     pub fn set_ready(&mut self, slot: Slot, ready: bool) {
-        let Some(Some(seat)) = self.seats.get(slot) else {
+        let Some(Some(location)) = self.locations.get(slot) else {
             return;
         };
-        let group = &mut self.groups[seat.group];
+        let group = &mut self.groups[location.group];
         if ready {
-            if group.ready.insert(seat.place) {
+            if group.ready.insert(location.position) {
                 self.ready_groups.insert(group.rank);
             }
-        } else if group.ready.remove(seat.place) && group.ready.is_empty() {
+        } else if group.ready.remove(location.position) && group.ready.is_empty() {
             self.ready_groups.remove(group.rank);
         }
     }
@@ -172,27 +172,27 @@ impl Selector {
     /// Whose turn it is; changes nothing.
     pub fn next(&self) -> Option<Slot> {
         let choice = self.choose()?;
-        self.groups[choice.group].places[choice.place].map(|occupant| occupant.slot)
+        self.groups[choice.group].positions[choice.position].map(|occupant| occupant.slot)
     }
 
     /// Whose turn it is; counts as served.
     #[inline]
     pub fn take_turn(&mut self) -> Option<Slot> {
-        let Choice { group: id, place, goes_on } = self.choose()?;
+        let Choice { group: id, position, goes_on } = self.choose()?;
         let group = &mut self.groups[id];
         let served = if goes_on { group.turn.served + 1 } else { 1 };
-        group.turn = Turn { place, served };
+        group.turn = Turn { position, served };
         self.ring = Some(id);
-        group.places[place].map(|occupant| occupant.slot)
+        group.positions[position].map(|occupant| occupant.slot)
     }
 
     /// Moves the turn of its group: `slot` has been served once, whosever turn it was.
     pub fn served(&mut self, slot: Slot) {
-        let Some(Some(Seat { group, place })) = self.seats.get(slot).copied() else { return };
+        let Some(Some(Location { group, position })) = self.locations.get(slot).copied() else { return };
         let group = &mut self.groups[group];
-        let goes_on = group.turn.place == place && group.turn_in_row().is_some();
+        let goes_on = group.turn.position == position && group.turn_in_row().is_some();
         let served = if goes_on { group.turn.served + 1 } else { 1 };
-        group.turn = Turn { place, served };
+        group.turn = Turn { position, served };
     }
 
     #[inline]
@@ -202,10 +202,10 @@ impl Selector {
                 let id = self.at_rank[self.ready_groups.next(0)?];
                 let group = &self.groups[id];
                 match group.turn_in_row() {
-                    Some(place) => Some(Choice { group: id, place, goes_on: true }),
+                    Some(position) => Some(Choice { group: id, position, goes_on: true }),
                     None => {
-                        let place = group.ready.next_around(group.after_turn())?;
-                        Some(Choice { group: id, place, goes_on: false })
+                        let position = group.ready.next_around(group.after_turn())?;
+                        Some(Choice { group: id, position, goes_on: false })
                     }
                 }
             }
@@ -217,16 +217,16 @@ impl Selector {
         let mut rank = 0;
         if let Some(id) = self.ring {
             let here = &self.groups[id];
-            if let Some(place) = here.turn_in_row() {
-                return Some(Choice { group: id, place, goes_on: true });
+            if let Some(position) = here.turn_in_row() {
+                return Some(Choice { group: id, position, goes_on: true });
             }
-            if let Some(place) = here.ready.next(here.after_turn()) {
-                return Some(Choice { group: id, place, goes_on: false });
+            if let Some(position) = here.ready.next(here.after_turn()) {
+                return Some(Choice { group: id, position, goes_on: false });
             }
             rank = here.rank + 1;
         }
         let group = self.at_rank[self.ready_groups.next_around(rank)?];
-        Some(Choice { group, place: self.groups[group].ready.next(0)?, goes_on: false })
+        Some(Choice { group, position: self.groups[group].ready.next(0)?, goes_on: false })
     }
 
     /// The ready sub-queues, a list for each group by priority, each in order of turn.
@@ -241,7 +241,7 @@ impl Selector {
         }
         let rank = self.new_rank(priority);
         let turn = Turn::default();
-        let group = Group { priority, rank, places: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
+        let group = Group { priority, rank, positions: Vec::new(), occupied: 0, ready: Bitmap::default(), turn };
         let id = match self.free_groups.pop() {
             Some(id) => {
                 self.groups[id] = group;
@@ -304,7 +304,7 @@ impl Selector {
         self.at_rank[rank] = VACANT;
         self.free_groups.push(id);
         if self.ring == Some(id) && self.mode == Order::Weighted {
-            // The ring goes on with the group after it, at that group's first place.
+            // The ring goes on with the group after it, at that group's first position.
             self.ring = self.by_priority.range((Excluded(priority), Unbounded)).next().map(|(_, &next)| next);
             if let Some(next) = self.ring {
                 self.groups[next].turn = Turn::default();
@@ -312,46 +312,46 @@ impl Selector {
         }
     }
 
-    /// Closes the gaps between the places of a group, keeping order and turn.
+    /// Closes the gaps between the positions of a group, keeping order and turn.
     fn renumber(&mut self, id: usize) {
         let group = &mut self.groups[id];
         let (old_ready, old_turn) = (std::mem::take(&mut group.ready), group.turn);
-        group.turn.place = group.places[..old_turn.place.min(group.places.len())].iter().flatten().count();
-        let occupants = std::mem::take(&mut group.places).into_iter().enumerate();
+        group.turn.position = group.positions[..old_turn.position.min(group.positions.len())].iter().flatten().count();
+        let occupants = std::mem::take(&mut group.positions).into_iter().enumerate();
         for (old, occupant) in occupants.filter_map(|(old, occupant)| Some((old, occupant?))) {
-            let place = group.places.len();
-            group.places.push(Some(occupant));
+            let position = group.positions.len();
+            group.positions.push(Some(occupant));
             if old_ready.contains(old) {
-                group.ready.insert(place);
+                group.ready.insert(position);
             }
-            if let Some(seat) = &mut self.seats[occupant.slot] {
-                seat.place = place;
+            if let Some(location) = &mut self.locations[occupant.slot] {
+                location.position = position;
             }
         }
     }
 }
 
 impl Group {
-    /// The place of the turn, if its occupant is ready and has turns left.
+    /// The position of the turn, if its occupant is ready and has turns left.
     #[inline]
     fn turn_in_row(&self) -> Option<usize> {
-        let Turn { place, served } = self.turn;
+        let Turn { position, served } = self.turn;
         let has_turns_left = |occupant: &Option<Occupant>| occupant.is_some_and(|occupant| served < occupant.weight);
-        (served > 0 && self.places.get(place).is_some_and(has_turns_left) && self.ready.contains(place))
-            .then_some(place)
+        (served > 0 && self.positions.get(position).is_some_and(has_turns_left) && self.ready.contains(position))
+            .then_some(position)
     }
 
     /// Where the search for the next occupant starts.
     #[inline]
     fn after_turn(&self) -> usize {
-        self.turn.place + usize::from(self.turn.served > 0)
+        self.turn.position + usize::from(self.turn.served > 0)
     }
 
     /// The ready occupants, the one whose turn it is first.
     fn in_turn_order(&self) -> Vec<Slot> {
         let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
-        let from = |at| std::iter::successors(self.ready.next(at), |&place| self.ready.next(place + 1));
-        let places = from(start).chain(from(0).take_while(|&place| place < start));
-        places.filter_map(|place| self.places[place].map(|occupant| occupant.slot)).collect()
+        let from = |at| std::iter::successors(self.ready.next(at), |&position| self.ready.next(position + 1));
+        let positions = from(start).chain(from(0).take_while(|&position| position < start));
+        positions.filter_map(|position| self.positions[position].map(|occupant| occupant.slot)).collect()
     }
 }

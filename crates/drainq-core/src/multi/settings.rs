@@ -2,21 +2,21 @@
 
 use super::selector::Slot;
 use super::state::State;
-use super::sub_queue::{Bond, Sub};
+use super::sub_queue::{Membership, Sub};
 use super::waiters::Wakes;
 
 impl<T, L> State<T, L> {
     /// Changes the reasons for which a sub-queue is disabled.
     pub fn change_reasons(&mut self, slot: Slot, change: impl FnOnce(&mut Sub<T, L>)) {
-        self.unseat(slot);
+        self.uncount_servable(slot);
         change(self.sub_mut(slot));
-        self.seat(slot);
+        self.count_servable(slot);
     }
 
     /// Moves a sub-queue to the place after the last one of another priority.
     pub fn set_priority(&mut self, slot: Slot, priority: i64) {
         let sub = self.sub_mut(slot);
-        if std::mem::replace(&mut sub.priority, priority) == priority || sub.bond == Bond::Removed {
+        if std::mem::replace(&mut sub.priority, priority) == priority || sub.membership == Membership::Removed {
             return;
         }
         let (weight, is_servable) = (sub.weight, sub.is_servable());
@@ -26,9 +26,9 @@ impl<T, L> State<T, L> {
     }
 
     pub fn set_capacity(&mut self, slot: Slot, capacity: usize, wakes: &mut Wakes) {
-        self.unseat(slot);
+        self.uncount_servable(slot);
         self.sub_mut(slot).capacity = capacity;
-        self.seat(slot);
+        self.count_servable(slot);
         self.wake_putters(slot, wakes);
     }
 

@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. `servable` is the number of items in attached, enabled sub-queues, `full` the number of those
 //!    sub-queues that have items and no room, and the selector's ready seats are exactly the
-//!    sub-queues that hold these items. All are kept by [`State::seat`] and its inverse
-//!    [`State::unseat`], or by one push or pop.
+//!    sub-queues that hold these items. All are kept by [`State::count_servable`] and its inverse
+//!    [`State::uncount_servable`], or by one push or pop.
 //! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
 //! 4. No code of the caller runs in here: items, labels and wakers are moved, never dropped.
@@ -15,7 +15,7 @@
 use super::bitmap::Bitmap;
 use super::held::Held;
 use super::selector::{Order, Selector, Slot};
-use super::sub_queue::{Bond, Counters, Entry, Sub};
+use super::sub_queue::{Counters, Entry, Membership, Sub};
 use super::waiters::{Ticket, WaitList, Wakes};
 use crate::sync::planted;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ pub enum Nothing {
 
 /// What a shutdown does with the items that still wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leftovers {
+pub enum ShutdownMode {
     /// Getters still get them.
     Serve,
     /// They are taken out and counted as removed.
@@ -130,7 +130,7 @@ impl<T, L> State<T, L> {
             priority: settings.priority,
             weight: settings.weight,
             capacity: settings.capacity,
-            bond: Bond::Attached,
+            membership: Membership::Attached,
             disabled_by: disabled_by.into_iter().collect(),
             counters: Counters::default(),
             putters: WaitList::default(),
@@ -150,15 +150,15 @@ impl<T, L> State<T, L> {
 
     /// Removes a sub-queue for good; its items stay with it. False if it was removed before.
     pub fn retire(&mut self, slot: Slot, wakes: &mut Wakes) -> bool {
-        if self.sub(slot).bond == Bond::Removed {
+        if self.sub(slot).membership == Membership::Removed {
             return false;
         }
         self.reclaim(slot);
-        self.unseat(slot);
+        self.uncount_servable(slot);
         self.selector.remove(slot);
         self.attached.remove(slot);
         let sub = self.sub_mut(slot);
-        sub.bond = Bond::Removed;
+        sub.membership = Membership::Removed;
         let leftovers = sub.items.len();
         self.depth -= leftovers;
         self.totals.removed += leftovers as u64;
@@ -181,7 +181,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Counts the items of a servable sub-queue and makes it ready.
-    pub fn seat(&mut self, slot: Slot) {
+    pub fn count_servable(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
             let (items, is_full) = (sub.items.len(), sub.room() == 0);
@@ -191,8 +191,8 @@ impl<T, L> State<T, L> {
         }
     }
 
-    /// The inverse of [`State::seat`]; one of the two stands on each side of a change.
-    pub fn unseat(&mut self, slot: Slot) {
+    /// The inverse of [`State::count_servable`]; one of the two stands on each side of a change.
+    pub fn uncount_servable(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
             let (items, is_full) = (sub.items.len(), sub.room() == 0);
@@ -202,10 +202,10 @@ impl<T, L> State<T, L> {
         }
     }
 
-    /// As [`State::unseat`], for a slot that may be vacant.
-    pub fn unseat_if_any(&mut self, slot: Slot) {
+    /// As [`State::uncount_servable`], for a slot that may be vacant.
+    pub fn uncount_servable_if_any(&mut self, slot: Slot) {
         if self.subs[slot].is_some() {
-            self.unseat(slot);
+            self.uncount_servable(slot);
         }
     }
 
@@ -216,9 +216,9 @@ impl<T, L> State<T, L> {
 
     /// Why `slot` takes no item, were there room.
     pub fn refusal(&self, slot: Slot) -> Option<Refusal> {
-        match self.sub(slot).bond {
-            Bond::Removed => Some(Refusal::Removed),
-            Bond::Attached => self.is_shut_down.then_some(Refusal::ShutDown),
+        match self.sub(slot).membership {
+            Membership::Removed => Some(Refusal::Removed),
+            Membership::Attached => self.is_shut_down.then_some(Refusal::ShutDown),
         }
     }
 
@@ -319,9 +319,9 @@ impl<T, L> State<T, L> {
 
     /// The inverse of [`State::detach_head`].
     pub fn attach_head(&mut self, slot: Slot, entry: Entry<T>) {
-        self.unseat(slot);
+        self.uncount_servable(slot);
         self.sub_mut(slot).items.push_front(entry);
-        self.seat(slot);
+        self.count_servable(slot);
     }
 
     /// An item that counted as waiting has been got.
@@ -347,10 +347,10 @@ impl<T, L> State<T, L> {
 
     /// Takes every item out of a sub-queue.
     pub fn clear(&mut self, slot: Slot, wakes: &mut Wakes) -> Vec<T> {
-        self.unseat(slot);
+        self.uncount_servable(slot);
         let sub = self.sub_mut(slot);
         let items = sub.drain();
-        if sub.bond == Bond::Attached {
+        if sub.membership == Membership::Attached {
             self.depth -= items.len();
             self.totals.removed += items.len() as u64;
         }
@@ -360,9 +360,9 @@ impl<T, L> State<T, L> {
 
     /// Takes out the items that `is_one` holds for, in one pass.
     pub fn remove(&mut self, slot: Slot, mut is_one: impl FnMut(&T) -> bool, wakes: &mut Wakes) -> Vec<T> {
-        self.unseat(slot);
+        self.uncount_servable(slot);
         let sub = self.sub_mut(slot);
-        let is_attached = sub.bond == Bond::Attached;
+        let is_attached = sub.membership == Membership::Attached;
         let (mut taken, mut kept) = (Vec::new(), VecDeque::new());
         if let Some(first) = sub.items.iter().position(|entry| is_one(&entry.item)) {
             // What stands before the first stays where it is; `is_one` is asked once about each.
@@ -382,7 +382,7 @@ impl<T, L> State<T, L> {
             self.depth -= taken.len();
             self.totals.removed += taken.len() as u64;
         }
-        self.seat(slot);
+        self.count_servable(slot);
         self.wake_putters(slot, wakes);
         taken
     }
@@ -390,15 +390,15 @@ impl<T, L> State<T, L> {
     pub fn reject(&mut self, slot: Slot, count: u64) {
         let sub = self.sub_mut(slot);
         sub.counters.rejected += count;
-        if sub.bond == Bond::Attached {
+        if sub.membership == Membership::Attached {
             self.totals.rejected += count;
         }
     }
 
     /// Refuses items from now on and wakes everybody who waits; returns what is discarded.
-    pub fn shut_down(&mut self, leftovers: Leftovers, wakes: &mut Wakes) -> Vec<T> {
+    pub fn shut_down(&mut self, leftovers: ShutdownMode, wakes: &mut Wakes) -> Vec<T> {
         self.is_shut_down = true;
-        self.discards |= leftovers == Leftovers::Discard;
+        self.discards |= leftovers == ShutdownMode::Discard;
         let mut discarded = Vec::new();
         for slot in self.attached.iter().collect::<Vec<_>>() {
             if self.discards {

@@ -31,7 +31,7 @@ pub struct Counters {
 
 /// Whether a sub-queue still belongs to its multi-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bond {
+pub enum Membership {
     /// It is served and accepts items.
     Attached,
     /// It was removed, for good: its leftovers can be read, nothing else touches the multi-queue.
@@ -53,7 +53,7 @@ pub(super) struct Sub<T, L> {
     pub weight: u32,
     /// `usize::MAX` when unbounded.
     pub capacity: usize,
-    pub bond: Bond,
+    pub membership: Membership,
     pub disabled_by: BTreeSet<String>,
     pub counters: Counters,
     pub putters: WaitList,
@@ -68,7 +68,7 @@ impl<T, L> Sub<T, L> {
     /// Whether a getter may be served from here.
     #[inline]
     pub fn is_servable(&self) -> bool {
-        !self.items.is_empty() && self.is_enabled() && self.bond == Bond::Attached
+        !self.items.is_empty() && self.is_enabled() && self.membership == Membership::Attached
     }
 
     /// How many more items fit.

@@ -5,7 +5,7 @@
 //! it is), `multi_slots` (the place of a removed sub-queue is not used again).
 
 use super::waiters::Wake;
-use super::{Gathered, Leftovers, MultiQueue, Order, Refusal, Settings, Sleeper, SubQueue, Wait};
+use super::{Gathered, MultiQueue, Order, Refusal, Settings, ShutdownMode, Sleeper, SubQueue, Wait};
 use crate::clock::ManualClock;
 use crate::sync::model;
 
@@ -104,7 +104,7 @@ fn what_a_bulk_getter_holds_goes_back_to_the_head_when_it_leaves() {
 }
 
 #[test]
-fn what_is_held_of_a_removed_sub_queue_is_among_its_leftovers() {
+fn what_is_held_of_a_removed_sub_queue_stays_with_it() {
     model(|| {
         let queue = queue();
         let (gone, stays) = (sub_of(&queue, 1), sub_of(&queue, 1));
@@ -130,7 +130,7 @@ fn what_is_held_at_an_immediate_shutdown_is_handed_out_or_discarded() {
             let mut wait = queue.getter();
             sub.try_put(1).unwrap();
             assert_eq!(wait.gather(2, 2), Gathered::TooFew);
-            assert_eq!(queue.shut_down(Leftovers::Discard), []);
+            assert_eq!(queue.shut_down(ShutdownMode::Discard), []);
             if is_handed_out {
                 assert_eq!((wait.gather(2, 2), wait.finish()), (Gathered::Enough, vec![1]));
             }
@@ -154,7 +154,7 @@ fn one_by_one_a_bulk_getter_gives_back_what_is_too_little() {
         assert!(sub.hold(&wait));
         assert_eq!(queue.try_get(), Ok(2));
         assert!(!sub.hold(&wait));
-        assert_eq!(wait.settle(2), Gathered::TooFew);
+        assert_eq!(wait.keep_or_give_back(2), Gathered::TooFew);
         assert_eq!((wait.held(), queue.try_get()), (0, Ok(1)));
     });
 }
@@ -236,7 +236,7 @@ fn room_in_a_sub_queue_without_getters_is_given_and_none_is_waited_for() {
 }
 
 #[test]
-fn places_of_removed_sub_queues_are_used_again_and_given_back() {
+fn slots_of_removed_sub_queues_are_used_again_and_given_back() {
     model(|| {
         let queue = queue();
         let kept = sub_of(&queue, 1);
@@ -244,9 +244,9 @@ fn places_of_removed_sub_queues_are_used_again_and_given_back() {
             let (first, last) = (sub_of(&queue, 1), sub_of(&queue, 1));
             drop(first);
             let again = sub_of(&queue, 1);
-            assert_eq!(queue.places(), 3);
+            assert_eq!(queue.slots(), 3);
             drop((again, last));
-            assert_eq!(queue.places(), 1);
+            assert_eq!(queue.slots(), 1);
         }
         kept.try_put(1).unwrap();
         assert_eq!(queue.try_get(), Ok(1));

@@ -21,13 +21,13 @@
 //! Source: the limit of JCTools' and FastFlow's producers, which saves them a read of the consumer's index; here it saves
 //! every check.
 
+use super::item::RingItem;
 use super::segments::{SEGMENT, Segment};
 use super::{CLOSED, ONE, Refusal, Ring};
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, planted};
-use crate::word::Word;
 
-impl<T: Word, B> Ring<T, B> {
+impl<T: RingItem, B> Ring<T, B> {
     /// As [`Ring::push`], without a compare-and-swap: half the price.
     ///
     /// # Safety
@@ -106,7 +106,7 @@ impl<T: Word, B> Ring<T, B> {
     unsafe fn fast_slots(&self) -> &[AtomicPtr<()>; SEGMENT] {
         let segment: *const Segment = self.front.segment.load(Ordering::Relaxed);
         // SAFETY: the caller says that the fast path is open: invariants 8 and 4.
-        unsafe { &(*segment).places }
+        unsafe { &(*segment).slots }
     }
 
     #[inline(always)]

@@ -1,49 +1,51 @@
 //! The buffer of a partition: many producers, one consumer, bounded, lock-free.
 //!
 //! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken).
-//! An item is pushed in two steps: a compare-and-swap on `tail` claims a place, a store
+//! An item is pushed in two steps: a compare-and-swap on `tail` claims a slot, a store
 //! publishes the item in it. The consumer takes published items in order and frees all of
 //! them by one store to `head`. The indices are at the same time the counters of what was
 //! accepted and taken, so counting costs nothing.
 //!
-//! The places live in segments of [`SEGMENT`] words. A segment is made when the first of its
-//! places is claimed, and given back when the last was taken; so memory follows what is
+//! The slots live in segments of [`SEGMENT`] words. A segment is made when the first of its
+//! slots is claimed, and given back when the last was taken; so memory follows what is
 //! queued, not what could be. A directory maps an index to its segment.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: nobody claims `index` without having read a head
 //!    above `index - capacity`, so the capacity is exact.
-//! 2. A place is written by the one producer that claimed it, from null to a word, and by
+//! 2. A slot is written by the one producer that claimed it, from null to a word, and by
 //!    the consumer, from a word to null. Null means: claimed but not published, or free.
-//! 3. The consumer clears a place, and takes a used-up segment out of the directory, before
+//! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before
 //!    it moves `head` beyond it with `Release`. A producer reads `head` with `Acquire`
-//!    before it claims, so it never meets the place or the segment of the last round: the
+//!    before it claims, so it never meets the slot or the segment of the last round: the
 //!    directory has room for one segment more than the capacity. Or it reads `limit` with
 //!    `Acquire`, which a producer that had read `head` stored with `Release`; an old limit
 //!    is too low, never too high.
-//! 4. A segment in the directory lives at least until all its places were taken, so a
-//!    producer whose place is not published yet may use it.
+//! 4. A segment in the directory lives at least until all its slots were taken, so a
+//!    producer whose slot is not published yet may use it.
 //! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim
 //!    compares, so each push is either before the close or refused.
 //! 6. `take` is called by one thread at a time, each call after the end of the last one
 //!    (its caller holds the partition's lease, or all pass locks).
 //!
-//! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty place), JCTools'
+//! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty slot), JCTools'
 //! chunked MPSC queues (segments), crossbeam's channels (the mark bit in the tail).
 
 mod fast_path;
+mod item;
 mod segments;
 
-use crate::park::fence_after_swap;
+pub use item::RingItem;
+
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Backoff, CachePadded, order, plain, planted};
-use crate::word::Word;
+use crate::wait::sleeper::fence_after_swap;
 use segments::{SEGMENT, Segment};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-/// The most places that one claim takes: a producer that stalls between claim and
+/// The most slots that one claim takes: a producer that stalls between claim and
 /// publication holds the consumer up for no more than this.
 pub const CLAIM: usize = 1024;
 
@@ -66,7 +68,7 @@ pub enum Refusal {
 ///
 /// Its user may keep something of its own `beside` what a push needs, on the same cache line, where
 /// it costs producers nothing to look at.
-pub struct Ring<T: Word, B = ()> {
+pub struct Ring<T: RingItem, B = ()> {
     front: CachePadded<Front<B>>,
     back: CachePadded<Back>,
     items: PhantomData<T>,
@@ -74,7 +76,7 @@ pub struct Ring<T: Word, B = ()> {
 
 /// What a push needs, on one cache line.
 struct Front<B> {
-    /// Index of the next place to claim, times two, plus the CLOSED bit.
+    /// Index of the next slot to claim, times two, plus the CLOSED bit.
     tail: AtomicU64,
     /// The first index that was not free when a producer last looked at `head`.
     limit: AtomicU64,
@@ -84,12 +86,12 @@ struct Front<B> {
     /// The tail at which the fast path ends (`fast_path.rs`), and the segment in which it lies.
     fast_until: AtomicU64,
     segment: AtomicPtr<Segment>,
-    beside: B,
+    extra: B,
 }
 
 /// What the consumer writes.
 struct Back {
-    /// Index of the next place to take; written by the consumer alone.
+    /// Index of the next slot to take; written by the consumer alone.
     head: AtomicU64,
     /// A used segment kept for the next producer that needs one, or null.
     spare: AtomicPtr<Segment>,
@@ -99,11 +101,11 @@ struct Back {
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
 // (invariants 2 and 6); all else in it is atomic.
-unsafe impl<T: Word, B: Send> Send for Ring<T, B> {}
+unsafe impl<T: RingItem, B: Send> Send for Ring<T, B> {}
 // SAFETY: as above; `take` is unsafe and states its own condition.
-unsafe impl<T: Word, B: Sync> Sync for Ring<T, B> {}
+unsafe impl<T: RingItem, B: Sync> Sync for Ring<T, B> {}
 
-impl<T: Word> Ring<T> {
+impl<T: RingItem> Ring<T> {
     /// An empty ring for exactly `capacity` items.
     ///
     /// # Panics
@@ -114,13 +116,13 @@ impl<T: Word> Ring<T> {
     }
 }
 
-impl<T: Word, B> Ring<T, B> {
+impl<T: RingItem, B> Ring<T, B> {
     /// As [`Ring::new`], with something beside.
     ///
     /// # Panics
     ///
     /// If `capacity` is 0 or more than [`MAX_CAPACITY`].
-    pub fn with(capacity: usize, beside: B) -> Self {
+    pub fn with(capacity: usize, extra: B) -> Self {
         let bounds = 1..=MAX_CAPACITY;
         assert!(bounds.contains(&capacity), "a ring has room for 1 to {MAX_CAPACITY} items, not {capacity}");
         let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
@@ -132,7 +134,7 @@ impl<T: Word, B> Ring<T, B> {
                 directory: segments::directory(segments),
                 fast_until: AtomicU64::new(0),
                 segment: AtomicPtr::new(ptr::null_mut()),
-                beside,
+                extra,
             }),
             back: CachePadded::new(Back {
                 head: AtomicU64::new(0),
@@ -145,8 +147,8 @@ impl<T: Word, B> Ring<T, B> {
 
     /// What was put beside.
     #[inline]
-    pub fn beside(&self) -> &B {
-        &self.front.beside
+    pub fn extra(&self) -> &B {
+        &self.front.extra
     }
 
     /// The number of items that fit.
@@ -224,8 +226,8 @@ impl<T: Word, B> Ring<T, B> {
         (pushed, None)
     }
 
-    /// Claims up to `wanted` places by one compare-and-swap, which is also the producer's fence
-    /// of [`crate::park`], or, where a lock keeps the producers apart, by one store: the first
+    /// Claims up to `wanted` slots by one compare-and-swap, which is also the producer's fence
+    /// of [`crate::wait::sleeper`], or, where a lock keeps the producers apart, by one store: the first
     /// index and how many.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
@@ -265,7 +267,7 @@ impl<T: Word, B> Ring<T, B> {
         }
     }
 
-    /// Reads anew how many places there are from `index` on, and leaves the limit to others.
+    /// Reads anew how many slots there are from `index` on, and leaves the limit to others.
     #[cold]
     fn look_for_room(&self, index: u64) -> u64 {
         let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
@@ -273,17 +275,17 @@ impl<T: Word, B> Ring<T, B> {
         limit.saturating_sub(index)
     }
 
-    /// Puts `item` into the place that this thread claimed.
+    /// Puts `item` into the slot that this thread claimed.
     #[inline]
     fn publish(&self, index: u64, item: T) {
         let segment = self.segment(index);
-        // SAFETY: the place `index` is claimed and not published, so its segment is in the
+        // SAFETY: the slot `index` is claimed and not published, so its segment is in the
         // directory and lives (invariant 4).
-        let place = unsafe { &(*segment.as_ptr()).places[index as usize % SEGMENT] };
-        place.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+        let slot = unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] };
+        slot.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
     }
 
-    /// Puts items into the `count` places from `first` on, which this thread claimed, looking
+    /// Puts items into the `count` slots from `first` on, which this thread claimed, looking
     /// up each segment once.
     fn publish_run(&self, first: u64, count: usize, items: &mut std::vec::IntoIter<T>) {
         let (mut index, end) = (first as usize, first as usize + count);
@@ -291,10 +293,10 @@ impl<T: Word, B> Ring<T, B> {
             let segment = self.segment(index as u64);
             let run = index % SEGMENT..SEGMENT.min(index % SEGMENT + end - index);
             index += run.len();
-            // SAFETY: each place of the run is claimed and not published, so its segment lives
+            // SAFETY: each slot of the run is claimed and not published, so its segment lives
             // until the last of them is (invariant 4), after which it is not touched.
-            for (place, item) in unsafe { &(&(*segment.as_ptr()).places)[run] }.iter().zip(items.by_ref()) {
-                place.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
+            for (slot, item) in unsafe { &(&(*segment.as_ptr()).slots)[run] }.iter().zip(items.by_ref()) {
+                slot.store(item.into_word().as_ptr(), order("ring_publish", Ordering::Release));
             }
         }
     }
@@ -317,10 +319,10 @@ impl<T: Word, B> Ring<T, B> {
             let first = index as usize % SEGMENT;
             let last = SEGMENT.min(first + (end - index) as usize);
             // SAFETY: only this thread takes segments out of the directory (invariant 6).
-            for place in unsafe { &(&(*segment.as_ptr()).places)[first..last] } {
-                let Some(word) = NonNull::new(place.load(read)) else { break 'segments };
-                place.store(ptr::null_mut(), Ordering::Relaxed);
-                // SAFETY: the word was published once and its place is cleared (invariant 2).
+            for slot in unsafe { &(&(*segment.as_ptr()).slots)[first..last] } {
+                let Some(word) = NonNull::new(slot.load(read)) else { break 'segments };
+                slot.store(ptr::null_mut(), Ordering::Relaxed);
+                // SAFETY: the word was published once and its slot is cleared (invariant 2).
                 out.push(unsafe { T::from_word(word) });
                 index += 1;
             }
@@ -349,8 +351,8 @@ impl<T: Word, B> Ring<T, B> {
                 let segment = NonNull::new(self.entry(index).load(Ordering::Acquire));
                 // SAFETY: only the one who takes takes segments out of the directory, which is
                 // nobody now.
-                let place = segment.map(|segment| unsafe { &(*segment.as_ptr()).places[index as usize % SEGMENT] });
-                match place.and_then(|place| NonNull::new(place.load(Ordering::Acquire))) {
+                let slot = segment.map(|segment| unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] });
+                match slot.and_then(|slot| NonNull::new(slot.load(Ordering::Acquire))) {
                     Some(word) => break word,
                     None => backoff.snooze(),
                 }

@@ -1,9 +1,9 @@
 //! The memory of a ring: segments that come with the first item and go with the last.
 
 use super::Ring;
+use super::item::RingItem;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, plain};
-use crate::word::Word;
 use std::ptr::{self, NonNull};
 
 /// Places in a segment.
@@ -14,12 +14,12 @@ pub const SEGMENT: usize = 256;
 pub const SEGMENT: usize = 2;
 
 pub(super) struct Segment {
-    pub places: [AtomicPtr<()>; SEGMENT],
+    pub slots: [AtomicPtr<()>; SEGMENT],
 }
 
 impl Segment {
     fn new() -> Box<Self> {
-        Box::new(Self { places: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
+        Box::new(Self { slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 
-impl<T: Word, B> Ring<T, B> {
+impl<T: RingItem, B> Ring<T, B> {
     #[inline]
     pub(super) fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
         &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
@@ -79,7 +79,7 @@ impl<T: Word, B> Ring<T, B> {
         }
     }
 
-    /// Keeps a segment of null places for later, freeing the one that was kept before.
+    /// Keeps a segment of null slots for later, freeing the one that was kept before.
     pub(super) fn recycle(&self, segment: NonNull<Segment>) {
         let old = self.back.spare.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
         if !old.is_null() {
@@ -97,7 +97,7 @@ impl<T: Word, B> Ring<T, B> {
     }
 }
 
-impl<T: Word, B> Drop for Ring<T, B> {
+impl<T: RingItem, B> Drop for Ring<T, B> {
     fn drop(&mut self) {
         let mut left = Vec::new();
         // SAFETY: `&mut self`: nobody else is here (invariant 6).

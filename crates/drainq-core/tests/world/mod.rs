@@ -153,11 +153,11 @@ impl World {
             Ok(()) => return self.accepted(number),
             Err((item, _)) => item,
         };
-        let mut line = self.queue.wait_for_room(partition);
+        let mut waiter = self.queue.wait_for_room(partition);
         loop {
             match self.try_produce(partition, item) {
                 Ok(()) => {
-                    line.served();
+                    waiter.served();
                     return self.accepted(number);
                 }
                 Err((_, Refusal::Closed)) => {
@@ -166,7 +166,7 @@ impl World {
                 }
                 Err((back, Refusal::Full)) => item = back,
             }
-            line.wait(SLICE);
+            waiter.wait(SLICE);
         }
     }
 
@@ -204,13 +204,13 @@ impl World {
     pub fn drain(&self, me: u16) {
         let mut drainer = Drainer::new(self.queue.clone(), me);
         loop {
-            let settle = |close_fast_path: &dyn Fn()| {
+            let sync_with_producers = |close_fast_path: &dyn Fn()| {
                 if let Some(lock) = &self.lock {
                     let _alone = lock.lock();
                     close_fast_path();
                 }
             };
-            match drainer.next_step(settle) {
+            match drainer.next_step(sync_with_producers) {
                 Step::Pass(pass) => self.hand_out(pass),
                 Step::Idle(_) => continue,
                 Step::Closed => return,

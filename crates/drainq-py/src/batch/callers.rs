@@ -15,7 +15,7 @@
 //! 4. `on_close` is called once for a queue that had threads, after every handler call, on one thread:
 //!    the last that drains, or the one that shuts down a queue of a shared scheduler.
 
-use drainq_core::space::Space;
+use drainq_core::wait::waiters::Waiters;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct Callers {
     is_closing: AtomicBool,
     is_closed: AtomicBool,
     /// Calls of shutdown that wait for the end.
-    waiting: Space,
+    waiting: Waiters,
 }
 
 impl Callers {
@@ -46,7 +46,7 @@ impl Callers {
             draining: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            waiting: Space::new(),
+            waiting: Waiters::new(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Callers {
     pub fn remove(&self, role: Role) {
         if role == Role::Drain {
             self.draining.fetch_sub(1, Ordering::Release);
-            self.waiting.call_all();
+            self.waiting.notify_all();
         }
         self.all.fetch_sub(1, Ordering::Release);
     }
@@ -85,7 +85,7 @@ impl Callers {
     /// Records that `on_close` was called.
     pub fn set_closed(&self) {
         self.is_closed.store(true, Ordering::Release);
-        self.waiting.call_all();
+        self.waiting.notify_all();
     }
 
     /// Whether `on_close` was called, or is not going to be.
@@ -96,7 +96,7 @@ impl Callers {
 
     /// Waits up to `timeout` until `on_close` was called or is not going to be.
     pub fn wait_over(&self, timeout: Duration) -> bool {
-        let mut waiter = self.waiting.enlist();
+        let mut waiter = self.waiting.enter();
         if !self.is_over() {
             waiter.wait(timeout);
         }

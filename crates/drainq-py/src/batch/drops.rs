@@ -14,8 +14,8 @@ use super::exit;
 use crate::calls::{self, log, log_error};
 use crate::fork::Generation;
 use crate::{callables, gil, thread};
-use drainq_core::space::Space;
 use drainq_core::sync::Mutex;
+use drainq_core::wait::waiters::Waiters;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::mem;
@@ -64,7 +64,7 @@ struct Pending {
 struct Reports {
     pending: [Pending; Reason::ALL.len()],
     /// Wakes the thread that will report the counts that wait, while there is such a thread.
-    reporter: Option<Arc<Space>>,
+    reporter: Option<Arc<Waiters>>,
 }
 
 /// The counts of items that are not handled, reported and waiting.
@@ -116,7 +116,7 @@ impl Drops {
             self.report(py, reason, count);
         }
         if let Some(reporter) = reporter {
-            reporter.call_all();
+            reporter.notify_all();
         }
     }
 
@@ -131,7 +131,7 @@ impl Drops {
     }
 
     fn start_reporter(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let wake = Arc::new(Space::new());
+        let wake = Arc::new(Waiters::new());
         self.reports.lock().reporter = Some(wake.clone());
         let drops = self.clone();
         let started =
@@ -143,11 +143,11 @@ impl Drops {
     }
 
     /// Runs the thread that reports the counts that wait: once a second, until there are none.
-    fn report_later(&self, py: Python<'_>, wake: &Space) {
+    fn report_later(&self, py: Python<'_>, wake: &Waiters) {
         let begun_in = Generation::now();
         loop {
             gil::released(py, || {
-                let mut waiter = wake.enlist();
+                let mut waiter = wake.enter();
                 waiter.wait(INTERVAL);
                 waiter.served();
             });

@@ -60,11 +60,11 @@ impl Handlers {
     fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<Registered>) {
         if more {
             self.wanting_idle.fetch_add(1, Ordering::Relaxed);
-            queue.watch(key, true);
+            queue.report_idle_passes_of(key, true);
         }
         if less.as_ref().is_some_and(|old| old.handler.wants_idle()) {
             self.wanting_idle.fetch_sub(1, Ordering::Relaxed);
-            queue.watch(key, false);
+            queue.report_idle_passes_of(key, false);
         }
         drop(less); // last, because its end may run Python code
     }
@@ -76,7 +76,7 @@ impl Handlers {
             let registered = handlers.get(key).and_then(Option::as_ref);
             let key = queue.add_type(registered.map_or(0.0, |at| at.weight));
             if registered.is_some_and(|at| at.handler.wants_idle()) {
-                queue.watch(key, true);
+                queue.report_idle_passes_of(key, true);
             }
         }
     }

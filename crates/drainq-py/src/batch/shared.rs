@@ -205,7 +205,7 @@ impl Shared {
     }
 
     fn set_consumer_wants_idle(&self, queue: &BatchQueue<Item>) {
-        queue.set_watched(self.consumer.as_ref().is_some_and(Handler::wants_idle));
+        queue.report_idle_passes(self.consumer.as_ref().is_some_and(Handler::wants_idle));
     }
 
     /// The key of a type, by the type's name; a new name gets a new key.

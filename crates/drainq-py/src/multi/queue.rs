@@ -10,7 +10,7 @@ use super::take::Selection;
 use super::values;
 use crate::{errors, gil};
 use drainq_core::clock::CoarseClock;
-use drainq_core::multi::{Gathered, Leftovers, Nothing, Settings};
+use drainq_core::multi::{Gathered, Nothing, Settings, ShutdownMode};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
@@ -375,7 +375,7 @@ impl MultiQueue {
     /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
     #[pyo3(signature = (immediate=false))]
     fn shutdown(&self, immediate: bool) {
-        let leftovers = if immediate { Leftovers::Discard } else { Leftovers::Serve };
+        let leftovers = if immediate { ShutdownMode::Discard } else { ShutdownMode::Serve };
         drop(self.core.shut_down(leftovers));
     }
 

@@ -7,7 +7,7 @@ use super::loops::Sleepers;
 use super::stats::SubQueueStats;
 use super::values;
 use crate::{errors, gil};
-use drainq_core::multi::{Bond, Refusal};
+use drainq_core::multi::{Membership, Refusal};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
@@ -350,7 +350,7 @@ impl SubQueue {
     /// Whether it was removed from its multi-queue.
     #[getter]
     fn removed(&self) -> bool {
-        self.core.bond() == Bond::Removed
+        self.core.membership() == Membership::Removed
     }
 
     /// The priority, lower is served first. Setting it moves the sub-queue, with its items, to the
@@ -415,10 +415,10 @@ impl SubQueue {
         let (settings, size) = (core.settings(), core.len());
         let capacity = values::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
         let reasons = core.disabled_by();
-        let condition = match core.bond() {
-            Bond::Removed => "removed".to_owned(),
-            Bond::Attached if reasons.is_empty() => "enabled".to_owned(),
-            Bond::Attached => format!("disabled by {reasons:?}"),
+        let condition = match core.membership() {
+            Membership::Removed => "removed".to_owned(),
+            Membership::Attached if reasons.is_empty() => "enabled".to_owned(),
+            Membership::Attached => format!("disabled by {reasons:?}"),
         };
         let (priority, weight) = (settings.priority, settings.weight);
         Ok(format!("<SubQueue {name} priority={priority} weight={weight} size={size} capacity={capacity} {condition}>"))

@@ -99,7 +99,7 @@ impl Selection {
                 }
             }
         }
-        Ok(wait.settle(least))
+        Ok(wait.keep_or_give_back(least))
     }
 
     /// Reads the item whose turn it is.

@@ -59,7 +59,7 @@ fn a_large_table_is_given_back_when_nothing_is_known() {
 }
 
 #[test]
-fn places_are_used_again() {
+fn slots_are_used_again() {
     model(|| {
         let mut queue = SetQueue::new(AfterTake::Forget);
         for entry in 0..100 {

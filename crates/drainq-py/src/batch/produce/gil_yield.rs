@@ -18,7 +18,7 @@
 //! longest wait.
 
 use crate::gil;
-use drainq_core::space::Space;
+use drainq_core::wait::waiters::Waiters;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub struct GilYield {
     since: AtomicU64,
     origin: Instant,
     /// Producers that gave the GIL up.
-    producers: Space,
+    producers: Waiters,
     yields: AtomicU64,
     waits: [AtomicU64; BUCKETS],
 }
@@ -55,7 +55,7 @@ impl GilYield {
             asking: AtomicUsize::new(0),
             since: AtomicU64::new(0),
             origin: Instant::now(),
-            producers: Space::new(),
+            producers: Waiters::new(),
             yields: AtomicU64::new(0),
             waits: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -80,7 +80,7 @@ impl GilYield {
         let now = Instant::now();
         self.asking.fetch_sub(1, Ordering::Relaxed);
         self.set_since(now);
-        self.producers.call_all();
+        self.producers.notify_all();
         let micros = (now - asked_at).as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         self.waits[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl GilYield {
     #[cold]
     pub fn yield_to_drain_thread(&self, py: Python<'_>) {
         self.yields.fetch_add(1, Ordering::Relaxed);
-        let mut waiter = self.producers.enlist();
+        let mut waiter = self.producers.enter();
         gil::released(py, || waiter.wait(LONGEST_YIELD));
         waiter.served();
     }

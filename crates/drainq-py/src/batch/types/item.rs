@@ -11,7 +11,7 @@
 
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed};
-use drainq_core::word::Word;
+use drainq_core::ring::RingItem;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ptr::NonNull;
@@ -133,7 +133,7 @@ impl Drop for Item {
     }
 }
 
-impl Word for Item {
+impl RingItem for Item {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         let word = self.0;

@@ -2,45 +2,45 @@
 
 use super::{Met, Parcel, parcel};
 use crate::ring::{Refusal, Ring};
-use crate::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, deep_model, thread};
+use crate::wait::waiters::Waiters;
 use std::time::Duration;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// Room as a number, and those who wait for it.
 struct Room {
-    space: Space,
-    places: AtomicUsize,
+    waiters: Waiters,
+    slots: AtomicUsize,
 }
 
 impl Room {
     fn new() -> Arc<Self> {
-        Arc::new(Self { space: Space::new(), places: AtomicUsize::new(0) })
+        Arc::new(Self { waiters: Waiters::new(), slots: AtomicUsize::new(0) })
     }
 
     fn free_one(&self) {
-        self.places.fetch_add(1, Ordering::Relaxed);
-        self.space.call(1);
+        self.slots.fetch_add(1, Ordering::Relaxed);
+        self.waiters.notify(1);
     }
 
     /// Waits for a place and takes it; says how often it had to wait.
     fn take_one(&self) -> usize {
-        let mut line = self.space.enlist();
+        let mut waiter = self.waiters.enter();
         let mut waits = 0;
         let take = |at: usize| at.checked_sub(1);
-        while self.places.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
-            line.wait(FOR_EVER);
+        while self.slots.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            waiter.wait(FOR_EVER);
             waits += 1;
         }
-        line.served();
+        waiter.served();
         waits
     }
 }
 
 #[test]
-fn a_waiting_producer_is_called_when_a_place_is_freed() {
+fn a_waiting_producer_is_notified_when_a_slot_is_freed() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
@@ -50,16 +50,16 @@ fn a_waiting_producer_is_called_when_a_place_is_freed() {
             thread::spawn(move || room.take_one())
         };
         room.free_one();
-        note.note(["found room at once", "called"][producer.join().unwrap().min(1)]);
-        assert_eq!(room.space.waiting(), 0);
+        note.note(["found room at once", "notified"][producer.join().unwrap().min(1)]);
+        assert_eq!(room.waiters.len(), 0);
     });
-    met.exactly(&["found room at once", "called"]);
+    met.exactly(&["found room at once", "notified"]);
 }
 
-/// Two wait, two places are freed: also if one finds by itself the place that it is not
+/// Two wait, two slots are freed: also if one finds by itself the place that it is not
 /// called for.
 #[test]
-fn each_freed_place_finds_its_producer() {
+fn each_freed_slot_finds_its_producer() {
     deep_model(|| {
         let room = Room::new();
         let producers: Vec<_> = (0..2)
@@ -73,27 +73,27 @@ fn each_freed_place_finds_its_producer() {
         for producer in producers {
             producer.join().unwrap();
         }
-        assert_eq!((room.space.waiting(), room.places.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((room.waiters.len(), room.slots.load(Ordering::Relaxed)), (0, 0));
     });
 }
 
 #[test]
-fn a_called_producer_that_gives_up_calls_the_next() {
+fn a_notified_producer_that_gives_up_notifies_the_next() {
     deep_model(|| {
-        let shared = Arc::new((Space::new(), AtomicBool::new(false)));
-        let first = shared.0.enlist();
+        let shared = Arc::new((Waiters::new(), AtomicBool::new(false)));
+        let first = shared.0.enter();
         let next = {
             let shared = shared.clone();
             thread::spawn(move || {
-                let mut line = shared.0.enlist();
+                let mut waiter = shared.0.enter();
                 while !shared.1.load(Ordering::Relaxed) {
-                    line.wait(FOR_EVER);
+                    waiter.wait(FOR_EVER);
                 }
-                line.served();
+                waiter.served();
             })
         };
         shared.1.store(true, Ordering::Relaxed);
-        shared.0.call(1);
+        shared.0.notify(1);
         drop(first);
         next.join().unwrap();
     });
@@ -101,11 +101,11 @@ fn a_called_producer_that_gives_up_calls_the_next() {
 
 /// A full ring, a producer that waits in front of it, a consumer that empties it.
 #[test]
-fn a_blocked_producer_gets_the_place_that_the_consumer_frees() {
-    blocked_producer(|ring, space| {
+fn a_blocked_producer_gets_the_slot_that_the_consumer_frees() {
+    blocked_producer(|ring, waiters| {
         let mut out: Vec<Box<Parcel>> = Vec::new();
         // SAFETY: this thread alone takes.
-        space.call(unsafe { ring.take(1, &mut out) });
+        waiters.notify(unsafe { ring.take(1, &mut out) });
         assert_eq!(out[0].content.get(), 1);
     })
     .exactly(&["accepted"]);
@@ -114,40 +114,40 @@ fn a_blocked_producer_gets_the_place_that_the_consumer_frees() {
 /// A full ring, a producer that waits in front of it, and the close.
 #[test]
 fn a_blocked_producer_gets_its_item_back_at_the_close() {
-    blocked_producer(|ring, space| {
+    blocked_producer(|ring, waiters| {
         ring.close();
-        space.call_all();
+        waiters.notify_all();
     })
     .exactly(&["closed"]);
 }
 
-fn blocked_producer(release: fn(&Ring<Box<Parcel>>, &Space)) -> Met {
+fn blocked_producer(release: fn(&Ring<Box<Parcel>>, &Waiters)) -> Met {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let shared = Arc::new((Ring::new(1), Space::new()));
+        let shared = Arc::new((Ring::new(1), Waiters::new()));
         assert!(shared.0.push(parcel(0, 1)).is_ok());
         let producer = {
             let shared = shared.clone();
             thread::spawn(move || {
-                let mut line = shared.1.enlist();
+                let mut waiter = shared.1.enter();
                 let mut item = parcel(0, 2);
                 loop {
                     match shared.0.push(item) {
                         Ok(()) => {
-                            line.served();
+                            waiter.served();
                             return "accepted";
                         }
                         Err((_, Refusal::Closed)) => return "closed",
                         Err((back, Refusal::Full)) => item = back,
                     }
-                    line.wait(FOR_EVER);
+                    waiter.wait(FOR_EVER);
                 }
             })
         };
         release(&shared.0, &shared.1);
         note.note(producer.join().unwrap());
-        assert_eq!(shared.1.waiting(), 0);
+        assert_eq!(shared.1.len(), 0);
     });
     met
 }

@@ -14,62 +14,62 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
 /// The weights of one partition, or nothing where each item counts for one.
-pub(crate) struct Rows(Option<Weights>);
+pub(crate) struct Weights(Option<Sums>);
 
-struct Weights {
+struct Sums {
     capacity: u64,
     used: AtomicU64,
     /// Weight taken away since the partition was made; changed under a worker's counts lock.
     taken: AtomicU64,
 }
 
-impl Rows {
+impl Weights {
     /// The weights of a partition with this capacity, if its queue weighs items.
     pub(crate) fn new(weighed: bool, capacity: usize) -> Self {
-        Self(weighed.then(|| Weights { capacity: capacity as u64, used: AtomicU64::new(0), taken: AtomicU64::new(0) }))
+        Self(weighed.then(|| Sums { capacity: capacity as u64, used: AtomicU64::new(0), taken: AtomicU64::new(0) }))
     }
 
     /// Adds an item's weight, if there is room for it.
     pub(crate) fn admit(&self, weight: u64) -> bool {
-        let Some(weights) = &self.0 else { return true };
-        let is_first = |used: u64| used == 0 && !planted("rows_too_heavy");
-        let fits = |used: u64| is_first(used) || used + weight <= weights.capacity;
-        if planted("rows_two_counters") {
-            let accepted = weights.used.load(Ordering::Acquire) + weights.taken.load(Ordering::Acquire);
-            let fits = fits(accepted - weights.taken.load(Ordering::Acquire));
-            weights.used.fetch_add(if fits { weight } else { 0 }, Ordering::AcqRel);
+        let Some(sums) = &self.0 else { return true };
+        let is_first = |used: u64| used == 0 && !planted("weights_too_heavy");
+        let fits = |used: u64| is_first(used) || used + weight <= sums.capacity;
+        if planted("weights_two_counters") {
+            let accepted = sums.used.load(Ordering::Acquire) + sums.taken.load(Ordering::Acquire);
+            let fits = fits(accepted - sums.taken.load(Ordering::Acquire));
+            sums.used.fetch_add(if fits { weight } else { 0 }, Ordering::AcqRel);
             return fits;
         }
-        if planted("rows_check_then_add") {
-            let fits = fits(weights.used.load(Ordering::Acquire));
-            weights.used.fetch_add(if fits { weight } else { 0 }, Ordering::AcqRel);
+        if planted("weights_check_then_add") {
+            let fits = fits(sums.used.load(Ordering::Acquire));
+            sums.used.fetch_add(if fits { weight } else { 0 }, Ordering::AcqRel);
             return fits;
         }
         let add = |used: u64| fits(used).then_some(used + weight);
-        weights.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
+        sums.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
     }
 
     /// Takes the weight of an item back that was not pushed after all.
     pub(crate) fn take_back(&self, weight: u64) {
-        if let Some(weights) = self.0.as_ref().filter(|_| !planted("rows_take_back")) {
-            weights.used.fetch_sub(weight, Ordering::AcqRel);
+        if let Some(sums) = self.0.as_ref().filter(|_| !planted("weights_take_back")) {
+            sums.used.fetch_sub(weight, Ordering::AcqRel);
         }
     }
 
     /// The weight of items that were just taken, which makes room for as much.
     pub(crate) fn took(&self, items: &[impl Keyed]) -> u64 {
-        let Some(weights) = &self.0 else { return items.len() as u64 };
+        let Some(sums) = &self.0 else { return items.len() as u64 };
         let weight = items.iter().map(|item| weight_of(item, true)).sum();
-        weights.taken.fetch_add(weight, Ordering::AcqRel);
-        if !planted("rows_took") {
-            weights.used.fetch_sub(weight, Ordering::AcqRel);
+        sums.taken.fetch_add(weight, Ordering::AcqRel);
+        if !planted("weights_took") {
+            sums.used.fetch_sub(weight, Ordering::AcqRel);
         }
         weight
     }
 
     /// The weight that is used and the weight that was taken, where items are weighed.
     pub(crate) fn used_and_taken(&self) -> Option<(u64, u64)> {
-        let weights = self.0.as_ref()?;
-        Some((weights.used.load(Ordering::Acquire), weights.taken.load(Ordering::Acquire)))
+        let sums = self.0.as_ref()?;
+        Some((sums.used.load(Ordering::Acquire), sums.taken.load(Ordering::Acquire)))
     }
 }

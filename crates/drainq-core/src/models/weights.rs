@@ -3,11 +3,11 @@
 
 use super::{FOR_EVER, Met, Parcel, Plain, Queue, accounts, drain, heavy, queue_by};
 use crate::batch::Drainer;
-use crate::batch::rows::Rows;
+use crate::batch::weights::Weights;
 use crate::ring::Refusal;
 use crate::sync::{Arc, Mutex, deep_model, model, thread};
 
-fn room_for_three_rows() -> Arc<Queue> {
+fn room_for_a_weight_of_three() -> Arc<Queue> {
     queue_by(1, |settings| {
         settings.buffer_size = 3;
         settings.weighed = true;
@@ -21,7 +21,7 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let queue = room_for_three_rows();
+        let queue = room_for_a_weight_of_three();
         let key = queue.add_type(1.0);
         let producer = {
             let queue = queue.clone();
@@ -44,11 +44,11 @@ fn two_items_too_heavy_for_one_partition_are_never_in_it_together() {
 
 /// A producer waits for room for two rows; the drain thread makes it by taking two away.
 #[test]
-fn a_producer_that_waits_for_room_for_its_rows_gets_it() {
+fn a_producer_that_waits_for_room_for_its_weight_gets_it() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let queue = room_for_three_rows();
+        let queue = room_for_a_weight_of_three();
         let key = queue.add_type(1.0);
         assert!(queue.try_produce(heavy(key, 1, 2)).is_ok());
         let drainer = {
@@ -57,14 +57,14 @@ fn a_producer_that_waits_for_room_for_its_rows_gets_it() {
         };
         let mut item = heavy(key, 2, 2);
         let mut how = "room was found";
-        let mut line = queue.wait_for_room(0);
+        let mut waiter = queue.wait_for_room(0);
         while let Err((back, why)) = queue.try_produce(item) {
             assert_eq!(why, Refusal::Full);
             item = back;
             how = "room was waited for";
-            line.wait(FOR_EVER);
+            waiter.wait(FOR_EVER);
         }
-        line.served();
+        waiter.served();
         note.note(how);
         assert_eq!(drainer.join().unwrap(), [1, 2]);
         accounts(&queue);
@@ -79,12 +79,12 @@ fn no_producer_is_refused_where_there_is_always_room() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
-        let shared = Arc::new((Rows::new(true, 3), Mutex::new(Vec::new())));
-        let produce = |(rows, queued): &(Rows, Mutex<Vec<Box<Parcel>>>), weight| {
+        let shared = Arc::new((Weights::new(true, 3), Mutex::new(Vec::new())));
+        let produce = |(rows, queued): &(Weights, Mutex<Vec<Box<Parcel>>>), weight| {
             assert!(rows.admit(weight), "refused {weight} rows");
             queued.lock().push(heavy(0, 0, weight));
         };
-        let drain = |(rows, queued): &(Rows, Mutex<Vec<Box<Parcel>>>)| {
+        let drain = |(rows, queued): &(Weights, Mutex<Vec<Box<Parcel>>>)| {
             let items = std::mem::take(&mut *queued.lock());
             rows.took(&items);
             items.len()
@@ -108,11 +108,11 @@ fn no_producer_is_refused_where_there_is_always_room() {
 
 /// A drain thread takes the weight of what it takes away, never of what was not added yet.
 #[test]
-fn rows_are_added_before_they_can_be_taken() {
+fn a_weight_is_added_before_it_can_be_taken() {
     let met = Met::default();
     let note = met.clone();
     model(move || {
-        let queue = room_for_three_rows();
+        let queue = room_for_a_weight_of_three();
         let key = queue.add_type(1.0);
         let drainer = {
             let queue = queue.clone();

@@ -1,9 +1,9 @@
 //! A thread that falls asleep while an item arrives: the Dekker pair of `park`.
 
 use super::Met;
-use crate::park::{Depth, Sleeper, producer_fence};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, deep_model, thread};
+use crate::wait::sleeper::{Depth, Sleeper, producer_fence};
 
 #[test]
 fn an_item_published_to_an_idle_thread_is_never_missed() {
@@ -53,9 +53,9 @@ fn within_the_producers_lock_no_fence_is_needed() {
             let shared = shared.clone();
             thread::spawn(move || {
                 while !shared.1.load(Ordering::Relaxed) {
-                    let settle = || drop(shared.2.lock());
+                    let sync_with_producers = || drop(shared.2.lock());
                     let work = || shared.1.load(Ordering::Relaxed);
-                    shared.0.sleep(&parker, (Depth::Idle, None), settle, work);
+                    shared.0.sleep(&parker, (Depth::Idle, None), sync_with_producers, work);
                 }
             })
         };

@@ -7,19 +7,19 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 /// A value that fits into one non-null word and comes back out of it.
-pub trait Word: Send + Sized + 'static {
-    /// Gives the value up for its word. Must not panic: a queue has claimed its place.
+pub trait RingItem: Send + Sized + 'static {
+    /// Gives the value up for its word. Must not panic: a queue has claimed its slot.
     fn into_word(self) -> NonNull<()>;
 
     /// Takes the value back.
     ///
     /// # Safety
     ///
-    /// `word` came from [`Word::into_word`] of the same type and is not used again.
+    /// `word` came from [`RingItem::into_word`] of the same type and is not used again.
     unsafe fn from_word(word: NonNull<()>) -> Self;
 }
 
-impl Word for NonZeroUsize {
+impl RingItem for NonZeroUsize {
     #[inline]
     fn into_word(self) -> NonNull<()> {
         NonNull::new(std::ptr::without_provenance_mut(self.get())).expect("not zero")
@@ -31,7 +31,7 @@ impl Word for NonZeroUsize {
     }
 }
 
-impl<T: Send + 'static> Word for Box<T> {
+impl<T: Send + 'static> RingItem for Box<T> {
     fn into_word(self) -> NonNull<()> {
         NonNull::from(Box::leak(self)).cast()
     }
@@ -42,7 +42,7 @@ impl<T: Send + 'static> Word for Box<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Word for Arc<T> {
+impl<T: Send + Sync + 'static> RingItem for Arc<T> {
     fn into_word(self) -> NonNull<()> {
         NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null").cast()
     }

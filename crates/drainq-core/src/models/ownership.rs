@@ -1,29 +1,29 @@
 //! The lease word: one pass at a time, and each sees the whole of the one before.
 
 use super::{Met, Plain};
-use crate::batch::handoff::{Lease, Move};
+use crate::batch::handoff::{Move, Ownership};
 use crate::batch::item::ThreadId;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, deep_model, thread};
 
 struct Shared {
-    lease: Lease,
+    ownership: Ownership,
     /// What only the holder of the lease may touch.
     handler: Plain,
     revoked: AtomicBool,
 }
 
 fn shared() -> Arc<Shared> {
-    Arc::new(Shared { lease: Lease::new(0), handler: Plain::new(0), revoked: AtomicBool::new(false) })
+    Arc::new(Shared { ownership: Ownership::new(0), handler: Plain::new(0), revoked: AtomicBool::new(false) })
 }
 
 impl Shared {
     fn pass(&self, me: ThreadId) -> u32 {
-        if !self.lease.begin(me) {
+        if !self.ownership.begin(me) {
             return 0;
         }
         self.handler.add(1);
-        self.lease.end();
+        self.ownership.end();
         1
     }
 }
@@ -42,15 +42,15 @@ fn the_next_owner_sees_the_whole_pass_of_the_last() {
             let shared = shared.clone();
             thread::spawn(move || shared.pass(1))
         };
-        note.note(match shared.lease.revoke(1) {
+        note.note(match shared.ownership.revoke(1) {
             Move::Done => "between passes",
             Move::Pending => "in a pass",
             Move::Unneeded => "unneeded",
         });
         let passes = old.join().unwrap() + new.join().unwrap();
         note.note(["no pass", "one pass", "two passes", "three passes"][passes as usize]);
-        assert_eq!(shared.lease.owner(), 1);
-        assert!(shared.lease.begin(1), "after both ended the new owner may start");
+        assert_eq!(shared.ownership.owner(), 1);
+        assert!(shared.ownership.begin(1), "after both ended the new owner may start");
         assert_eq!(shared.handler.add(0), passes);
     });
     met.exactly(&["between passes", "in a pass", "no pass", "one pass", "two passes", "three passes"]);
@@ -72,7 +72,7 @@ fn after_the_revoke_the_old_owner_starts_no_other_pass() {
                 (before, after)
             })
         };
-        shared.lease.revoke(1);
+        shared.ownership.revoke(1);
         shared.revoked.store(true, Ordering::Release);
         let passes = old.join().unwrap();
         note.note(match passes {
@@ -80,7 +80,7 @@ fn after_the_revoke_the_old_owner_starts_no_other_pass() {
             (1, 0) => "revoked in the first pass or after it",
             _ => "revoked later",
         });
-        assert_eq!(shared.lease.owner(), 1, "assigned by the revoke or by the end of the pass");
+        assert_eq!(shared.ownership.owner(), 1, "assigned by the revoke or by the end of the pass");
     });
     met.exactly(&["revoked first", "revoked in the first pass or after it", "revoked later"]);
 }
@@ -95,17 +95,17 @@ fn of_two_moves_at_once_one_wins_and_none_is_torn() {
         let other = {
             let shared = shared.clone();
             thread::spawn(move || {
-                shared.lease.revoke(2);
+                shared.ownership.revoke(2);
                 shared.pass(2)
             })
         };
         let old = shared.pass(0);
-        shared.lease.revoke(1);
+        shared.ownership.revoke(1);
         let new = shared.pass(1);
         let passes = old + new + other.join().unwrap();
-        let owner = shared.lease.owner();
+        let owner = shared.ownership.owner();
         note.note(["", "thread 1", "thread 2"][usize::from(owner)]);
-        assert!(shared.lease.begin(owner));
+        assert!(shared.ownership.begin(owner));
         assert_eq!(shared.handler.add(0), passes);
     });
     met.exactly(&["thread 1", "thread 2"]);
@@ -117,10 +117,10 @@ fn at_the_end_anybody_drains_one_at_a_time() {
     deep_model(|| {
         let shared = shared();
         let anybody = |shared: &Shared| {
-            let began = shared.lease.begin_any();
+            let began = shared.ownership.begin_any();
             if began {
                 shared.handler.add(1);
-                shared.lease.end();
+                shared.ownership.end();
             }
             u32::from(began)
         };
@@ -130,7 +130,7 @@ fn at_the_end_anybody_drains_one_at_a_time() {
         };
         let passes = anybody(&shared) + other.join().unwrap();
         assert!(passes >= 1, "whoever is first begins");
-        assert!(shared.lease.begin_any());
+        assert!(shared.ownership.begin_any());
         assert_eq!(shared.handler.add(0), passes);
     });
 }

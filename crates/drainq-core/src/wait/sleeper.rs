@@ -1,0 +1,191 @@
+//! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
+//!
+//! A drain thread that found no item first *naps* for a short fixed time. Only a full or half-full partition ends the nap
+//! early: so batches form, and a steady trickle of items costs no more than one wake-up per nap. If there is no item after
+//! the nap, the thread falls *idle*, and the next item wakes it at once.
+//!
+//! # Invariants
+//! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes an
+//!    item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds the
+//!    sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock and gives
+//!    it back between its two steps (`sync_with_producers`). A produce call that held the lock before is seen by the second
+//!    check; a produce call that holds the lock later sees the state.
+//! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds rings:
+//!    a thousand producers make one wake-up.
+//! 3. To unpark a thread leaves a token: a wake-up between the second check and the park ends the park at once.
+//!
+//! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
+//! fence as in crossbeam-epoch; the nap is the first step of SkyWalking's idle back-off.
+
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Parker, full_fence, planted};
+use std::time::Duration;
+
+const AWAKE: u32 = 0;
+const NAP: u32 = 1;
+const IDLE: u32 = 2;
+
+/// The fence of a producer, between publishing an item and reading the state of a sleeper.
+#[inline]
+pub fn producer_fence() {
+    full_fence("wake_producer_fence");
+}
+
+/// The [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that sleepers
+/// read in their second check.
+///
+/// The claim is what the second check must not miss, not the item: a sleeper that sees the claim stays awake until the item
+/// is published. On x86 the locked instruction is a full barrier, and SeqCst keeps the compiler from moving an access over
+/// it; on other processors this is a fence.
+#[inline]
+pub fn fence_after_swap() {
+    if !cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
+        full_fence("claim_fence");
+    }
+}
+
+/// The fence of a sleeper, between setting its state and its second check.
+#[inline]
+fn sleeper_fence() {
+    full_fence("wake_sleeper_fence");
+}
+
+/// How deep a thread sleeps: what wakes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Woken by a partition that is half full or full, and by the queue itself.
+    Nap,
+    /// Woken by any item.
+    Idle,
+}
+
+/// What a wake-up does: unparks a thread, or marks a slot of a pool as ready.
+pub type Alarm = Box<dyn Fn() + Send + Sync>;
+
+/// The sleep of one drain thread, or of one slot of a pool.
+pub struct Sleeper {
+    state: AtomicU32,
+    alarm: Alarm,
+}
+
+impl Sleeper {
+    /// A sleeper that is awake and is woken by `alarm`.
+    pub fn new(alarm: Alarm) -> Self {
+        Self { state: AtomicU32::new(AWAKE), alarm }
+    }
+
+    /// A sleeper for one thread, and the parker on which that thread sleeps.
+    pub fn of_thread() -> (Self, Parker) {
+        let parker = Parker::new();
+        let unparker = parker.unparker().clone();
+        (Self::new(Box::new(move || unparker.unpark())), parker)
+    }
+
+    /// Sets the state to asleep and runs the second check, `work`: returns true if the thread may park, and false, with the
+    /// state awake again, if `work` found something.
+    ///
+    /// Before the check it calls `sync_with_producers`, which takes the producers' lock and gives it back, if they share a
+    /// lock (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
+    pub fn fall_asleep(&self, depth: Depth, sync_with_producers: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
+        self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
+        sleeper_fence();
+        if !planted("wake_sync") {
+            sync_with_producers();
+        }
+        let asleep = planted("wake_second_check") || !work();
+        if !asleep {
+            self.wake_up();
+        }
+        asleep
+    }
+
+    /// Sets the state to awake; called by the sleeper's own thread.
+    pub fn wake_up(&self) {
+        self.state.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Sleeps on `parker` until woken, `timeout` at most; returns at once if the second check, `work`, finds something.
+    pub fn sleep(
+        &self,
+        parker: &Parker,
+        (depth, timeout): (Depth, Option<Duration>),
+        sync_with_producers: impl FnOnce(),
+        work: impl FnOnce() -> bool,
+    ) {
+        if self.fall_asleep(depth, sync_with_producers, work) {
+            match timeout {
+                Some(timeout) => parker.park_timeout(timeout),
+                None => parker.park(),
+            }
+            self.wake_up();
+        }
+    }
+
+    /// Wakes the thread if it is idle, and if it naps and `urgent` returns true. To be called after [`producer_fence`], or
+    /// within the producers' lock.
+    #[inline]
+    pub fn wake(&self, urgent: impl FnOnce() -> bool) {
+        let state = self.state.load(Ordering::Relaxed);
+        if state == IDLE || (state == NAP && urgent()) {
+            self.wake_from(state);
+        }
+    }
+
+    #[cold]
+    fn wake_from(&self, state: u32) {
+        if self.state.compare_exchange(state, AWAKE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            (self.alarm)();
+        } else if state == NAP {
+            // The state was NAP when `wake` read it; it may be IDLE now.
+            self.wake(|| false);
+        }
+    }
+
+    /// Wakes the thread in any state: if it is awake, its next sleep ends at once.
+    pub fn wake_always(&self) {
+        self.wake_up();
+        (self.alarm)();
+    }
+}
+
+/// The idle back-off: how deep and how long a thread sleeps after this number of passes in a row without an item.
+///
+/// The first sleep is a nap of `min_idle`. Each later sleep lasts twice as long as the one before, `max_idle` at most, and
+/// ends with the first item. If no handler wants to be called in idle passes (`reports_idle_passes` is false), a thread
+/// that is idle sleeps until it is woken.
+pub fn sleep_after(
+    empty_passes: u32,
+    min_idle: Duration,
+    max_idle: Duration,
+    reports_idle_passes: bool,
+) -> (Depth, Option<Duration>) {
+    if empty_passes <= 1 && !min_idle.is_zero() {
+        return (Depth::Nap, Some(min_idle));
+    }
+    let doubled = min_idle.saturating_mul(1_u32.checked_shl(empty_passes.saturating_sub(1)).unwrap_or(u32::MAX));
+    let limit = doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50));
+    (Depth::Idle, reports_idle_passes.then_some(limit))
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_back_off_doubles_from_the_shortest_to_the_longest_sleep() {
+        let ms = Duration::from_millis;
+        let sleeps: Vec<_> = (1..9).map(|n| sleep_after(n, ms(1), ms(50), true)).collect();
+        let expected = [1, 2, 4, 8, 16, 32, 50, 50].map(|n| Some(ms(n)));
+        assert!(sleeps.iter().map(|(_, time)| *time).eq(expected));
+        assert!(sleeps[1..].iter().all(|(depth, _)| *depth == Depth::Idle));
+        assert_eq!(sleeps[0].0, Depth::Nap);
+    }
+
+    #[test]
+    fn without_idle_reports_the_thread_sleeps_until_it_is_woken() {
+        let ms = Duration::from_millis;
+        assert_eq!(sleep_after(1, ms(1), ms(50), false), (Depth::Nap, Some(ms(1))));
+        assert_eq!(sleep_after(40, ms(1), ms(50), false), (Depth::Idle, None));
+        assert_eq!(sleep_after(1, ms(0), ms(50), false), (Depth::Idle, None));
+    }
+}
