@@ -137,8 +137,10 @@ def test_an_exception_in_a_woken_getter_wakes_the_next_one():
     second = in_thread(queue.get)
     eventually(blocked_getters(queue, 2))
     sub.put("item")
-    assert isinstance(first.exception(PATIENCE), LookupError)
-    assert second.result(PATIENCE) == "item"
+    # On a busy machine the second getter may be faster: a wake-up that is not used for long goes to the next.
+    failed, served = (first, second) if first.exception(PATIENCE) else (second, first)
+    assert isinstance(failed.exception(PATIENCE), LookupError)
+    assert served.result(PATIENCE) == "item"
 
 
 def test_select_may_use_the_queue_itself():

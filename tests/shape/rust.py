@@ -1,6 +1,7 @@
 """Which Rust file takes what from which, read from the sources as text.
 
-Counted are paths that begin with ``crate::``, ``super::`` or ``self::``, in ``use`` and in code. A name that a folder's
+Counted are paths that begin with ``crate::``, ``super::`` or ``self::``, in ``use`` and in code, and paths in a ``use``
+that begin with the name of a child. A name that a folder's
 ``mod.rs`` hands on (``pub use child::Name``) counts as taken from the child. ``mod.rs`` itself takes nothing by
 declaring or handing on its children, and tests at the end of a file are left out.
 """
@@ -54,8 +55,8 @@ class Crate:
                     names[whole[-1]] = start
         return found
 
-    def arrows(self) -> set[Arrow]:
-        """Every arrow from a file of this crate to another of its files."""
+    def arrows(self, *, children: bool = True) -> set[Arrow]:
+        """Every arrow from a file of this crate to another of its files; ``children``: also ``use child::Name``."""
         found = set()
         for module, path in self.modules.items():
             text = code(path)
@@ -63,9 +64,12 @@ class Crate:
                 *_inline_paths(text),
                 *(path for tree in _uses(text, handed_on=False) for path in _expand(tree)),
             ]:
-                if whole[0] not in ("crate", "super", "self"):
+                if whole[0] in ("crate", "super", "self"):
+                    giver, name = self._resolve(self._absolute(module, whole))
+                elif children and (*module, whole[0]) in self.modules:
+                    giver, name = self._resolve((*module, *whole))
+                else:
                     continue
-                giver, name = self._resolve(self._absolute(module, whole))
                 if giver is not None and giver != path:
                     found.add(Arrow(self._file(path), self._file(giver), name))
         return found

@@ -47,6 +47,28 @@ impl Deadline {
     }
 }
 
+/// Whether a call may wait, and until when.
+#[derive(Clone, Copy, Debug)]
+pub enum MayWait {
+    /// The call tries once.
+    No,
+    /// The call waits until the deadline.
+    Until(Deadline),
+}
+
+impl MayWait {
+    /// Reads `block` and `timeout` as `queue.Queue` does; a negative timeout is refused always.
+    pub fn new(block: bool, timeout: Option<f64>) -> PyResult<Self> {
+        let deadline = Deadline::after("timeout", timeout)?;
+        Ok(if block { Self::Until(deadline) } else { Self::No })
+    }
+
+    /// Returns a wait without a limit.
+    pub fn for_ever() -> Self {
+        Self::Until(Deadline::never())
+    }
+}
+
 /// Calls `attempt` with the GIL given up until it says something or the deadline passes.
 ///
 /// `attempt` gets the longest time that it may block: one signal slice. After each attempt,

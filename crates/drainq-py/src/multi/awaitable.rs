@@ -1,135 +1,115 @@
-//! What `get_async()` and `put_async()` return: a coroutine in Rust.
+//! `QueueAwaitable`: what `get_async()` and `put_async()` return, a coroutine in Rust.
 //!
-//! It has `send`, `throw`, `close` and `__await__`, so asyncio takes it wherever it takes a
-//! coroutine. Each step tries first and sleeps on a future of the running loop only if that
-//! fails; it takes or puts the item when it is resumed, in one step with returning it. So a
-//! task that is cancelled while it sleeps has neither taken nor put anything.
+//! The coroutine has `send`, `throw`, `close` and `__await__`, so asyncio takes it wherever asyncio takes a
+//! coroutine. Each step tries the call ([`AsyncCall`]) and sleeps on a future of the running loop only if
+//! the call has to wait. The item is taken or put when the coroutine is resumed, in one step with returning
+//! the result. So a task that is cancelled while it sleeps has neither taken nor put anything.
+//!
+//! This file names neither of the two classes: what a step tries is a trait.
 
-use super::blocking::Attempt as Try;
-use super::handle::Wait;
-use super::loops::{Sleeper, Sleepers};
-use super::queue::MultiQueue;
-use super::sub_queue::SubQueue;
+use super::core_types::Wait;
+use super::event_loops::{EventLoops, SleepingTask};
 use crate::{errors, gil};
-use drainq_core::multi::Nothing;
 use pyo3::exceptions::{PyBaseException, PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTraceback, PyTuple, PyType};
+use std::ffi::CStr;
 use std::sync::Arc;
 
-/// What to try at each step.
-pub enum Attempt {
-    /// `get_async()`.
-    Get(Py<MultiQueue>),
-    /// `async for`: as get, but shutdown ends the iteration.
-    Next(Py<MultiQueue>),
-    /// `put_async(item)`.
-    Put(Py<SubQueue>, Py<PyAny>),
+/// A call that a coroutine makes, as often as it takes.
+pub trait AsyncCall: Send + Sync {
+    /// Tries the call: its result, or `None` if the call has to wait.
+    fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>>;
+
+    /// Returns a waiter for what the call waits for.
+    fn waiter(&self) -> Wait;
+
+    /// Returns the event loops of the queue, which keep the futures of sleeping tasks.
+    fn event_loops(&self) -> &Arc<EventLoops>;
+
+    /// Counts a call that was begun and given up.
+    fn count_given_up(&self) {}
+
+    /// Returns the warning for a call that was never begun; `None` where such a call loses nothing.
+    fn never_awaited(&self) -> Option<&'static CStr>;
+
+    /// Shows the objects that the call holds to the garbage collector.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
-/// What a step found.
-enum Step {
-    Done(Py<PyAny>),
-    Later,
-}
-
-/// A sleeping task's place in line. The fields drop in order: first the future is forgotten,
-/// then the line is left, which passes a wake-up on.
-struct Asleep {
-    sleeper: Option<Sleeper>,
-    wait: Wait,
-    /// What the loop gets at each step: an iterator over the future.
+/// A task that sleeps. The fields drop in order: first the future is forgotten, then the waiter leaves, which
+/// gives the waiter's token to the next one.
+struct Sleep {
+    task: Option<SleepingTask>,
+    waiter: Wait,
+    /// The iterator over the future, which the event loop gets at each step.
     future: Option<Py<PyAny>>,
 }
 
 /// A coroutine that takes or puts one item; ``await`` it, once.
 #[pyclass(generic, module = "drainq")]
 pub struct QueueAwaitable {
-    attempt: Option<Attempt>,
-    asleep: Option<Asleep>,
+    call: Option<Box<dyn AsyncCall>>,
+    sleep: Option<Sleep>,
     is_started: bool,
 }
 
 impl QueueAwaitable {
-    pub fn new(attempt: Attempt) -> Self {
-        Self { attempt: Some(attempt), asleep: None, is_started: false }
+    /// Makes a coroutine that makes this call.
+    pub fn new(call: impl AsyncCall + 'static) -> Self {
+        Self { call: Some(Box::new(call)), sleep: None, is_started: false }
     }
 
-    fn try_once(&self, py: Python<'_>) -> PyResult<Step> {
-        let got = match self.attempt.as_ref() {
-            None => {
-                return Err(errors::bad_state("this has been awaited already; call the method again"));
-            }
-            Some(Attempt::Get(queue)) => queue.get().take_or_wait(py)?,
-            Some(Attempt::Next(queue)) => match queue.get().take(py)? {
-                Err(Nothing::ShutDown) => return Err(errors::stop_async_iteration()),
-                taken => taken.ok(),
-            },
-            Some(Attempt::Put(sub, item)) => sub.get().try_put(py, item, Try::MayWait)?.then(|| py.None()),
-        };
-        Ok(got.map_or(Step::Later, Step::Done))
+    fn call(&self) -> PyResult<&dyn AsyncCall> {
+        self.call.as_deref().ok_or_else(|| errors::bad_state("this has been awaited already; call the method again"))
     }
 
-    /// Registers with the running loop and the line; returns what the loop sleeps on.
+    /// Registers the task with the running loop and as a waiter; returns what the loop sleeps on.
     fn fall_asleep(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let event_loop = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
         let future = event_loop.call_method0("create_future")?;
         let iterator = future.call_method0("__await__")?.unbind();
-        let mut asleep = match self.asleep.take() {
-            Some(asleep) => asleep,
-            None => Asleep { sleeper: None, wait: self.line()?, future: None },
+        let mut sleep = match self.sleep.take() {
+            Some(sleep) => sleep,
+            None => Sleep { task: None, waiter: self.call()?.waiter(), future: None },
         };
-        let sleeper = Sleeper::new(&self.sleepers()?, &event_loop, future.unbind());
-        asleep.wait.enter(sleeper.waker());
-        asleep.sleeper = Some(sleeper);
-        asleep.future = Some(iterator.clone_ref(py));
-        self.asleep = Some(asleep);
+        let task = SleepingTask::new(self.call()?.event_loops(), &event_loop, future.unbind());
+        sleep.waiter.enter(task.waker());
+        sleep.task = Some(task);
+        sleep.future = Some(iterator.clone_ref(py));
+        self.sleep = Some(sleep);
         iterator.call_method0(py, "__next__")
     }
 
-    fn line(&self) -> PyResult<Wait> {
-        match self.attempt.as_ref() {
-            Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().core().getter()),
-            Some(Attempt::Put(sub, _)) => Ok(sub.get().core().putter()),
-            None => Err(errors::bad_state("this has ended")),
-        }
+    /// Ends the coroutine whose call has its result.
+    fn finish(&mut self) {
+        self.sleep = None;
+        self.call = None;
     }
 
-    fn sleepers(&self) -> PyResult<Arc<Sleepers>> {
-        match self.attempt.as_ref() {
-            Some(Attempt::Get(queue) | Attempt::Next(queue)) => Ok(queue.get().sleepers.clone()),
-            Some(Attempt::Put(sub, _)) => Ok(sub.get().sleepers.clone()),
-            None => Err(errors::bad_state("this has ended")),
-        }
-    }
-
-    /// Leaves the line; a put that was begun and not done counts as rejected.
-    fn end(&mut self, is_done: bool) {
-        self.asleep = None;
-        if let Some(Attempt::Put(sub, _)) = self.attempt.take()
+    /// Ends the coroutine; a call that was begun and has no result is counted.
+    fn give_up(&mut self) {
+        self.sleep = None;
+        if let Some(call) = self.call.take()
             && self.is_started
-            && !is_done
         {
-            sub.get().reject_one();
+            call.count_given_up();
         }
     }
 
     /// Warns as Python does of a coroutine that is dropped before it ran: a put whose ``await`` was
     /// forgotten would otherwise lose its item without a word.
     fn warn_if_never_awaited(&self) {
-        let name = match self.attempt.as_ref() {
-            Some(Attempt::Get(_)) if !self.is_started => c"coroutine 'MultiQueue.get_async' was never awaited",
-            Some(Attempt::Put(..)) if !self.is_started => c"coroutine 'SubQueue.put_async' was never awaited",
-            _ => return,
-        };
+        let never_awaited = self.call.as_ref().filter(|_| !self.is_started).and_then(|call| call.never_awaited());
+        let Some(message) = never_awaited else { return };
         gil::held(|py| {
-            // It may be dropped while an exception is on its way, which must stay what it is.
+            // The coroutine may be dropped while an exception is on its way, which must stay what it is.
             let on_its_way = PyErr::take(py);
             let category = py.get_type::<PyRuntimeWarning>();
-            if let Err(error) = PyErr::warn(py, &category, name, 1) {
+            if let Err(error) = PyErr::warn(py, &category, message, 1) {
                 error.write_unraisable(py, None);
             }
             if let Some(error) = on_its_way {
@@ -139,7 +119,7 @@ impl QueueAwaitable {
     }
 
     fn advance(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let future = self.asleep.as_ref().and_then(|asleep| asleep.future.as_ref());
+        let future = self.sleep.as_ref().and_then(|sleep| sleep.future.as_ref());
         if let Some(future) = future {
             // Not done yet: sleep on. A failed future (its loop cancelled it) raises here.
             match future.call_method0(py, "__next__") {
@@ -148,11 +128,11 @@ impl QueueAwaitable {
             }
         }
         self.is_started = true;
-        match self.try_once(py)? {
-            Step::Later => self.fall_asleep(py),
-            Step::Done(value) => {
-                self.end(true);
-                Err(errors::stop_iteration(value))
+        match self.call()?.try_now(py)? {
+            None => self.fall_asleep(py),
+            Some(result) => {
+                self.finish();
+                Err(errors::stop_iteration(result))
             }
         }
     }
@@ -171,7 +151,7 @@ impl QueueAwaitable {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let step = self.advance(py);
         if step.is_err() {
-            self.end(false);
+            self.give_up();
         }
         step
     }
@@ -196,7 +176,7 @@ impl QueueAwaitable {
         value: Option<Bound<'_, PyAny>>,
         traceback: Option<Bound<'_, PyTraceback>>,
     ) -> PyResult<Py<PyAny>> {
-        self.end(false);
+        self.give_up();
         let error = exception(kind, value)?;
         if traceback.is_some() {
             error.set_traceback(py, traceback);
@@ -206,37 +186,32 @@ impl QueueAwaitable {
 
     /// Ends it; no item is taken or put.
     fn close(&mut self) {
-        self.end(false);
+        self.give_up();
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self.attempt.as_ref() {
-            Some(Attempt::Get(queue) | Attempt::Next(queue)) => visit.call(queue)?,
-            Some(Attempt::Put(sub, item)) => {
-                visit.call(sub)?;
-                visit.call(item)?;
-            }
-            None => {}
+        if let Some(call) = &self.call {
+            call.traverse(&visit)?;
         }
-        match self.asleep.as_ref().and_then(|asleep| asleep.future.as_ref()) {
+        match self.sleep.as_ref().and_then(|sleep| sleep.future.as_ref()) {
             Some(future) => visit.call(future),
             None => Ok(()),
         }
     }
 
     fn __clear__(&mut self) {
-        self.end(false);
+        self.give_up();
     }
 }
 
 impl Drop for QueueAwaitable {
     fn drop(&mut self) {
         self.warn_if_never_awaited();
-        self.end(false);
+        self.give_up();
     }
 }
 
-/// The exception that ``throw(kind, value)`` of a generator raises.
+/// Makes the exception that ``throw(kind, value)`` of a generator raises.
 fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
     let Ok(class) = kind.cast::<PyType>() else {
         return match value {
@@ -245,7 +220,7 @@ fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResul
         };
     };
     if !class.is_subclass_of::<PyBaseException>()? {
-        return Ok(PyErr::from_value(kind)); // which says that it is no exception
+        return Ok(PyErr::from_value(kind)); // a TypeError: this is no exception
     }
     Ok(PyErr::from_value(match value {
         None => class.call0()?,

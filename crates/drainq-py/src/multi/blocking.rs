@@ -1,35 +1,13 @@
-//! Blocked calls of threads: the protocol of the core's `Wait`, with Ctrl-C.
+//! Blocked calls of threads: the steps of the core's `Wait`, with Ctrl-C.
 
-use super::handle::Wait;
-use crate::deadline::{self, Deadline};
+use super::core_types::Wait;
+use crate::deadline::{self, Deadline, MayWait};
 use drainq_core::multi::{Sleeper, Stalled};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// How long a call may block.
-#[derive(Clone, Copy)]
-pub enum Patience {
-    /// Try once.
-    None,
-    /// Until the deadline.
-    Until(Deadline),
-}
-
-impl Patience {
-    /// Reads `block` and `timeout` as `queue.Queue` does; a negative timeout is refused always.
-    pub fn new(block: bool, timeout: Option<f64>) -> PyResult<Self> {
-        let deadline = Deadline::after("timeout", timeout)?;
-        Ok(if block { Self::Until(deadline) } else { Self::None })
-    }
-
-    /// No limit.
-    pub fn for_ever() -> Self {
-        Self::Until(Deadline::never())
-    }
-}
-
 /// Whether signal handlers run on this thread: Python runs them on the main thread alone.
-fn hears_signals(py: Python<'_>) -> PyResult<bool> {
+fn runs_signal_handlers(py: Python<'_>) -> PyResult<bool> {
     static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let current = CURRENT.import(py, "threading", "get_ident")?.call0()?;
@@ -37,83 +15,82 @@ fn hears_signals(py: Python<'_>) -> PyResult<bool> {
     current.eq(main.getattr("ident")?)
 }
 
-/// Which attempt of a call it is.
+/// What a call does if a try has no result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// If it fails the call waits and tries again.
-    MayWait,
-    /// If it fails the call gives up.
-    Last,
+pub enum Otherwise {
+    /// The call waits and tries again.
+    Wait,
+    /// The call gives up.
+    GiveUp,
 }
 
-/// Calls `attempt` until it has an answer, waiting in line in between; `None` if time ran out.
+/// Calls `attempt` until there is a result, waiting in between; `None` if the time ran out.
 ///
-/// The GIL is given up only to sleep, and taken back to look for signals only on the thread that
-/// hears them: a hundred blocked threads do not disturb the others. A signal that comes during the
-/// sleep is handled before the next attempt. Whatever ends the wait, a wake-up that was under way
-/// goes to the next in line and what was held goes back: `wait` is dropped here.
+/// The GIL is given up to sleep alone, and taken back for pending signals only on the thread that runs signal
+/// handlers: a hundred blocked threads do not disturb the others. The handler of a signal that comes during the
+/// sleep runs before the next try. However the call ends, the end of `waiter` gives an unused token to the next
+/// waiter, and held items back to their sub-queues.
 pub fn until<R>(
     py: Python<'_>,
-    mut wait: Wait,
-    patience: Patience,
-    mut attempt: impl FnMut(&mut Wait, Attempt) -> PyResult<Option<R>>,
+    mut waiter: Wait,
+    may_wait: MayWait,
+    mut attempt: impl FnMut(&mut Wait, Otherwise) -> PyResult<Option<R>>,
 ) -> PyResult<Option<R>> {
-    let Patience::Until(deadline) = patience else {
-        return attempt(&mut wait, Attempt::Last);
+    let MayWait::Until(deadline) = may_wait else {
+        return attempt(&mut waiter, Otherwise::GiveUp);
     };
-    if let Some(answer) = attempt(&mut wait, Attempt::MayWait)? {
-        return Ok(Some(answer));
+    if let Some(result) = attempt(&mut waiter, Otherwise::Wait)? {
+        return Ok(Some(result));
     }
-    let (mut sleeper, hears_signals) = (Sleeper::default(), hears_signals(py)?);
+    let (mut sleeper, runs_signal_handlers) = (Sleeper::default(), runs_signal_handlers(py)?);
     loop {
-        wait.enter(sleeper.waker());
-        let next = match sleep(py, &mut sleeper, &mut wait, deadline, hears_signals)? {
-            true => Attempt::MayWait,
-            false => Attempt::Last,
-        };
-        if let Some(answer) = attempt(&mut wait, next)? {
-            return Ok(Some(answer));
+        waiter.enter(sleeper.waker());
+        let otherwise = sleep(py, &mut sleeper, &mut waiter, deadline, runs_signal_handlers)?;
+        if let Some(result) = attempt(&mut waiter, otherwise)? {
+            return Ok(Some(result));
         }
-        if next == Attempt::Last {
+        if otherwise == Otherwise::GiveUp {
             return Ok(None);
         }
     }
 }
 
-/// Why a sleeping thread stirs.
-enum Stir {
-    Woken,
-    /// Others in line have been woken and do not run.
-    Beside(Stalled),
+/// Why a thread leaves its sleep before the deadline.
+enum Reason {
+    /// The thread was notified.
+    Notified,
+    /// Other waiters were notified and do not run.
+    OthersStalled(Stalled),
 }
 
-/// Sleeps in line; false if time ran out. No lock is taken without the GIL, so a fork finds it free.
+/// Sleeps until this waiter is notified, or the deadline. No lock is taken without the GIL, so that a forked child
+/// finds the locks free.
 fn sleep(
     py: Python<'_>,
     sleeper: &mut Sleeper,
-    wait: &mut Wait,
+    waiter: &mut Wait,
     deadline: Deadline,
-    hears_signals: bool,
-) -> PyResult<bool> {
+    runs_signal_handlers: bool,
+) -> PyResult<Otherwise> {
     loop {
-        let (sleeper, line) = (&mut *sleeper, &mut *wait);
-        let stir = deadline::wait(py, deadline, move |_slice| {
+        let (sleeper, others) = (&mut *sleeper, &mut *waiter);
+        let reason = deadline::wait(py, deadline, move |_slice| {
             loop {
                 if sleeper.sleep_for(deadline.slice()) {
-                    return Some(Stir::Woken);
+                    return Some(Reason::Notified);
                 }
-                if let Some(stalled) = line.find_stalled() {
-                    return Some(Stir::Beside(stalled));
+                if let Some(stalled) = others.find_stalled() {
+                    return Some(Reason::OthersStalled(stalled));
                 }
-                if hears_signals || deadline.passed() {
+                if runs_signal_handlers || deadline.passed() {
                     return None;
                 }
             }
         })?;
-        match stir {
-            Some(Stir::Woken) => return Ok(true),
-            Some(Stir::Beside(stalled)) => wait.pass_stalled_on(stalled),
-            None => return Ok(false),
+        match reason {
+            Some(Reason::Notified) => return Ok(Otherwise::Wait),
+            Some(Reason::OthersStalled(stalled)) => waiter.pass_stalled_on(stalled),
+            None => return Ok(Otherwise::GiveUp),
         }
     }
 }

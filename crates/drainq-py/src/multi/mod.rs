@@ -1,28 +1,30 @@
-//! The Python face of the multi-queue.
+//! The classes of the multi-queue. The algorithm is in `drainq-core`; here are the objects.
 //!
-//! | module | what it holds |
+//! | file | what it holds |
 //! | --- | --- |
-//! | [`queue`], [`sub_queue`] | the classes, with the docs that `help()` prints |
-//! | `take` | whose turn it is: the core decides, or a Python object |
-//! | `blocking` | blocked threads, Ctrl-C |
-//! | `awaitable`, `loops` | sleeping tasks, and how they are woken |
-//! | [`stats`] | snapshots of the counters |
-//! | `handle`, `values` | the core's types with Python objects; arguments |
+//! | `queue/` | `MultiQueue`, a file for each verb: `get`, `get_many`, `get_async`, `sub_queues` |
+//! | `sub_queue/` | `SubQueue`: `put`, `put_async`, `contents`, `settings` |
+//! | `selection.rs` | which sub-queue is next: the core decides, or a Python object |
+//! | `blocking.rs` | blocked threads, and Ctrl-C |
+//! | `awaitable.rs`, `event_loops.rs` | sleeping tasks, and how they are notified |
+//! | `stats.rs` | snapshots of the counters |
+//! | `label.rs`, `core_types.rs`, `values.rs` | the name of a sub-queue; the core's types; arguments |
 //!
 //! # Invariants
 //! 1. Nothing here runs Python code, or drops a Python object, under the core's lock.
-//! 2. The core's lock is taken with the GIL held, and given back before that is given up. So a fork,
-//!    which Python makes with the GIL held, finds it free and what it guards whole.
+//! 2. The core's lock is taken with the GIL held, and given back before the GIL is given up. So a fork,
+//!    which Python makes with the GIL held, finds the lock free and what it guards whole.
 //! 3. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
 
 mod awaitable;
 mod blocking;
-mod handle;
-mod loops;
+mod core_types;
+mod event_loops;
+mod label;
 mod queue;
+mod selection;
 mod stats;
 mod sub_queue;
-mod take;
 mod values;
 
 pub use awaitable::QueueAwaitable;

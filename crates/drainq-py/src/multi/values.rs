@@ -1,6 +1,6 @@
 //! Reads arguments, writes values.
 
-use crate::{errors, gil};
+use crate::errors;
 use pyo3::prelude::*;
 
 /// No capacity, as the core says it.
@@ -37,9 +37,4 @@ pub fn amounts_in(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
         Ok(least) if least <= most.max(1) => Ok((most, least.min(most))),
         _ => Err(errors::bad_value(format!("min_items must be 0 to n ({n}) items, got {min_items}"))),
     }
-}
-
-/// Whether `left` is `right` or equals it, as a list compares; runs Python code.
-pub fn is_same(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
-    gil::are_equal(left, right)
 }

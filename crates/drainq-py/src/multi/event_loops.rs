@@ -1,18 +1,18 @@
-//! Wakes asyncio tasks: one `call_soon_threadsafe` for all wake-ups that a loop has not run yet.
+//! Notifies asyncio tasks: one `call_soon_threadsafe` for all tokens that a loop has not used yet.
 //!
-//! A waiting task sleeps on a future of its loop. Waking it sets the future's result, in the
+//! A waiting task sleeps on a future of its loop. To notify the task is to set the future's result, in the
 //! loop's thread; the task then tries again by itself, so a cancelled task has taken nothing.
 //!
 //! The futures are kept here, where the garbage collector can see them through the owner of
-//! the [`Sleepers`], and not in the core, where it cannot.
+//! the [`EventLoops`], and not in the core, where the collector cannot.
 //!
 //! A loop that is not running may run again, or never: its task is made ready all the same, and the
-//! wake-up goes on to the next in line. A loop that runs and is busy is found out by the threads in
-//! line, which look for wake-ups that nobody uses (`blocking.rs`).
+//! token goes to the next waiter. A loop that runs and is busy is found out by the threads that wait, which
+//! search for tokens that are not used (`blocking.rs`).
 //!
 //! # Invariants
-//! 1. No Python code runs while `loops` is locked, which is only with the GIL held.
-//! 2. While `is_scheduled` is set, a call of [`Sleepers::resume`] is due in the loop.
+//! 1. No Python code runs while `loops` is locked, which happens with the GIL held alone.
+//! 2. While `is_scheduled` is set, a call of [`EventLoops::resume`] is due in the loop.
 
 use crate::gil;
 use drainq_core::multi::Wake;
@@ -25,7 +25,7 @@ use pyo3::types::PyCFunction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Loop {
+struct EventLoop {
     event_loop: Py<PyAny>,
     futures: BTreeMap<u64, Py<PyAny>>,
     ready: Vec<u64>,
@@ -34,27 +34,27 @@ struct Loop {
 
 /// The tasks that sleep on one queue, by their loops.
 #[derive(Default)]
-pub struct Sleepers {
-    loops: Mutex<Loops>,
+pub struct EventLoops {
+    loops: Mutex<ByAddress>,
 }
 
 #[derive(Default)]
-struct Loops {
+struct ByAddress {
     /// By the address of the loop, which `event_loop` keeps alive.
-    by_address: BTreeMap<usize, Loop>,
+    by_address: BTreeMap<usize, EventLoop>,
     issued: u64,
 }
 
-/// One sleeping task; forgotten when dropped.
-pub struct Sleeper {
-    all: Arc<Sleepers>,
+/// One sleeping task; its end removes the future.
+pub struct SleepingTask {
+    all: Arc<EventLoops>,
     address: usize,
     number: u64,
 }
 
-/// Resumes one task.
+/// Notifies one task.
 struct TaskWaker {
-    all: Arc<Sleepers>,
+    all: Arc<EventLoops>,
     address: usize,
     number: u64,
 }
@@ -65,14 +65,14 @@ impl Wake for TaskWaker {
     }
 }
 
-impl Sleeper {
+impl SleepingTask {
     /// Registers `future` of `event_loop`.
-    pub fn new(all: &Arc<Sleepers>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> Self {
+    pub fn new(all: &Arc<EventLoops>, event_loop: &Bound<'_, PyAny>, future: Py<PyAny>) -> Self {
         let address = event_loop.as_ptr() as usize;
         let mut loops = all.loops.lock();
         loops.issued += 1;
         let number = loops.issued;
-        let entry = loops.by_address.entry(address).or_insert_with(|| Loop {
+        let entry = loops.by_address.entry(address).or_insert_with(|| EventLoop {
             event_loop: event_loop.clone().unbind(),
             futures: BTreeMap::new(),
             ready: Vec::new(),
@@ -82,13 +82,13 @@ impl Sleeper {
         Self { all: all.clone(), address, number }
     }
 
-    /// What the core calls to resume the task.
+    /// Returns what the core calls to notify the task.
     pub fn waker(&self) -> Box<dyn Wake> {
         Box::new(TaskWaker { all: self.all.clone(), address: self.address, number: self.number })
     }
 }
 
-impl Drop for Sleeper {
+impl Drop for SleepingTask {
     fn drop(&mut self) {
         let _dropped_without_the_lock = {
             let mut loops = self.all.loops.lock();
@@ -102,8 +102,8 @@ impl Drop for Sleeper {
     }
 }
 
-impl Sleepers {
-    /// Makes one task ready and sees to it that its loop resumes it; false if the loop does not run.
+impl EventLoops {
+    /// Makes one task ready and has its loop resume the task; false if the loop does not run.
     fn schedule(self: &Arc<Self>, py: Python<'_>, address: usize, number: u64) -> bool {
         let (event_loop, is_scheduled) = {
             let mut loops = self.loops.lock();
@@ -137,7 +137,7 @@ impl Sleepers {
         event_loop.call_method1(method, (resume,)).map(drop)
     }
 
-    /// Runs in the loop's thread: wakes the tasks that are ready.
+    /// Runs in the loop's thread: notifies the tasks that are ready.
     fn resume(&self, py: Python<'_>, address: usize) -> PyResult<()> {
         for future in self.take_ready(address) {
             let future = future.bind(py);
@@ -148,7 +148,7 @@ impl Sleepers {
         Ok(())
     }
 
-    /// The futures of the ready tasks that still sleep; the next wake-up schedules anew.
+    /// Takes the futures of the ready tasks that still sleep; the next token schedules a call anew.
     fn take_ready(&self, address: usize) -> Vec<Py<PyAny>> {
         let mut loops = self.loops.lock();
         let Some(entry) = loops.by_address.get_mut(&address) else {
@@ -170,13 +170,13 @@ impl Sleepers {
         Ok(())
     }
 
-    /// Forgets all tasks, for the garbage collector.
+    /// Removes all tasks, for the garbage collector.
     pub fn clear(&self) {
         let _dropped_without_the_lock = std::mem::take(&mut self.loops.lock().by_address);
     }
 }
 
-/// A closed loop is no news; what a signal handler raised must not be lost.
+/// Reports what a loop raised. A closed loop is no news; what a signal handler raised must not be lost.
 fn report(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));

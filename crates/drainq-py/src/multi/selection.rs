@@ -1,6 +1,7 @@
-//! How a multi-queue decides and takes: by the core's selector, or by asking a Python object.
+//! The selection: which sub-queue the next item comes from. The core's selector decides, or a Python object.
 
-use super::handle::{Core, Label, Wait};
+use super::core_types::{Core, Wait};
+use super::label::Label;
 use super::sub_queue::SubQueue;
 use crate::{errors, gil};
 use drainq_core::multi::{Gathered, Nothing, Order};
@@ -8,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
-/// An item and what its sub-queue is known by.
+/// An item, and the label of its sub-queue.
 pub type Labelled = (Arc<Label>, Py<PyAny>);
 
-/// What decides whose turn it is.
+/// What decides which sub-queue is next.
 pub enum Selection {
     /// The core.
     Native(Order),
@@ -47,7 +48,7 @@ impl Selection {
         Ok(Self::Custom(selection.clone().unbind()))
     }
 
-    /// How the core keeps the turn.
+    /// Returns the order in which the core serves the sub-queues.
     pub fn order(&self) -> Order {
         match self {
             Self::Native(order) => *order,
@@ -68,12 +69,12 @@ impl Selection {
         match self {
             Self::Native(_) => Ok(core.try_get_labelled()),
             Self::Custom(object) => {
-                choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| (sub.label.clone(), item))))
+                choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| (sub.label().clone(), item))))
             }
         }
     }
 
-    /// Takes up to `most` items in one step, if `least` of them are there and the core decides.
+    /// Takes up to `most` items in one step, if there are at least `least` and the core decides.
     pub fn take_all(&self, core: &Core, least: usize, most: usize) -> Option<Vec<Py<PyAny>>> {
         match self {
             Self::Native(_) => core.try_get_all(least, most),
@@ -81,28 +82,28 @@ impl Selection {
         }
     }
 
-    /// Takes up to `most` items into what `wait` holds, if that makes at least `least` of them.
+    /// Takes up to `most` items into what `waiter` holds, if these are at least `least` then.
     pub fn gather(
         &self,
         py: Python<'_>,
         core: &Core,
-        wait: &mut Wait,
+        waiter: &mut Wait,
         least: usize,
         most: usize,
     ) -> PyResult<Gathered> {
-        let Self::Custom(object) = self else { return Ok(wait.gather(least, most)) };
-        if wait.may_gather(least) {
-            for _ in wait.held()..most {
-                let held = choose(py, core, object, |sub| Ok(sub.core().hold(wait).then_some(())))?;
+        let Self::Custom(object) = self else { return Ok(waiter.gather(least, most)) };
+        if waiter.may_gather(least) {
+            for _ in waiter.held()..most {
+                let held = choose(py, core, object, |sub| Ok(sub.core().hold(waiter).then_some(())))?;
                 if held.is_err() {
                     break;
                 }
             }
         }
-        Ok(wait.keep_or_give_back(least))
+        Ok(waiter.keep_or_give_back(least))
     }
 
-    /// Reads the item whose turn it is.
+    /// Reads the item that the next get takes.
     pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
         match self {
             Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py))),
@@ -111,9 +112,9 @@ impl Selection {
     }
 }
 
-/// Asks `object` which sub-queue is next and does `act` there.
+/// Asks `object` which sub-queue is next and calls `act` with this sub-queue.
 ///
-/// The object runs without any lock. If what it chose is gone when it answers, it is asked again.
+/// The object is called without any lock. If the sub-queue that it chose is empty by then, the object is asked again.
 fn choose<R>(
     py: Python<'_>,
     core: &Core,
@@ -128,7 +129,8 @@ fn choose<R>(
         let mut offered: Vec<Py<SubQueue>> = Vec::new();
         let groups = PyList::empty(py);
         for labels in labels {
-            let group: Vec<Bound<'_, SubQueue>> = labels.iter().filter_map(|label| label.sub_queue(py)).collect();
+            let objects = labels.iter().filter_map(|label| label.object(py));
+            let group: Vec<Bound<'_, SubQueue>> = objects.filter_map(|object| object.cast_into().ok()).collect();
             offered.extend(group.iter().map(|sub| sub.clone().unbind()));
             groups.append(PyList::new(py, group)?)?;
         }

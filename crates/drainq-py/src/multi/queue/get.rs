@@ -1,0 +1,76 @@
+//! `get`, `get_nowait`, `get_item` and `peek`: one item.
+
+use super::{MultiQueue, empty, or_wait};
+use crate::deadline::MayWait;
+use crate::multi::blocking::until;
+use pyo3::prelude::*;
+
+impl MultiQueue {
+    #[cold]
+    fn get_slowly(&self, py: Python<'_>, may_wait: MayWait) -> PyResult<Py<PyAny>> {
+        until(py, self.core.getter(), may_wait, |_, _| self.take_or_wait(py))?.ok_or_else(|| empty(py))
+    }
+}
+
+#[pymethods]
+impl MultiQueue {
+    /// Take the item whose turn it is, waiting for one if there is none.
+    ///
+    /// The wait releases the GIL and ends early on Ctrl-C; no item is lost by it.
+    ///
+    /// Args:
+    ///     block: False to raise at once when there is nothing.
+    ///     timeout: seconds to wait for an item; None waits for ever.
+    /// Returns:
+    ///     The item.
+    /// Raises:
+    ///     queue.Empty: no enabled sub-queue held an item (in time).
+    ///     ShutDown: the multi-queue was shut down and nothing can be got any more.
+    ///     ValueError: ``timeout`` is negative or not a number.
+    ///
+    /// Source: ``take`` and ``poll``; the signature is that of ``queue.Queue.get``.
+    #[pyo3(signature = (block=true, timeout=None))]
+    fn get(&self, py: Python<'_>, block: bool, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        if timeout.is_none() && block {
+            return match self.take_or_wait(py)? {
+                Some(item) => Ok(item),
+                None => self.get_slowly(py, MayWait::for_ever()),
+            };
+        }
+        self.get_slowly(py, MayWait::new(block, timeout)?)
+    }
+
+    /// Take the item whose turn it is: ``get(block=False)``.
+    ///
+    /// Raises:
+    ///     queue.Empty: there is none.
+    ///     ShutDown: as :meth:`get`.
+    fn get_nowait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.take_or_wait(py)?.ok_or_else(|| empty(py))
+    }
+
+    /// Take the item whose turn it is, with the key of its sub-queue.
+    ///
+    /// Args:
+    ///     block, timeout: as :meth:`get`.
+    /// Returns:
+    ///     ``(key, item)``.
+    /// Raises:
+    ///     queue.Empty, ShutDown, ValueError: as :meth:`get`.
+    #[pyo3(signature = (block=true, timeout=None))]
+    fn get_item(&self, py: Python<'_>, block: bool, timeout: Option<f64>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        let (may_wait, core) = (MayWait::new(block, timeout)?, &self.core);
+        let taken = until(py, core.getter(), may_wait, |_, _| or_wait(py, self.selection.take_labelled(py, core)?))?;
+        let (label, item) = taken.ok_or_else(|| empty(py))?;
+        Ok((label.key.clone_ref(py), item))
+    }
+
+    /// The item that the next get would take; it stays.
+    ///
+    /// Raises:
+    ///     queue.Empty: there is none.
+    ///     ShutDown: as :meth:`get`.
+    fn peek(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        or_wait(py, self.selection.peek(py, &self.core)?)?.ok_or_else(|| empty(py))
+    }
+}

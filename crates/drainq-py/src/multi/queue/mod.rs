@@ -1,0 +1,174 @@
+//! `MultiQueue`: the get side of many sub-queues.
+//!
+//! | file | verb |
+//! | --- | --- |
+//! | `sub_queues.rs` | add, remove, look up sub-queues |
+//! | `get.rs`, `get_many.rs`, `get_async.rs` | take items |
+//! | here | shut down, count |
+
+mod get;
+mod get_async;
+mod get_many;
+mod sub_queues;
+
+use super::core_types::{self, Core};
+use super::event_loops::EventLoops;
+use super::selection::Selection;
+use super::stats::{MultiQueueStats, SubQueueStats};
+use super::sub_queue::SubQueue;
+use crate::{errors, gil};
+use drainq_core::clock::CoarseClock;
+use drainq_core::multi::{Nothing, ShutdownMode};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// Many keyed queues behind one blocking ``get``.
+///
+/// A get takes from the sub-queues of the lowest priority number first, and among those of one
+/// priority in turn, over fixed places in the order they were added. Sub-queues can be added,
+/// removed, disabled, enabled and re-prioritised at any time. A get costs the same among 10,000
+/// idle sub-queues as among one. Threads and asyncio tasks may use one object together.
+///
+/// ``key in queue``, ``queue[key]``, ``len(queue)`` and ``list(queue)`` speak of the sub-queues,
+/// as a dict of them would. ``async for item in queue`` gets items until shutdown.
+///
+/// Args:
+///     selection: ``"priority"`` serves the first non-empty priority alone, its sub-queues
+///         round-robin, ``weight`` turns in a row each. ``"weighted"`` serves all in one ring,
+///         shares by ``weight``; priority only orders a round. Or an object with
+///         ``select(groups)``: it gets a list by priority of lists of :class:`SubQueue` in order
+///         of turn, none of them empty or disabled, and returns one of these sub-queues.
+/// Raises:
+///     ValueError: ``selection`` is another string.
+///     TypeError: ``selection`` is an object without ``select``.
+///
+/// Example:
+///     >>> from drainq import MultiQueue
+///     >>> queue = MultiQueue()
+///     >>> urgent, mail, news = (queue.add_sub_queue(k, p) for k, p in [("u", 0), ("m", 1), ("n", 1)])
+///     >>> mail.put_many(["m1", "m2"]), news.put_many(["n1"]), urgent.put_many(["u1"])
+///     (2, 1, 1)
+///     >>> [queue.get() for _ in range(4)]
+///     ['u1', 'm1', 'n1', 'm2']
+///
+/// Source: linked-blocking-multi-queue; ``queue.Queue`` for the signatures.
+#[pyclass(frozen, weakref, generic, module = "drainq")]
+pub struct MultiQueue {
+    core: Core,
+    sub_queues: Py<PyDict>,
+    selection: Selection,
+    event_loops: Arc<EventLoops>,
+}
+
+impl MultiQueue {
+    /// Takes an item, or says why there is none.
+    #[inline]
+    fn take(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Nothing>> {
+        self.selection.take(py, &self.core)
+    }
+
+    /// Takes an item; `None` if there is none now.
+    #[inline]
+    fn take_or_wait(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        or_wait(py, self.take(py)?)
+    }
+}
+
+/// Returns `None` for nothing now, and an exception for nothing ever.
+fn or_wait<R>(py: Python<'_>, taken: Result<R, Nothing>) -> PyResult<Option<R>> {
+    match taken {
+        Ok(taken) => Ok(Some(taken)),
+        Err(Nothing::Empty) => Ok(None),
+        Err(Nothing::ShutDown) => Err(shut_down(py)),
+    }
+}
+
+#[cold]
+fn empty(py: Python<'_>) -> PyErr {
+    errors::EMPTY.error(py, "no enabled sub-queue holds an item")
+}
+
+#[cold]
+fn shut_down(py: Python<'_>) -> PyErr {
+    errors::SHUT_DOWN.error(py, "the multi-queue was shut down and nothing is left to get")
+}
+
+#[pymethods]
+impl MultiQueue {
+    #[new]
+    #[pyo3(signature = (selection=None), text_signature = "(selection='priority')")]
+    fn new(py: Python<'_>, selection: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let selection = selection.map_or(Ok(Selection::default()), Selection::new)?;
+        let core = Core::new(selection.order(), CoarseClock::default());
+        core_types::restart_in_children(&core);
+        Ok(Self { core, sub_queues: PyDict::new(py).unbind(), selection, event_loops: Arc::default() })
+    }
+
+    /// The number of items that can be got now; those of disabled sub-queues do not count.
+    fn qsize(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Whether nothing can be got now: ``qsize() == 0``.
+    fn empty(&self) -> bool {
+        self.core.is_empty()
+    }
+
+    /// Refuse items from now on; whoever waits is woken.
+    ///
+    /// Puts and :meth:`add_sub_queue` raise ``ShutDown``. Gets go on until nothing can be got any
+    /// more, then raise it too.
+    ///
+    /// Args:
+    ///     immediate: True to discard all that waits, counted as ``removed``.
+    ///
+    /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
+    #[pyo3(signature = (immediate=false))]
+    fn shutdown(&self, immediate: bool) {
+        let mode = if immediate { ShutdownMode::Discard } else { ShutdownMode::Serve };
+        drop(self.core.shut_down(mode));
+    }
+
+    /// Whether it was shut down.
+    #[getter]
+    fn is_shutdown(&self) -> bool {
+        self.core.is_shut_down()
+    }
+
+    /// The counters of all sub-queues and of the whole, taken in one moment.
+    fn stats(&self, py: Python<'_>) -> PyResult<MultiQueueStats> {
+        let core = &self.core;
+        let entries: Vec<_> = self.sub_queues.bind(py).iter().collect();
+        let subs = entries.iter().map(|(_, sub)| Ok(sub.cast::<SubQueue>()?.get().core()));
+        let (each, total, blocked_getters) = core.stats(&subs.collect::<PyResult<Vec<_>>>()?);
+        let by_key = PyDict::new(py);
+        for ((key, _), stats) in entries.iter().zip(each) {
+            if let Some(stats) = stats {
+                let stats = SubQueueStats::from(stats).into_pyobject(py)?;
+                gil::call_method(&by_key, "__setitem__", [key, stats.as_any()])?;
+            }
+        }
+        Ok(MultiQueueStats::new(total, blocked_getters, by_key.unbind()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let subs = self.sub_queues.bind(py).len();
+        let condition = if self.core.is_shut_down() { " shut down" } else { "" };
+        format!("<MultiQueue sub_queues={subs} size={}{condition}>", self.core.len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.sub_queues)?;
+        if let Selection::Custom(object) = &self.selection {
+            visit.call(object)?;
+        }
+        self.event_loops.traverse(&visit)
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        self.event_loops.clear();
+        self.sub_queues.bind(py).clear();
+    }
+}

@@ -1,0 +1,133 @@
+//! The sub-queues of a multi-queue, by key.
+
+use super::MultiQueue;
+use crate::multi::label::Label;
+use crate::multi::sub_queue::SubQueue;
+use crate::multi::values;
+use crate::{errors, gil};
+use drainq_core::multi::Settings;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use std::sync::Arc;
+
+#[pymethods]
+impl MultiQueue {
+    /// Add a sub-queue, at the place after the last one of its priority.
+    ///
+    /// Args:
+    ///     key: any hashable object, None included.
+    ///     priority: lower is served first; negative numbers are allowed.
+    ///     capacity: items at most, at least 1; None is unbounded.
+    ///     weight: turns in a row, at least 1.
+    ///     enabled: False to start disabled, for the reason ``""``.
+    ///     exist_ok: True to return the sub-queue that has this key already, unchanged.
+    /// Returns:
+    ///     The sub-queue.
+    /// Raises:
+    ///     KeyError: there is one of this key, and not ``exist_ok``.
+    ///     ValueError: ``capacity`` or ``weight`` is below 1.
+    ///     ShutDown: the multi-queue was shut down.
+    ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> queue.add_sub_queue("mail", priority=1, capacity=100)
+    ///     <SubQueue 'mail' priority=1 weight=1 size=0 capacity=100 enabled>
+    ///
+    /// Source: ``addSubQueue``; a duplicate key is an error here.
+    #[pyo3(signature = (key, priority=0, capacity=None, *, weight=1, enabled=true, exist_ok=false))]
+    #[allow(clippy::too_many_arguments)]
+    fn add_sub_queue<'py>(
+        &self,
+        py: Python<'py>,
+        key: Bound<'py, PyAny>,
+        priority: i64,
+        capacity: Option<i64>,
+        weight: i64,
+        enabled: bool,
+        exist_ok: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
+        let settings = Settings { priority, capacity, weight };
+        let (core, subs) = (&self.core, self.sub_queues.bind(py));
+        let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
+        if core.is_shut_down() {
+            return Err(refused());
+        }
+        let mut found = gil::look_up(subs, &key)?;
+        if found.is_none() {
+            let label = Arc::new(Label::new(key.clone().unbind()));
+            let disabled_by = (!enabled).then(String::new);
+            let attached = core.add(label.clone(), settings, disabled_by).map_err(|_| refused())?;
+            let made = Bound::new(py, SubQueue::new(attached, label))?;
+            made.get().label().set_object(made.as_any())?;
+            // Hashing or comparing the key may run Python code, in which another thread may add it.
+            let winner = gil::call_method(subs, "setdefault", [&key, made.as_any()])?;
+            if winner.is(&made) {
+                return Ok(winner);
+            }
+            found = Some(winner);
+        }
+        match found {
+            Some(found) if exist_ok => Ok(found),
+            _ => Err(errors::bad_key(format!(
+                "there is a sub-queue with the key {} already; pass exist_ok=True to get it",
+                gil::repr(&key)?
+            ))),
+        }
+    }
+
+    /// Remove a sub-queue for good, with what it holds.
+    ///
+    /// Whoever waits to put into it is woken with ``SubQueueRemoved``. The key can be added again.
+    ///
+    /// Returns:
+    ///     The removed sub-queue; its leftovers can be read and cleared.
+    /// Raises:
+    ///     KeyError: there is none of this key.
+    ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> queue = MultiQueue()
+    ///     >>> queue.add_sub_queue("mail").put("hello")
+    ///     >>> queue.remove_sub_queue("mail").clear()
+    ///     ['hello']
+    ///
+    /// Source: ``removeSubQueue``.
+    fn remove_sub_queue<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SubQueue>> {
+        let removed = gil::call_method(self.sub_queues.bind(py), "pop", [key])?.cast_into::<SubQueue>()?;
+        removed.get().core().retire();
+        Ok(removed)
+    }
+
+    /// The sub-queue of this key, or ``default``.
+    #[pyo3(signature = (key, default=None))]
+    fn get_sub_queue<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(gil::look_up(self.sub_queues.bind(key.py()), key)?.or(default))
+    }
+
+    /// The keys of the sub-queues, in the order they were added: a list of one's own.
+    fn keys<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
+        self.sub_queues.bind(py).keys()
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        gil::look_up(self.sub_queues.bind(key.py()), key).map(|found| found.is_some())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.sub_queues.bind(py).len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py).try_iter()
+    }
+}

@@ -1,0 +1,129 @@
+//! `SubQueue`: the put side of a multi-queue.
+//!
+//! | file | verb |
+//! | --- | --- |
+//! | `put.rs`, `put_async.rs` | put items |
+//! | `contents.rs` | read the items, take items out |
+//! | `settings.rs` | enable, disable; priority, capacity, weight |
+//! | here | measure, count |
+
+mod contents;
+mod put;
+mod put_async;
+mod settings;
+
+use super::core_types::SubCore;
+use super::event_loops::EventLoops;
+use super::label::Label;
+use super::stats::SubQueueStats;
+use super::values;
+use drainq_core::multi::Membership;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// One keyed queue below a :class:`MultiQueue`: items go in here and come out there.
+///
+/// Made by :meth:`MultiQueue.add_sub_queue`. ``for item in sub_queue`` and ``list(sub_queue)``
+/// read a snapshot, first item first; ``item in sub_queue`` compares as a list does. No lock
+/// is held meanwhile, so the ``__eq__`` of an item may do what it likes.
+///
+/// After :meth:`MultiQueue.remove_sub_queue` puts raise ``SubQueueRemoved``; the leftovers can
+/// still be read, removed and cleared, and nothing done here touches the multi-queue any more.
+///
+/// Source: ``SubQueue`` of linked-blocking-multi-queue.
+#[pyclass(frozen, weakref, generic, module = "drainq")]
+pub struct SubQueue {
+    core: SubCore,
+    label: Arc<Label>,
+    event_loops: Arc<EventLoops>,
+}
+
+impl SubQueue {
+    /// Makes the Python object of a sub-queue of the core.
+    pub(super) fn new(core: SubCore, label: Arc<Label>) -> Self {
+        Self { core, label, event_loops: Arc::default() }
+    }
+
+    /// Returns the core's sub-queue.
+    #[inline]
+    pub(super) fn core(&self) -> &SubCore {
+        &self.core
+    }
+
+    /// Returns the name by which the core knows the sub-queue.
+    pub(super) fn label(&self) -> &Arc<Label> {
+        &self.label
+    }
+}
+
+#[pymethods]
+impl SubQueue {
+    /// The number of items waiting here, enabled or not.
+    fn qsize(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Whether no item waits here.
+    fn empty(&self) -> bool {
+        self.core.is_empty()
+    }
+
+    /// Whether there is no room; never so without a capacity.
+    fn full(&self) -> bool {
+        self.core.room() == 0
+    }
+
+    /// How many more items fit; None without a capacity.
+    fn remaining_capacity(&self) -> Option<usize> {
+        values::capacity_out(self.core.settings().capacity).map(|_| self.core.room())
+    }
+
+    /// The key it was added under.
+    #[getter]
+    fn key(&self, py: Python<'_>) -> Py<PyAny> {
+        self.label.key.clone_ref(py)
+    }
+
+    /// Whether it was removed from its multi-queue.
+    #[getter]
+    fn removed(&self) -> bool {
+        self.core.membership() == Membership::Removed
+    }
+
+    /// The counters of this sub-queue at this moment, removed or not.
+    fn stats(&self) -> SubQueueStats {
+        self.core.stats().into()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let name = self.label.name(py);
+        let core = &self.core;
+        let (settings, size) = (core.settings(), core.len());
+        let capacity = values::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());
+        let reasons = core.disabled_by();
+        let condition = match core.membership() {
+            Membership::Removed => "removed".to_owned(),
+            Membership::Attached if reasons.is_empty() => "enabled".to_owned(),
+            Membership::Attached => format!("disabled by {reasons:?}"),
+        };
+        let (priority, weight) = (settings.priority, settings.weight);
+        Ok(format!("<SubQueue {name} priority={priority} weight={weight} size={size} capacity={capacity} {condition}>"))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.label.key)?;
+        self.event_loops.traverse(&visit)?;
+        self.core.read(|items| {
+            for item in items {
+                visit.call(item)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn __clear__(&self) {
+        self.event_loops.clear();
+        drop(self.core.clear());
+    }
+}

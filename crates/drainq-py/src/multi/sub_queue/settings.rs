@@ -1,0 +1,88 @@
+//! The settings of a sub-queue, which can be changed while items wait: reasons, priority, capacity, weight.
+
+use super::SubQueue;
+use crate::multi::values;
+use pyo3::prelude::*;
+
+#[pymethods]
+impl SubQueue {
+    /// Serve the items again.
+    ///
+    /// Args:
+    ///     reason: takes this reason of :meth:`disable` away; None takes all away. The sub-queue
+    ///         is served again once no reason is left. A reason that is not there changes nothing.
+    #[pyo3(signature = (reason=None))]
+    fn enable(&self, reason: Option<&str>) {
+        self.core.enable(reason);
+    }
+
+    /// Stop serving the items, for one more reason; they stay, keep their order and their turn.
+    ///
+    /// A disabled sub-queue still accepts items up to its capacity.
+    ///
+    /// Args:
+    ///     reason: a name for :meth:`enable` to take away again; a second time changes nothing.
+    ///
+    /// Example:
+    ///     >>> from drainq import MultiQueue
+    ///     >>> mail = MultiQueue().add_sub_queue("mail")
+    ///     >>> mail.disable("paused"); mail.disable("no disk space"); mail.enable("paused")
+    ///     >>> mail.enabled, mail.disabled_by
+    ///     (False, ['no disk space'])
+    ///
+    /// Source: ``SubQueue.enable(false)``; counted reasons are ours.
+    #[pyo3(signature = (reason=""))]
+    fn disable(&self, reason: &str) {
+        self.core.disable(reason.to_owned());
+    }
+
+    /// Whether the items are served: no reason of :meth:`disable` is left.
+    #[getter]
+    fn enabled(&self) -> bool {
+        self.core.disabled_by().is_empty()
+    }
+
+    /// The reasons why it is disabled, sorted.
+    #[getter]
+    fn disabled_by(&self) -> Vec<String> {
+        self.core.disabled_by()
+    }
+
+    /// The priority, lower is served first. Setting it moves the sub-queue, with its items, to the
+    /// place after the last one of that priority.
+    #[getter]
+    fn priority(&self) -> i64 {
+        self.core.settings().priority
+    }
+
+    #[setter]
+    fn set_priority(&self, priority: i64) {
+        self.core.set_priority(priority);
+    }
+
+    /// How many items fit, at least 1; None is unbounded. Lowering it keeps what is there.
+    #[getter]
+    fn capacity(&self) -> Option<usize> {
+        values::capacity_out(self.core.settings().capacity)
+    }
+
+    #[setter]
+    fn set_capacity(&self, capacity: Option<i64>) -> PyResult<()> {
+        let capacity = values::capacity_in(capacity)?;
+        self.core.set_capacity(capacity);
+        Ok(())
+    }
+
+    /// The number of turns in a row, at least 1.
+    #[getter]
+    fn weight(&self) -> u32 {
+        self.core.settings().weight
+    }
+
+    #[setter]
+    fn set_weight(&self, weight: i64) -> PyResult<()> {
+        let weight = values::weight_in(weight)?;
+        self.core.set_weight(weight);
+        Ok(())
+    }
+}

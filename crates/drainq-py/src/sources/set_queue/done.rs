@@ -1,0 +1,57 @@
+//! `done`, and the polls during which a done item stays known.
+
+use super::SetQueue;
+use crate::{errors, gil};
+use drainq_core::sources::set_queue::Poll;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+#[pymethods]
+impl SetQueue {
+    /// Say that items taken from the queue have been dealt with (``in_flight="ack"``).
+    ///
+    /// Their keys are forgotten: after ``ttl`` seconds if one was given, and not before a poll that
+    /// was under way ends (see ``begin_poll``).
+    ///
+    /// Args:
+    ///     items: an iterable of items.
+    /// Returns:
+    ///     How many of them were in flight.
+    fn done(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
+            return Err(errors::bad_type(format!(
+                "done takes an iterable of items, such as [item], got {}",
+                gil::repr(items)?
+            )));
+        }
+        let now = self.now(items.py())?;
+        let mut were = 0;
+        for item in gil::items(items)? {
+            let mut identity = self.identity(&item?)?;
+            let (mut state, found) = self.locate(&mut identity)?;
+            let Some((place, _)) = found else { continue };
+            let answer = state.queue.done(place, now);
+            drop(state);
+            were += usize::from(answer.is_ok());
+        }
+        Ok(were)
+    }
+
+    /// Say that a poll of the source begins; return a token for ``end_poll``.
+    ///
+    /// What the source is about to return may have been read before an item in flight was done. Until the poll ends,
+    /// an item that is done stays known, so the stale copy is refused.
+    fn begin_poll(&self) -> u64 {
+        self.state.lock().queue.begin_poll().0
+    }
+
+    /// Say that a poll has ended and what it brought has been put.
+    ///
+    /// Returns:
+    ///     False if no such poll is under way.
+    fn end_poll(&self, py: Python<'_>, token: u64) -> PyResult<bool> {
+        let was_under_way = self.state.lock().queue.end_poll(Poll(token));
+        self.forget_due(py)?;
+        Ok(was_under_way)
+    }
+}

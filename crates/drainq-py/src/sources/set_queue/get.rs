@@ -1,0 +1,68 @@
+//! `get`, `get_nowait` and `get_many`: items out of a set queue.
+
+use super::SetQueue;
+use super::state::WaitFor;
+use crate::{deadline::Deadline, errors};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+#[pymethods]
+impl SetQueue {
+    /// Take the first item, waiting for one if there is none.
+    ///
+    /// The wait releases the GIL and ends early on Ctrl-C; no item is lost by it.
+    ///
+    /// Args:
+    ///     block: whether to wait for an item.
+    ///     timeout: seconds to wait; ``None`` waits for ever.
+    /// Raises:
+    ///     queue.Empty: no item, or none in time.
+    ///     ShutDown: the queue is shut down and empty.
+    #[pyo3(signature = (block=true, timeout=None))]
+    fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let deadline = Deadline::after("timeout", timeout)?;
+        let now = self.now(py)?;
+        let mut last_try = !block;
+        loop {
+            let mut state = self.state.lock();
+            if let Some(taken) = state.take(py, now) {
+                drop(state);
+                return Ok(taken.item);
+            }
+            if state.closed {
+                drop(state);
+                return Err(errors::SHUT_DOWN.error(py, "the queue is shut down and empty"));
+            }
+            if last_try {
+                drop(state);
+                return Err(errors::EMPTY.error(py, "no item is waiting"));
+            }
+            match self.wait(py, state, WaitFor::Item, 0, deadline) {
+                Ok(woken) => last_try = !woken,
+                Err(error) => {
+                    self.hand_on(WaitFor::Item);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Take the first item if there is one: ``get(block=False)``.
+    fn get_nowait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, false, None)
+    }
+
+    /// Take up to ``n`` items, first to last, without waiting; perhaps an empty list.
+    ///
+    /// Raises:
+    ///     ValueError: ``n`` is negative.
+    fn get_many<'py>(&self, py: Python<'py>, n: isize) -> PyResult<Bound<'py, PyList>> {
+        let n = usize::try_from(n).map_err(|_| errors::bad_value(format!("n must be >= 0, got {n}")))?;
+        let now = self.now(py)?;
+        let mut state = self.state.lock();
+        let n = n.min(state.queue.len());
+        let taken: Vec<_> = (0..n).map_while(|_| state.take(py, now)).collect();
+        drop(state);
+        PyList::new(py, taken.into_iter().map(|taken| taken.item))
+    }
+}

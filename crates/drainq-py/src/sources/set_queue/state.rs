@@ -1,0 +1,119 @@
+//! What a set queue's lock guards. The invariants are in `mod.rs`.
+
+use crate::errors;
+use crate::fork::Renew;
+use drainq_core::sources::set_queue::{AfterTake, SetQueue as Core};
+use drainq_core::sources::wait_list::WaitList;
+use drainq_core::sync::Mutex;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// An item that the queue knows: waiting, in flight or remembered.
+pub struct KnownItem {
+    /// The item's identity.
+    pub key: Py<PyAny>,
+    /// The item; `None` where the item is its own key, or was taken.
+    pub item: Option<Py<PyAny>>,
+}
+
+/// The items, the waiters and the counters of a set queue.
+pub struct Guarded {
+    pub queue: Core<KnownItem>,
+    pub getters: WaitList,
+    pub putters: WaitList,
+    pub closed: bool,
+    pub put: u64,
+    pub got: u64,
+    pub duplicates: u64,
+}
+
+/// What a waiter waits for.
+#[derive(Clone, Copy)]
+pub enum WaitFor {
+    /// Getters wait for an item.
+    Item,
+    /// Putters wait for room.
+    Room,
+}
+
+impl Renew for Mutex<Guarded> {
+    fn renew_in_child(&self, _py: Python<'_>) {
+        // The lock is free in the child, because it is taken with the GIL alone (invariant 5).
+        let mut state = self.lock();
+        std::mem::forget(state.queue.reset());
+        std::mem::forget(std::mem::take(&mut state.getters));
+        std::mem::forget(std::mem::take(&mut state.putters));
+        (state.put, state.got, state.duplicates) = (0, 0, 0);
+    }
+}
+
+impl Guarded {
+    /// Makes an empty, open queue.
+    pub fn new(after_take: AfterTake) -> Self {
+        Self {
+            queue: Core::new(after_take),
+            getters: WaitList::default(),
+            putters: WaitList::default(),
+            closed: false,
+            put: 0,
+            got: 0,
+            duplicates: 0,
+        }
+    }
+
+    /// Takes the first item, and notifies a putter of the room.
+    #[inline]
+    pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<Taken<'py>> {
+        let (item, key) = self.queue.take(
+            now,
+            |entry| (entry.item.take().unwrap_or_else(|| entry.key.clone_ref(py)), None),
+            |entry| match entry.item {
+                None => (entry.key, None),
+                Some(item) => (item, Some(entry.key)),
+            },
+        )?;
+        self.got += 1;
+        self.putters.wake(1);
+        Some(Taken { item: item.into_bound(py), _key: key })
+    }
+
+    /// Returns the waiters for an item, or those for room.
+    pub fn waiters(&mut self, wait_for: WaitFor) -> &mut WaitList {
+        match wait_for {
+            WaitFor::Item => &mut self.getters,
+            WaitFor::Room => &mut self.putters,
+        }
+    }
+}
+
+/// A taken item, with its key: the end of a key may run foreign code, so it comes after the lock (invariant 1).
+pub struct Taken<'py> {
+    pub item: Bound<'py, PyAny>,
+    _key: Option<Py<PyAny>>,
+}
+
+impl KnownItem {
+    /// Returns a second reference to the item.
+    pub fn shared(&self, py: Python<'_>) -> Py<PyAny> {
+        self.item.as_ref().unwrap_or(&self.key).clone_ref(py)
+    }
+}
+
+/// Reads the arguments `in_flight` and `ttl`.
+pub fn after_take(in_flight: &str, ttl: Option<f64>) -> PyResult<AfterTake> {
+    let wait = match ttl {
+        None => Duration::ZERO,
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| errors::bad_value(format!("ttl must be a number of seconds >= 0, got {seconds}")))?,
+    };
+    match (in_flight, ttl) {
+        ("forget", None) => Ok(AfterTake::Forget),
+        ("forget", Some(ttl)) => {
+            Err(errors::bad_value(format!("ttl={ttl} needs in_flight='ttl' or 'ack'; 'forget' forgets at once")))
+        }
+        ("ack", _) => Ok(AfterTake::Track(wait)),
+        ("ttl", Some(_)) => Ok(AfterTake::Remember(wait)),
+        ("ttl", None) => Err(errors::bad_value("in_flight='ttl' needs ttl=, in seconds")),
+        (other, _) => Err(errors::bad_value(format!("in_flight must be 'forget', 'ack' or 'ttl', got {other:?}"))),
+    }
+}
