@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 
-from . import core, room
+from . import core_room, room
 from .mutant import Mutant, Verdict
 from .rooms import ROOMS
 from .tree import DoesNotApply, faulty
@@ -23,9 +23,9 @@ from .tree import DoesNotApply, faulty
 
 def check(mutants: list[Mutant]) -> list[str]:
     """What is wrong with the lists, without a build: names that are not one's own, texts that do not apply."""
-    counts = Counter([*core.names(), *(mutant.name for mutants in ROOMS.values() for mutant in mutants)])
+    counts = Counter([*core_room.names(), *(mutant.name for mutants in ROOMS.values() for mutant in mutants)])
     wrong = [f"{name}: the name of {count} mutants" for name, count in counts.items() if count > 1]
-    wrong += core.check()
+    wrong += core_room.check()
     for mutant in mutants:
         try:
             if mutant.old == mutant.new:
@@ -43,7 +43,7 @@ def arguments() -> tuple[list[str], list[Mutant], bool]:
     parser.add_argument("--room", choices=["core", *ROOMS], help="the mutants of one room")
     parser.add_argument("--check", action="store_true", help="plant nothing, only see whether each applies")
     asked = parser.parse_args()
-    planted = core.names() if asked.room in (None, "core") else []
+    planted = core_room.names() if asked.room in (None, "core") else []
     texts = [mutant for name, mutants in ROOMS.items() if asked.room in (None, name) for mutant in mutants]
     if asked.names:
         if unknown := set(asked.names) - {*planted, *(mutant.name for mutant in texts)}:
@@ -64,7 +64,7 @@ def main() -> int:
         return 1 if wrong else 0
     started = time.monotonic()
     verdicts: list[Verdict] = []
-    verdicts += core.run_room(planted) if planted else []
+    verdicts += core_room.run_room(planted) if planted else []
     verdicts += room.run_room(texts) if texts else []
     alive = [verdict for verdict in verdicts if verdict.ended != "killed"]
     for verdict in alive:

@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "backlog_resumes_too_soon",
         "a full target is fed again before it is down to its low-water mark",
-        f"{PACKAGE}/sources/scheduler.py",
-        "elif not self._paused or self._resume_backlog is None or backlog <= self._resume_backlog:",
+        f"{PACKAGE}/sources/backlog.py",
+        "elif not self.paused or self._resume is None or backlog <= self._resume:",
         "else:",
         "tests/sources/test_scheduler.py::test_with_a_low_water_mark_a_full_target_is_left_alone_until_it_is_down_to_it",
     ),
@@ -118,7 +118,7 @@ MUTANTS = [
     Mutant(
         "refill_without_an_end",
         "a source that wants to exit leaves its refill without an end",
-        f"{PACKAGE}/sources/prefetch.py",
+        f"{PACKAGE}/sources/replenish.py",
         "        except BaseException as error:\n            refill.error = error\n",
         "        except Exception as error:\n            refill.error = error\n",
         "tests/sources/test_prefetch.py::test_even_a_system_exit_in_the_source_leaves_it_refillable",
@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "hungry_left_alone",
         "a consumer that found nothing during a refill waits for ever",
-        f"{PACKAGE}/sources/prefetch.py",
+        f"{PACKAGE}/sources/replenish.py",
         "elif self._intake.hungry or not brought:",
         "elif not brought:",
         "tests/sources/test_prefetch.py::test_a_consumer_that_found_nothing_during_a_refill_gets_another",
@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(
         "iterator_shared_with_a_child",
         "a forked child goes on with the iterator of its parent",
-        f"{PACKAGE}/sources/prefetch.py",
+        f"{PACKAGE}/sources/replenish.py",
         "ended = self._intake.ended or isinstance(self._ask, AskIterator)",
         "ended = self._intake.ended",
         "tests/sources/test_fork.py::test_the_rest_of_an_iterator_is_the_parents",
@@ -231,9 +231,9 @@ MUTANTS = [
     Mutant(
         "backlog_taken_on_trust",
         "a negative backlog is room without end",
-        f"{PACKAGE}/sources/scheduler.py",
-        'number_of_items("what backlog() returns", self._backlog())',
-        "self._backlog()",
+        f"{PACKAGE}/sources/backlog.py",
+        'number_of_items("what backlog() returns", self._ask())',
+        "self._ask()",
         "tests/sources/test_scheduler.py::test_a_backlog_that_is_no_number_of_items_moves_nothing_and_is_heard_of",
     ),
     Mutant(

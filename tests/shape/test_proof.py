@@ -6,17 +6,17 @@ import ast
 import re
 
 import pytest
-from scripts.mutants import core
+from scripts.mutants import core_room
 from scripts.mutants.rooms import ROOMS
 
 from .project import ROOT
 
 DOCUMENT = (ROOT / "docs" / "explain" / "proof.md").read_text(encoding="utf-8")
 ROWS = [line for line in DOCUMENT.splitlines() if line.startswith("| ")][2:]
-MUTANTS = {*core.names(), *(mutant.name for mutants in ROOMS.values() for mutant in mutants)}
+MUTANTS = {*core_room.names(), *(mutant.name for mutants in ROOMS.values() for mutant in mutants)}
 MODELS = {
     f"{path.stem}::{name}" if path.parent.name == "models" else f"{path.parent.name}::models::{name}"
-    for path in [*(core.SOURCES / "models").glob("*.rs"), *core.SOURCES.glob("*/models.rs")]
+    for path in [*(core_room.SOURCES / "models").glob("*.rs"), *core_room.SOURCES.glob("*/models.rs")]
     for name in re.findall(r"^fn (\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
 }
 

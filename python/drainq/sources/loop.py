@@ -1,4 +1,8 @@
-"""A thread that takes turns at some work and sleeps in between, until there is news or it is stopped."""
+"""A thread that takes turns at some work and sleeps in between, until there is news or it is stopped.
+
+Why not the shared timer (``drainq.timer``): a turn lasts as long as the target takes, and a target may block for as
+long as its queue is full. On the timer it would hold a thread that leases and schedules need.
+"""
 
 from __future__ import annotations
 

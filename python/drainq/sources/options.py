@@ -1,19 +1,74 @@
-"""What a prefetching source accepts beside its sizes; everything else is refused before anything is started."""
+"""What a prefetching source is made with; a bad value is refused before anything is started.
+
+The parts of the source are made from these options, and made again in a forked child.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from drainq._native import SetQueue
 from drainq.backoff import Backoff
+from drainq.clock import Clock
+from drainq.sources.schedule import DEFAULT_RETRY, Schedule
+from drainq.sources.sizing import AutoSize, check_sizes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+T = TypeVar("T")
 
 OnError = Literal["log", "raise"] | Callable[[BaseException], object]
+InFlight = Literal["forget", "ack", "ttl"]
 
-DEFAULT_RETRY = Backoff()
+
+@dataclass(frozen=True)
+class PrefetchOptions(Generic[T]):
+    """The arguments of a :class:`~drainq.PrefetchSource`, which documents them."""
+
+    capacity: int
+    replenish_threshold: int
+    key: Callable[[T], Hashable] | None
+    in_flight: InFlight
+    ttl: float | None
+    on_error: OnError
+    retry: Backoff | None
+    name: str | None
+    executor: Executor | None
+    min_interval: float
+    max_capacity: int | None
+    clock: Clock | None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.capacity, self.replenish_threshold, self.max_capacity)
+        _check(
+            on_error=self.on_error,
+            retry=self.retry,
+            name=self.name,
+            executor=self.executor,
+            min_interval=self.min_interval,
+            clock=self.clock,
+        )
+
+    def new_buffer(self, clock: Clock) -> SetQueue[T]:
+        """An empty buffer, which knows the items in it and those in flight."""
+        return SetQueue(
+            None, self.key, in_flight=self.in_flight, ttl=self.ttl, clock=None if self.ttl is None else clock
+        )
+
+    def new_size(self) -> AutoSize:
+        """The size to start with."""
+        return AutoSize(self.capacity, self.max_capacity or self.capacity, threshold=self.replenish_threshold)
+
+    def new_schedule(self, report: Callable[[BaseException], None]) -> Schedule:
+        """A schedule of refills that has seen none."""
+        return Schedule(DEFAULT_RETRY if self.retry is None else self.retry, self.min_interval, report)
 
 
-def check_options(*, on_error: Any, retry: Any, name: Any, executor: Any, min_interval: Any, clock: Any) -> None:
+def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, min_interval: Any, clock: Any) -> None:
     """Refuse an argument that could not be used later.
 
     Raises:

@@ -1,56 +1,38 @@
 """A buffer in front of a slow source, refilled in the background, so that a fast loop stays fast.
 
-Invariants:
-    1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or
-       by ``close`` if it has not begun. ``_finish`` raises nothing and happens whatever the refill ran into.
-    2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
-    3. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
-    4. What a pull took is returned; or, if a clock or an executor raises at it, given back and first next time.
-    5. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
-    6. A consumer that found nothing sets ``hungry`` and looks again; a refill reads ``hungry`` after it has put
-       something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
+This file is the consumer's side; ``replenish.py`` is the refill's side, and has the invariants that both keep.
 
-Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: a schedule for the retries of
-failing and empty sources, the held rest, items that come as they are read, the end of a stream, ``done``, the
-adapting capacity.
+Invariants:
+    1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
+    2. What a pull took is returned; or, if a clock or an executor raises at it, given back and first next time.
+
+Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: the held rest, items that come as
+they are read, the end of a stream, ``done``, the adapting capacity.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from drainq._native import SetQueue
 from drainq.backoff import Backoff
-from drainq.clock import Clock, MonotonicClock
-from drainq.fork import leave_to_parent, renew_in_child
-from drainq.sources.intake import Intake
-from drainq.sources.options import DEFAULT_RETRY, OnError, check_options
-from drainq.sources.refill import Refill, Refiller
-from drainq.sources.reports import Reports
-from drainq.sources.schedule import Schedule
-from drainq.sources.sizing import AutoSize, check_sizes, number_of_items
-from drainq.sources.source import Ask, AskIterator, PullSource, ask_of
+from drainq.clock import Clock
+from drainq.sources.options import InFlight, OnError, PrefetchOptions
+from drainq.sources.replenish import Replenisher
+from drainq.sources.sizing import number_of_items
+from drainq.sources.source import Ask, PullSource, ask_of
 from drainq.sources.stats import PrefetchStats
-from drainq.sources.steady import SteadyClock
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 T = TypeVar("T")
 
-InFlight = Literal["forget", "ack", "ttl"]
 
-_log = logging.getLogger("drainq")
-
-
-class PrefetchSource(Generic[T]):
+class PrefetchSource(Replenisher[T]):
     """Pulls from a slow source in the background, so that ``get_next_batch`` never waits for it.
 
     In a forked child it starts empty and asks the source anew. An iterator is not asked anew: what is left of it is
@@ -110,61 +92,14 @@ class PrefetchSource(Generic[T]):
         max_capacity: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._ask: Ask[T] = ask_of(source)
-        check_sizes(capacity, replenish_threshold, max_capacity)
-        check_options(
-            on_error=on_error, retry=retry, name=name, executor=executor, min_interval=min_interval, clock=clock
-        )
-        self.name = name if name is not None else getattr(source, "__name__", type(source).__name__)
-        self._on_error = on_error
-        self._executor = executor
-        self._given_clock: Clock = MonotonicClock() if clock is None else clock
-        self._taking_forgets = in_flight == "forget"
-        self._new_size: Callable[[], AutoSize] = lambda: AutoSize(
-            capacity, max_capacity or capacity, threshold=replenish_threshold
-        )
-        self._new_schedule: Callable[[], Schedule] = lambda: Schedule(
-            DEFAULT_RETRY if retry is None else retry, min_interval, self._reports.report
-        )
-        self._new_buffer: Callable[[], SetQueue[T]] = lambda: SetQueue(
-            None, key, in_flight=in_flight, ttl=ttl, clock=None if ttl is None else self._clock
-        )
-        self._new_intake: Callable[[bool], Intake[T]] = lambda ended: Intake(
-            self._ask, self._buffer, key=key, size=self._size, ended=ended,
-            report=self._reports.report, arrived=self._feed_the_hungry,
+        ask = ask_of(source)
+        options = PrefetchOptions(
+            capacity, replenish_threshold, key=key, in_flight=in_flight, ttl=ttl, on_error=on_error, retry=retry,
+            name=name, executor=executor, min_interval=min_interval, max_capacity=max_capacity, clock=clock,
         )  # fmt: skip
-        self._closed = False
-        self._begin()
-        renew_in_child(self)
+        super().__init__(ask, getattr(source, "__name__", type(source).__name__) if name is None else name, options)
         if eager:
             self._replenish()
-
-    def _begin(self, *, ended: bool = False, listeners: tuple[Callable[[], object], ...] = ()) -> None:
-        """Make what a forked child must not share with its parent: buffer, lock, thread, and the counters."""
-        self._state = threading.Condition()
-        self._reports = Reports(self.name, self._on_error, self._state, listeners)
-        self._clock = SteadyClock(self._given_clock, self._reports.report)
-        self._size = self._new_size()
-        self._schedule = self._new_schedule()
-        self._buffer = self._new_buffer()
-        self._intake = self._new_intake(ended)
-        self._intake.closed = self._closed
-        self._given_back: deque[T] = deque()
-        self._refill: Refill | None = None
-        self._refills = self._fetched = self._empty_refills = self._starved = 0
-        self._refiller = Refiller(
-            self._run, self._drop, self._wake,
-            name=f"drainq-{self.name}", executor=self._executor, clock=self._clock,
-        )  # fmt: skip
-
-    def _renew_in_child(self) -> None:
-        """Start empty; what was fetched, and what is left of an iterator, is the parent's."""
-        leave_to_parent(self._buffer, self._intake, self._given_back, self._refiller)
-        self._executor = None  # its threads are the parent's too
-        ended = self._intake.ended or isinstance(self._ask, AskIterator)
-        self._begin(ended=ended, listeners=self._reports.listeners)
-
-    # -- the consumer's side ----------------------------------------------------------------
 
     def get_next_batch(self, batch_size: int) -> list[T]:
         """Take up to ``batch_size`` items, oldest first, and start a refill if few are left; never waits.
@@ -340,99 +275,3 @@ class PrefetchSource(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- the refill's side: its start -------------------------------------------------------
-
-    def _replenish(self, *, forgotten: bool = False, now: float | None = None) -> None:
-        """Start a refill if few items are left, none is running, and it is time.
-
-        Args:
-            forgotten: whether items may be fetched now that would have been duplicates before.
-            now: the time; None asks the clock.
-        """
-        if now is None:
-            now = self._clock.now()
-        with self._state:
-            if self._refill is not None or self._closed or len(self._buffer) > self._size.threshold:
-                return
-            if self._intake.empty:
-                return
-            if forgotten:
-                self._schedule.forgotten()
-            due = self._schedule.not_before
-            if now >= due:
-                refill = self._refill = Refill()
-        if now < due:
-            self._wake_at(due)
-            return
-        try:
-            self._refiller.submit(refill)
-        except BaseException as error:
-            self._drop(refill, error)
-            if not isinstance(error, Exception):
-                raise
-
-    def _wake(self) -> None:
-        self._replenish(now=self._clock.certain())
-
-    def _drop(self, refill: Refill, error: BaseException) -> None:
-        """End a refill that nothing will run."""
-        if self._claim(refill):
-            refill.error = error
-            self._finish(refill)
-
-    def _claim(self, refill: Refill) -> bool:
-        """Make the calling thread the only one that runs a refill, or ends it unrun."""
-        with self._state:
-            free = self._refill is refill and refill.thread is None
-            if free:
-                refill.thread = threading.get_ident()
-            return free
-
-    # -- the refill's side: its run, on the background ----------------------------------------
-
-    def _run(self, refill: Refill) -> None:
-        if not self._claim(refill):
-            return
-        put_before = self._buffer.stats().put
-        try:
-            self._schedule.begun(self._clock.now())
-            self._intake.fill(refill)
-        except BaseException as error:
-            refill.error = error
-        refill.added = self._buffer.stats().put - put_before
-        self._finish(refill)
-
-    def _finish(self, refill: Refill) -> None:
-        """End a refill; raises nothing."""
-        if refill.error is not None:
-            self._reports.report(refill.error)
-        now, delay = self._clock.certain(), self._schedule.delay()
-        with self._state:
-            if self._refill is not refill:
-                return  # another life began: this is a forked child
-            self._refill = None
-            ended = self._intake.ended
-            brought = self._schedule.ended(refill, now, delay, stream_ended=ended)
-            self._refills += refill.asked
-            self._fetched += refill.found
-            self._empty_refills += refill.asked and not refill.found and refill.error is None and not ended
-            self._size.refilled()
-        self._reports.tell()
-        if self._closed:
-            self._intake.let_go()
-        elif self._intake.hungry or not brought:
-            with contextlib.suppress(BaseException):  # it has been reported
-                self._replenish(now=now)
-
-    def _wake_at(self, time: float) -> None:
-        try:
-            self._refiller.wake_at(time)
-        except RuntimeError as error:  # no thread can be started; the next pull tries again
-            self._reports.report(error)
-
-    def _feed_the_hungry(self) -> None:
-        """Tell consumers that found nothing that there is something now."""
-        if self._intake.hungry and len(self._buffer):
-            self._intake.hungry = False
-            self._reports.tell()

@@ -3,6 +3,10 @@
 The thread is a daemon, so a source that hangs never holds up the interpreter's exit; and it knows its owner by weak
 references only, so an owner that nobody holds any more is collected and the thread ends.
 
+Why not the shared timer (``drainq.timer``): a refill lasts as long as its source takes, and a source may hang for ever.
+On the timer a few hanging sources would hold all of its threads, and leases and schedules would wait. The thread that
+refills can also wait for the end of a back-off, so a timer would not save it.
+
 Invariants:
     1. At most one thread per refiller; it starts when there is first something for it to do, and it ends only when
        the refiller is closed or its owner is gone, whatever the work raises.

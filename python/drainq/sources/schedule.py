@@ -10,8 +10,9 @@ import random  # noqa: F401  (Backoff.delay imports it late: on a background thr
 from collections.abc import Callable
 
 from drainq.backoff import Backoff
-from drainq.sources.options import DEFAULT_RETRY
 from drainq.sources.refill import Refill
+
+DEFAULT_RETRY = Backoff()
 
 
 class Schedule:

@@ -6,7 +6,7 @@ Invariants:
     2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
        it moves items or finds that a source has none.
     3. No share is left unused while another source of the strategy has items.
-    4. Strategy, names and accounts are one ``_Plan``, replaced whole under ``_changing``: each name of the strategy
+    4. Strategy, names and accounts are one ``Plan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
     5. In a forked child ``_life`` is another: a step that the fork interrupted delivers nothing there.
 
@@ -20,16 +20,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.backlog import Backlog
 from drainq.sources.delivery import Account, Delivery, Target
 from drainq.sources.feed import feed_of
 from drainq.sources.loop import FOREVER, Loop
-from drainq.sources.sizing import number_of_items
+from drainq.sources.plan import Plan, checked_plan, names_of, source_name
 from drainq.sources.stats import SchedulerStats
 from drainq.sources.strategy import Child, Strategy, checked_split
 from drainq.sources.tracker import ItemTracker
@@ -39,15 +40,6 @@ _DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)
 
 _COURTESY = 0.001
 """Seconds that the loop sleeps while another thread wants to change the sources: a lock is not handed over fairly."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a step goes by."""
-
-    accounts: Mapping[str, Account]
-    strategy: Strategy
-    names: tuple[str, ...]
 
 
 class SourceScheduler:
@@ -97,19 +89,9 @@ class SourceScheduler:
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a number of items >= 1, got {batch_size!r}")
-        for option, number in (("max_backlog", max_backlog), ("resume_backlog", resume_backlog)):
-            if number is not None:
-                number_of_items(option, number)
-        if (backlog is None) != (max_backlog is None):
-            raise ValueError(f"backlog and max_backlog go together, got {backlog!r} and {max_backlog!r}")
-        if max_backlog is not None and max_backlog < 1:
-            raise ValueError(f"max_backlog must be >= 1, got {max_backlog!r}")
-        if resume_backlog is not None and not (max_backlog is not None and 0 <= resume_backlog < max_backlog):
-            below = f"below max_backlog ({max_backlog})"
-            raise ValueError(f"resume_backlog must be >= 0 and {below}, got {resume_backlog!r}")
         if not callable(target):
             raise TypeError(f"target must be a callable that takes a source's name and items, got {target!r}")
-        for option, value in (("backlog", backlog), ("item_key", item_key), ("on_error", on_error)):
+        for option, value in (("item_key", item_key), ("on_error", on_error)):
             if value is not None and not callable(value):
                 raise TypeError(f"{option} must be callable, got {value!r}")
         if not (idle is None or isinstance(idle, Backoff)):
@@ -119,15 +101,13 @@ class SourceScheduler:
         if not isinstance(sources, Mapping):
             raise TypeError(f"sources must be a dict of names and sources, got {sources!r}")
         self._batch_size = batch_size
-        self._backlog = backlog
-        self._max_backlog = max_backlog
-        self._resume_backlog = resume_backlog
+        self._backlog = Backlog(backlog, max_backlog, resume_backlog)
         self._on_error = on_error
         self._idle = _DEFAULT_IDLE if idle is None else idle
         self._delivery = Delivery(target, tracker, item_key, self._report)
         self._begin()
-        accounts = {_named(name): Account(feed_of(source)) for name, source in sources.items()}
-        self._plan = _checked(accounts, strategy, _names_of(strategy))
+        accounts = {source_name(name): Account(feed_of(source)) for name, source in sources.items()}
+        self._plan = checked_plan(accounts, strategy, names_of(strategy))
         renew_in_child(self)
 
     def _begin(self) -> None:
@@ -137,7 +117,7 @@ class SourceScheduler:
         self._changing = threading.Lock()
         self._credits: dict[Child, float] = {}
         self._steps = self._errors = self._asking = 0
-        self._paused = False
+        self._backlog.paused = False
         self._loop = Loop(self._turn, name="drainq-scheduler", begin=self._listen, end=self._listen_no_more)
 
     def _renew_in_child(self) -> None:
@@ -158,25 +138,18 @@ class SourceScheduler:
         with self._stepping:
             self._steps += 1
             life, plan = self._life, self._plan
-            taken = self._take(plan, min(self._batch_size, self._room()))
+            taken = self._take(plan, self._room())
             return self._deliver(plan, taken, lambda: self._life is life)
 
     def _room(self) -> int:
-        """Items that the target has room for, by its backlog; none if that cannot be told."""
-        if self._backlog is None or self._max_backlog is None:
-            return self._batch_size
+        """Items that the next step may move; none if the backlog cannot be told."""
         try:
-            backlog = number_of_items("what backlog() returns", self._backlog())
+            return self._backlog.room(self._batch_size)
         except Exception as error:
             self._report(None, error)
             return 0
-        if backlog >= self._max_backlog:
-            self._paused = True
-        elif not self._paused or self._resume_backlog is None or backlog <= self._resume_backlog:
-            self._paused = False
-        return 0 if self._paused else self._max_backlog - backlog
 
-    def _take(self, plan: _Plan, n: int) -> dict[str, list[Any]]:
+    def _take(self, plan: Plan, n: int) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {}
         live = {name for name in plan.names if not plan.accounts[name].feed.ended}
         try:
@@ -205,7 +178,7 @@ class SourceScheduler:
             self._report(name, error)
             return []
 
-    def _deliver(self, plan: _Plan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
+    def _deliver(self, plan: Plan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
         moved = 0
         try:
             while taken and still_ours():
@@ -218,7 +191,7 @@ class SourceScheduler:
                 leave_to_parent(taken)
         return moved
 
-    def _give_back(self, plan: _Plan, taken: dict[str, list[Any]]) -> None:
+    def _give_back(self, plan: Plan, taken: dict[str, list[Any]]) -> None:
         for name, items in taken.items():
             self._delivery.settle(name, plan.accounts[name].feed.give_back, items)
 
@@ -241,10 +214,10 @@ class SourceScheduler:
 
     @strategy.setter
     def strategy(self, strategy: Strategy) -> None:
-        names = _names_of(strategy)
+        names = names_of(strategy)
         while True:  # comparing names and showing a strategy is foreign code
             before = self._plan
-            after = _checked(before.accounts, strategy, names)
+            after = checked_plan(before.accounts, strategy, names)
             with self._changing:
                 if self._plan is before:
                     self._plan = after
@@ -263,7 +236,7 @@ class SourceScheduler:
             ValueError: there is one of this name.
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
-        name, account = _named(name), Account(feed_of(source))
+        name, account = source_name(name), Account(feed_of(source))
         with self._between_steps(timeout), self._changing:
             if name in self._plan.accounts:
                 raise ValueError(f"there is a source {name!r} already; remove it first")
@@ -287,7 +260,7 @@ class SourceScheduler:
             ValueError: the strategy names it.
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
-        name = _named(name)
+        name = source_name(name)
         with self._between_steps(timeout):
             with self._changing:
                 plan = self._plan
@@ -353,7 +326,7 @@ class SourceScheduler:
             moved=sum(counts.moved for counts in sources.values()),
             failed=sum(counts.failed for counts in sources.values()),
             errors=self._errors,
-            paused=self._paused,
+            paused=self._backlog.paused,
             sources=sources,
         )
 
@@ -371,7 +344,7 @@ class SourceScheduler:
         if all(account.feed.ended for account in plan.accounts.values()):
             return None
         waited_for = [plan.accounts[name] for name in plan.names if not plan.accounts[name].feed.ended]
-        if self._paused or self._errors > errors_before or not all(account.announces for account in waited_for):
+        if self._backlog.paused or self._errors > errors_before or not all(account.announces for account in waited_for):
             return self._idle.delay(idle_turns)
         return FOREVER
 
@@ -399,22 +372,3 @@ class SourceScheduler:
             yield
         finally:
             self._stepping.release()
-
-
-def _named(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a source must be a str, got {name!r}")
-    return name
-
-
-def _names_of(strategy: Any) -> tuple[str, ...]:
-    if not isinstance(strategy, Strategy):
-        raise TypeError(f"strategy must be Fair, Prefer, Weighted or an object like them, got {strategy!r}")
-    return tuple(strategy.names())
-
-
-def _checked(accounts: Mapping[str, Account], strategy: Strategy, names: tuple[str, ...]) -> _Plan:
-    unknown = [name for name in names if name not in accounts]
-    if unknown:
-        raise ValueError(f"{strategy!r} names {unknown[0]!r}, but the sources are {sorted(accounts)!r}")
-    return _Plan(accounts, strategy, names)

@@ -2,6 +2,7 @@
 
 NOTIFY only shortens the wait; the poll period still bounds it. So a lost connection costs time and no message. There is
 no LISTEN through a pooler: it would stay on a connection that other programs get, and its news would go to them.
+The thread waits for its socket, not for a time, so it is none for the shared timer (``drainq.timer``).
 """
 
 from __future__ import annotations
