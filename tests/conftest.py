@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.postgres import PostgresMissing, PostgresServer
 from tests.spark_session import sessions
+
+settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("drainq")  # no test asserts a time, so a generated example may take as long as it takes
 
 
 def without_postgres(reason: str) -> None:

@@ -5,7 +5,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
@@ -29,7 +29,7 @@ produced = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(calls=produced, buffer_size=st.one_of(st.integers(1, 12), st.integers(500, 1100)), as_list=st.booleans())
 def test_produce_and_produce_many_fill_a_partition_as_a_list_would(calls, buffer_size, as_list):
     gate = Gate(is_open=False)

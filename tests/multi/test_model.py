@@ -281,7 +281,7 @@ class WeightedAgreement(Agreement):
     weighted = True
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=40, deadline=None)
+SETTINGS = settings(max_examples=150, stateful_step_count=40)
 TestPriority = Agreement.TestCase
 TestPriority.settings = SETTINGS
 TestWeighted = WeightedAgreement.TestCase
