@@ -97,7 +97,7 @@ MUTANTS = [
         "child_keeps_the_routes",
         "a forked child puts its items into the parent's partitions",
         f"{BATCH}/shared.rs",
-        "        self.routes.clear();\n",
+        "        self.routing.routes.clear();\n",
         "",
         "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
         dies="hangs",
@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant(
         "plan_of_any_length",
         "a balancer's plan may have any length",
-        f"{BATCH}/rebalance.rs",
+        f"{BATCH}/balancing.rs",
         "if plan.len() != load.owners.len() || ",
         "if ",
         "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",

@@ -88,7 +88,7 @@ MUTANTS = [
     Mutant(
         "serial_of_a_call",
         "several threads are in the handler of one type at once",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/process.rs",
         "        serials[key as usize].clone()\n",
         "        Arc::default()\n",
         f"{KEYS}::test_a_handler_registered_again_is_still_called_by_one_thread_at_a_time",
@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant(
         "weights_without_a_limit",
         "an item may count for 2**64 - 1 rows, and the counters wrap",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/routing.rs",
         "Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),",
         "Ok(Some(weight)) => return Ok(weight),",
         "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",
@@ -138,7 +138,7 @@ MUTANTS = [
     Mutant(
         "true_is_a_number_of_rows",
         "len_of may say True",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/routing.rs",
         "if rows.is_instance_of::<PyBool>() { Ok(None) }",
         "if rows.is_instance_of::<PyBool>() && false { Ok(None) }",
         "tests/batch/test_columns.py::test_len_of_that_makes_no_sense_raises_and_offers_nothing",

@@ -4,7 +4,7 @@
 
 use super::callers::{Callers, Role};
 use super::exit;
-use super::shared::Shared;
+use super::shared::SharedQueue;
 use crate::fork::Generation;
 use crate::gil;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A thread's right to call the callables of a queue.
 pub struct Caller {
-    shared: ManuallyDrop<Arc<Shared>>,
+    shared: ManuallyDrop<Arc<SharedQueue>>,
     callers: Arc<Callers>,
     role: Role,
     made_in: Generation,
@@ -21,14 +21,14 @@ pub struct Caller {
 
 impl Caller {
     /// Adds a caller to those of the queue. Called with the GIL held.
-    pub fn new(shared: &Arc<Shared>, role: Role) -> Self {
+    pub fn new(shared: &Arc<SharedQueue>, role: Role) -> Self {
         let callers = shared.process().callers.clone();
         callers.add(role);
         Self { shared: ManuallyDrop::new(shared.clone()), callers, role, made_in: Generation::now() }
     }
 
     /// The queue.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<SharedQueue> {
         &self.shared
     }
 
@@ -59,7 +59,7 @@ impl Drop for Caller {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Calls `on_close` of the consumer and of all handlers, unless that was done or items are left.
     pub fn call_on_close(&self, py: Python<'_>) {
         let process = self.process();
@@ -69,9 +69,7 @@ impl Shared {
         }
         let made_in = Generation::now();
         process.queue.while_draining(|| {
-            let consumer =
-                self.consumer().filter(|consumer| consumer.wants_close()).map(|consumer| consumer.clone_ref(py));
-            for handler in consumer.into_iter().chain(self.handlers.with_on_close(py)) {
+            for handler in self.delivery.with_on_close(py) {
                 if !made_in.is_past() {
                     handler.close(py);
                 }

@@ -13,7 +13,7 @@ use super::drops::Reason;
 use super::exit;
 use super::handler::Handler;
 use super::scheduler::{Serve, Served};
-use super::shared::Shared;
+use super::shared::SharedQueue;
 use super::types::item::Item;
 use crate::calls::{self, log};
 use crate::fork::Generation;
@@ -22,7 +22,7 @@ use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-impl Shared {
+impl SharedQueue {
     /// Starts the drain threads, and the balancer's, unless that was done.
     #[cold]
     pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
@@ -62,7 +62,7 @@ impl Shared {
                 return;
             }
         }
-        for (key, handler) in self.handlers.with_on_idle(py) {
+        for (key, handler) in self.delivery.handlers.with_on_idle(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
@@ -74,10 +74,10 @@ impl Shared {
 
     /// Hands one batch to its handler, and returns what became of its items.
     fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        if let Some(consumer) = self.consumer() {
+        if let Some(consumer) = &self.delivery.consumer {
             return self.call_handler(py, consumer, batch);
         }
-        let Some(handler) = self.handlers.get(py, batch.key) else {
+        let Some(handler) = self.delivery.handlers.get(py, batch.key) else {
             self.report_unrouted(py, batch);
             return vec![(Outcome::Unrouted, batch.size)];
         };
@@ -96,13 +96,13 @@ impl Shared {
     }
 
     fn call_handler(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        handler.call(py, batch, self.error_handler(), self.name())
+        handler.call(py, batch, self.delivery.error_handler.as_ref(), self.name())
     }
 
     fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
         batch.items.clear();
-        if self.handlers.first_unrouted(batch.key) {
-            let name = self.keys.name(py, batch.key);
+        if self.delivery.handlers.first_unrouted(batch.key) {
+            let name = self.routing.keys.name(py, batch.key);
             let name = calls::shown(name.bind(py));
             log(
                 py,
@@ -116,10 +116,10 @@ impl Shared {
     /// Calls `on_idle` of the consumer, and of each handler for whose type the drainer found nothing.
     fn call_on_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
         let begun_in = Generation::now();
-        if let Some(consumer) = self.consumer() {
+        if let Some(consumer) = &self.delivery.consumer {
             consumer.idle(py);
         }
-        for (key, handler) in self.handlers.with_on_idle(py) {
+        for (key, handler) in self.delivery.handlers.with_on_idle(py) {
             if begun_in.is_past() {
                 break;
             }
@@ -164,7 +164,7 @@ impl Serve for Caller {
 }
 
 /// Runs a drain thread of a queue's own: waits for items and delivers them until the queue is closed and empty.
-fn run(py: Python<'_>, shared: &Shared, mut drainer: Drainer<Item>) {
+fn run(py: Python<'_>, shared: &SharedQueue, mut drainer: Drainer<Item>) {
     // The lock that keeps the producers apart is the GIL.
     let sync_with_producers = |close_fast_path: &dyn Fn()| {
         gil::held(|_| close_fast_path());

@@ -1,24 +1,25 @@
-//! The balancer's thread, and how its plans are checked and carried out.
+//! `rebalance`, and the balancer's thread.
 
 use super::caller::Caller;
 use super::callers::Role;
 use super::exit;
-use super::shared::Shared;
+use super::queue::BatchQueue;
+use super::shared::SharedQueue;
 use crate::calls::{self, log_error};
 use crate::fork::Generation;
-use crate::{errors, gil, thread};
+use crate::{gil, thread};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-impl Shared {
+impl SharedQueue {
     /// Starts the balancer's thread, if there is a balancer and something to balance.
     pub fn start_balancer(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
         let process = self.process();
-        if self.balancer().is_none() || process.queue.thread_count() < 2 {
+        let Some(balancing) = self.balancing.as_ref().filter(|_| process.queue.thread_count() > 1) else {
             return Ok(());
-        }
+        };
         let (caller, queue) = (Caller::new(self, Role::Balance), process.queue.clone());
-        let interval = self.rebalance_interval();
+        let interval = balancing.interval;
         let name = format!("drainq-{}-balancer", self.name());
         let thread = thread::start(py, &name, move |py| {
             let begun_in = Generation::now();
@@ -39,19 +40,25 @@ impl Shared {
 
     /// Asks the balancer for a plan and carries it out; returns how many partitions got another owner.
     pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
-        let Some(balancer) = self.balancer() else { return Ok(0) };
+        let Some(balancing) = &self.balancing else { return Ok(0) };
         let load = self.process().rebalancer.lock().look();
-        let plan = calls::plan(balancer.bind(py), load.throughput, &load.owners, load.threads)?;
-        let Some(plan) = plan else { return Ok(0) };
-        let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
-        if plan.len() != load.owners.len() || !plan.iter().all(valid) {
-            return Err(errors::bad_value(format!(
-                "a balancer must return one thread number below {} for each of the {} partitions, got {plan:?}",
-                load.threads,
-                load.owners.len()
-            )));
-        }
-        let plan: Vec<u16> = plan.into_iter().map(|owner| owner as u16).collect();
+        let Some(plan) = balancing.plan(py, load)? else { return Ok(0) };
         Ok(self.process().rebalancer.lock().carry_out(&plan))
+    }
+}
+
+#[pymethods]
+impl BatchQueue {
+    /// Ask the balancer now, without waiting for its interval.
+    ///
+    /// Returns:
+    ///     How many partitions get another drain thread; 0 without a balancer.
+    fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
+        self.shared().rebalance(py)
+    }
+
+    /// For each drain thread, the numbers of the partitions that it owns.
+    fn assignments(&self) -> Vec<Vec<u32>> {
+        self.shared().queue().assignments()
     }
 }

@@ -1,4 +1,4 @@
-//! Shared schedulers: named pools of drain threads, made when the first queue asks for them.
+//! SharedQueue schedulers: named pools of drain threads, made when the first queue asks for them.
 //!
 //! A pool does not know what a queue is: its threads borrow a drainer and have it served ([`Serve`]).
 

@@ -2,16 +2,18 @@
 
 use super::drops::Reason;
 use super::exit::Live;
-use super::shared::Shared;
+use super::queue::BatchQueue;
+use super::shared::SharedQueue;
 use crate::deadline::{self, Deadline};
 use crate::errors;
 use crate::fork::Generation;
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::flush::Flush;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::sync::Arc;
 
-impl Shared {
+impl SharedQueue {
     /// Ends the queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
     pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
         let (process, begun_in) = (self.process(), Generation::now());
@@ -62,11 +64,11 @@ impl Shared {
 
     /// Seconds that the end of the process waits for this queue.
     fn exit_timeout(&self) -> f64 {
-        self.shutdown_timeout().unwrap_or(EXIT_TIMEOUT.as_secs_f64())
+        self.shutdown_timeout.unwrap_or(EXIT_TIMEOUT.as_secs_f64())
     }
 }
 
-impl Live for Shared {
+impl Live for SharedQueue {
     fn is_running(&self) -> bool {
         self.queue().is_running()
     }
@@ -83,10 +85,43 @@ impl Live for Shared {
     }
 }
 
+#[pymethods]
+impl BatchQueue {
+    /// Take no more items, hand out what is queued, and end the drain threads.
+    ///
+    /// Producers that wait for room are released. A second call waits for the first.
+    ///
+    /// Args:
+    ///     timeout: seconds to wait; None: the configuration's ``shutdown_timeout``. When
+    ///         they are over, what was not handled is counted as ``abandoned`` and reported,
+    ///         the batch of a handler that hangs included.
+    /// Returns:
+    ///     True if everything accepted was handed to a handler, or counted as failed or
+    ///     unrouted; False if something was abandoned.
+    /// Raises:
+    ///     WouldDeadlock: called from a handler of this queue.
+    #[pyo3(signature = (timeout=None))]
+    pub fn shutdown(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = timeout.or(self.shared().shutdown_timeout);
+        let deadline = Deadline::after("timeout", timeout)?;
+        self.refuse_in_handler(py, "shutdown")?;
+        self.shared().end(py, deadline)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.shutdown(py, None).map(drop)
+    }
+}
+
 /// Shuts several queues down; true if nothing was abandoned.
 ///
 /// `timeout` is in seconds, for all of them together; None: each queue's own setting.
-pub fn end_all(py: Python<'_>, queues: Vec<Arc<Shared>>, timeout: Option<f64>) -> PyResult<bool> {
+pub fn end_all(py: Python<'_>, queues: Vec<Arc<SharedQueue>>, timeout: Option<f64>) -> PyResult<bool> {
     let common = Deadline::after("timeout", timeout)?;
     let mut is_clean = true;
     for shared in queues {
@@ -98,7 +133,7 @@ pub fn end_all(py: Python<'_>, queues: Vec<Arc<Shared>>, timeout: Option<f64>) -
         }
         let deadline = match timeout {
             Some(_) => common,
-            None => Deadline::after("shutdown_timeout", shared.shutdown_timeout())?,
+            None => Deadline::after("shutdown_timeout", shared.shutdown_timeout)?,
         };
         is_clean &= shared.end(py, deadline)?;
     }

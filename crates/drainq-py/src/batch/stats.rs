@@ -1,6 +1,6 @@
 //! `BatchQueueStats`: what a queue's counters said at one moment.
 
-use super::shared::Shared;
+use super::shared::SharedQueue;
 use crate::errors::{self, shown};
 use drainq_core::batch::Rejection;
 use drainq_core::batch::route::TypeCounts;
@@ -118,13 +118,13 @@ pub struct BatchQueueStats {
 
 impl BatchQueueStats {
     /// The counters of `shared` now.
-    pub fn take(py: Python<'_>, shared: &Shared) -> Self {
+    pub fn take(py: Python<'_>, shared: &SharedQueue) -> Self {
         // First the counters: every type in them has a name by then.
         let snapshot = shared.queue().snapshot();
         let gil_yield = &shared.process().gil_yield;
         Self {
             snapshot,
-            names: shared.keys.names(py),
+            names: shared.routing.keys.names(py),
             queue: shared.name().to_owned(),
             gil_yields: gil_yield.yields(),
             gil_waits: gil_yield.waits(),

@@ -7,18 +7,20 @@
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's fast path asks for.
 
-use super::route_cache::Route;
-use crate::batch::shared::Shared;
+use super::route_cache::CachedRoute;
+use crate::batch::shared::SharedQueue;
 use crate::batch::types::item::Item;
 use drainq_core::batch::partition::Partition;
 use drainq_core::batch::produce::FAST_SHARE;
 use pyo3::prelude::*;
 
-impl Shared {
+impl SharedQueue {
     /// Queues one item if its class has a route and the fast path is open: true if the item was queued.
     #[inline(always)]
     pub fn produce_fast(&self, object: &Bound<'_, PyAny>) -> bool {
-        let Some(Route { tag, partition }) = self.routes.find(object.get_type_ptr()) else { return false };
+        let Some(CachedRoute { tag, partition }) = self.routing.routes.find(object.get_type_ptr()) else {
+            return false;
+        };
         // SAFETY: the GIL is held (invariant 1) and kept; the object fits, and the tag holds the key alone.
         Item::fits(object) && unsafe { partition.push_fast(|| Item::tagged(object, tag)) }
     }
@@ -28,7 +30,9 @@ impl Shared {
     /// room.
     pub fn produce_by_cached_route(&self, object: &Bound<'_, PyAny>) -> bool {
         let process = self.process();
-        let Some(Route { tag, partition }) = self.routes.find(object.get_type_ptr()) else { return false };
+        let Some(CachedRoute { tag, partition }) = self.routing.routes.find(object.get_type_ptr()) else {
+            return false;
+        };
         if !Item::fits(object) {
             return false;
         }

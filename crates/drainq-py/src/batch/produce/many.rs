@@ -4,10 +4,10 @@
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
 
-use super::route_cache::{Route, RouteCache};
-use super::slow_path::WhenFull;
-use crate::batch::shared::Shared;
+use super::route_cache::{CachedRoute, RouteCache};
+use crate::batch::shared::SharedQueue;
 use crate::batch::types::item::Item;
+use crate::deadline::MayWait;
 use crate::gil;
 use drainq_core::batch::{Key, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
@@ -17,26 +17,26 @@ use pyo3::types::PyList;
 use std::ptr;
 use std::sync::Arc;
 
-impl Shared {
+impl SharedQueue {
     /// Queues many items in order; returns how many were accepted.
-    pub fn produce_many(self: &Arc<Self>, objects: &Bound<'_, PyAny>, when_full: WhenFull) -> PyResult<u64> {
+    pub fn produce_many(self: &Arc<Self>, objects: &Bound<'_, PyAny>, may_wait: MayWait) -> PyResult<u64> {
         if !self.process().is_started() {
             self.start_threads(objects.py())?;
         }
         match objects.cast_exact::<PyList>() {
-            Ok(list) if self.routes_by_class() => self.produce_list(list, when_full),
-            _ => gil::items(objects)?.map(|object| self.produce_one(&object?, when_full)).sum(),
+            Ok(list) if self.routing.is_by_class() => self.produce_list(list, may_wait),
+            _ => gil::items(objects)?.map(|object| self.produce_one(&object?, may_wait)).sum(),
         }
     }
 
-    fn produce_one(self: &Arc<Self>, object: &Bound<'_, PyAny>, when_full: WhenFull) -> PyResult<u64> {
+    fn produce_one(self: &Arc<Self>, object: &Bound<'_, PyAny>, may_wait: MayWait) -> PyResult<u64> {
         let queued =
-            self.produce_fast(object) || self.produce_by_cached_route(object) || self.produce(object, when_full)?;
+            self.produce_fast(object) || self.produce_by_cached_route(object) || self.produce(object, may_wait)?;
         Ok(u64::from(queued))
     }
 
     /// Queues the items of a list. A list is read by index, which costs less than an iterator.
-    fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, when_full: WhenFull) -> PyResult<u64> {
+    fn produce_list(self: &Arc<Self>, list: &Bound<'_, PyList>, may_wait: MayWait) -> PyResult<u64> {
         let (mut accepted, mut index) = (0, 0);
         while index < list.len() {
             let fast = self.produce_run_fast(list, index);
@@ -47,11 +47,11 @@ impl Shared {
             }
             // The next item is of a class without a route, or its partition has no room.
             let object = list.get_item(index)?;
-            let class = self.keys.name_of(&object)?;
+            let class = self.routing.keys.name_of(&object)?;
             let key = self.key(&class)?;
             let mut run = vec![Item::new(&object, key)?];
             index += 1 + self.extend_run(list, index + 1, key, &mut run);
-            accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), when_full)?;
+            accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), may_wait)?;
             self.cache_route(&class, key);
         }
         Ok(accepted)
@@ -61,7 +61,7 @@ impl Shared {
     /// returns how many.
     fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
         let process = self.process();
-        let Some(mut run) = Run::new(list, from, &self.routes) else { return 0 };
+        let Some(mut run) = Run::new(list, from, &self.routing.routes) else { return 0 };
         let partition = run.route.partition;
         loop {
             // SAFETY: the GIL is held (invariant 1) and kept.
@@ -84,7 +84,7 @@ impl Shared {
         let end = list.len().min(from + CLAIM);
         for index in from..end {
             let object = item_at(list, index);
-            if self.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
+            if self.routing.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
                 return index - from;
             }
             let Ok(item) = Item::new(&object, key) else { return index - from };
@@ -94,13 +94,7 @@ impl Shared {
     }
 
     /// Queues items of one key and partition.
-    fn produce_run(
-        &self,
-        py: Python<'_>,
-        run: Vec<Item>,
-        partition: PartitionId,
-        when_full: WhenFull,
-    ) -> PyResult<u64> {
+    fn produce_run(&self, py: Python<'_>, run: Vec<Item>, partition: PartitionId, may_wait: MayWait) -> PyResult<u64> {
         let mut items = run.into_iter();
         // SAFETY: the GIL is held (invariant 1).
         let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
@@ -109,14 +103,14 @@ impl Shared {
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal != Some(Refusal::Full)
-                || (matches!(when_full, WhenFull::GiveUp) && !self.process().gil_yield.is_wanted())
+                || (matches!(may_wait, MayWait::No) && !self.process().gil_yield.is_wanted())
             {
                 drop(item);
                 let reason = refusal.map_or(Rejection::Full, Rejection::from);
                 self.reject(py, reason, 1 + items.len() as u64);
                 return Ok(accepted as u64);
             }
-            if self.produce_when_room(py, partition, item, when_full)? {
+            if self.produce_when_room(py, partition, item, may_wait)? {
                 accepted += 1;
             }
             let (more, why) = bulk(&mut items);
@@ -135,7 +129,7 @@ struct Run<'a, 'py> {
     len: usize,
     index: usize,
     class: *mut ffi::PyTypeObject,
-    route: Route<'a>,
+    route: CachedRoute<'a>,
     /// The next item is of another class, or there is none.
     is_over: bool,
 }

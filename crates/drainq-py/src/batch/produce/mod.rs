@@ -25,6 +25,7 @@
 pub mod fast_path;
 pub mod gil_yield;
 pub mod many;
+pub mod methods;
 pub mod raw_method;
 pub mod route_cache;
 pub mod slow_path;

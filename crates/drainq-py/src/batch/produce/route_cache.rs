@@ -4,7 +4,7 @@
 //! 1. The cache holds classes only, and only where the class alone decides key and partition
 //!    (no dispatch key, no selector, no `len_of`), and only once the drain threads were started.
 //! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
-//!    `Shared` that the cache is a field of. A forked child starts with an empty cache. The classes are
+//!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The classes are
 //!    kept alive by `types/keys.rs`.
 
 use crate::batch::types::address_map::AddressMap;
@@ -17,7 +17,7 @@ use std::hint::assert_unchecked;
 
 /// Where the items of a class go.
 #[derive(Clone, Copy)]
-pub struct Route<'a> {
+pub struct CachedRoute<'a> {
     /// The key, in the upper 16 bits, where a ring item has it.
     pub tag: u64,
     /// The partition.
@@ -35,7 +35,7 @@ impl RouteCache {
 
     /// The route of the items of a class.
     #[inline(always)]
-    pub fn find(&self, class: *mut ffi::PyTypeObject) -> Option<Route<'_>> {
+    pub fn find(&self, class: *mut ffi::PyTypeObject) -> Option<CachedRoute<'_>> {
         let found = self.0.find(class.addr())?;
         let partition = found.value.cast::<Partition<Item>>();
         // SAFETY: the value is a partition, which lives as long as the cache (invariant 2). The assertion
@@ -44,7 +44,7 @@ impl RouteCache {
             assert_unchecked(!partition.is_null());
             &*partition
         };
-        Some(Route { tag: found.tag, partition })
+        Some(CachedRoute { tag: found.tag, partition })
     }
 
     /// Adds the route of a class that has none.

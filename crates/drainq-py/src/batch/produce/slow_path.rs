@@ -5,106 +5,44 @@
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
 use crate::batch::drops::Reason;
-use crate::batch::policy::PartitionSelector;
-use crate::batch::shared::{Selector, Shared};
+use crate::batch::shared::SharedQueue;
 use crate::batch::types::item::Item;
-use crate::deadline::{self, Deadline};
+use crate::deadline::{self, MayWait};
 use crate::fork::Generation;
 use crate::{errors, gil};
-use drainq_core::batch::config::MAX_WEIGHT;
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
 use std::mem;
 use std::sync::Arc;
 
-/// What a produce call does if the partition is full.
-#[derive(Clone, Copy)]
-pub enum WhenFull {
-    /// Rejects the item.
-    GiveUp,
-    /// Waits for room until then.
-    WaitUntil(Deadline),
-}
-
-/// The number of rows that `len_of` says an item counts for.
-fn weight(rows: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let py = rows.py();
-    let whole = if rows.is_instance_of::<PyBool>() { Ok(None) } else { rows.extract::<u64>().map(Some) };
-    match whole {
-        Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),
-        // What its `__index__` raised.
-        Err(error) if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) => {
-            return Err(error);
-        }
-        _ => {}
-    }
-    Err(errors::bad_value(format!(
-        "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
-        errors::shown(rows)?
-    )))
-}
-
-impl Shared {
-    /// What `produce` does if the partition is full, by the queue's strategy.
-    pub fn when_full(&self) -> WhenFull {
-        if self.blocks() { WhenFull::WaitUntil(Deadline::never()) } else { WhenFull::GiveUp }
-    }
-
-    /// Whether an item's class alone decides its key, its partition and its weight (`route_cache.rs`, invariant 1).
-    pub(super) fn routes_by_class(&self) -> bool {
-        matches!(self.selector, Selector::ByType) && self.len_of.is_none() && self.keys.are_types()
+impl SharedQueue {
+    /// Whether `produce` waits if the partition is full, by the queue's strategy.
+    pub fn may_wait(&self) -> MayWait {
+        if self.blocks() { MayWait::for_ever() } else { MayWait::No }
     }
 
     /// Adds a class to the route cache, if the class alone decides where its items go. `key` is the key of
     /// `class`, which `types/keys.rs` keeps alive. It is not read from an item, whose class may be another by now.
     pub(super) fn cache_route(&self, class: &Bound<'_, PyAny>, key: Key) {
         let process = self.process();
-        let is_new = self.routes.find(class.as_ptr().cast()).is_none();
-        if self.routes_by_class() && process.is_started() && is_new {
+        let is_new = self.routing.routes.find(class.as_ptr().cast()).is_none();
+        if self.routing.is_by_class() && process.is_started() && is_new {
             let partition = process.queue.partition(process.queue.partition_of(key));
             // SAFETY: the partition belongs to the queue of this process (`route_cache.rs`, invariant 2).
-            unsafe { self.routes.add(class, key, partition) };
-        }
-    }
-
-    /// The ring item of an object, with the object's weight where `len_of` is given.
-    fn ring_item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
-        let Some(len_of) = &self.len_of else { return Item::new(object, key) };
-        let rows = gil::call(len_of.bind(object.py()), [object])?;
-        Item::weighed(object, key, weight(&rows)?)
-    }
-
-    fn partition_of(&self, item: &Bound<'_, PyAny>, key: Key) -> PyResult<PartitionId> {
-        let count = self.queue().partition_count();
-        match &self.selector {
-            Selector::ByType => Ok(self.queue().partition_of(key)),
-            Selector::BuiltIn(selector) => Ok(PartitionSelector::__call__(selector.get(), item, count)? as PartitionId),
-            Selector::Callable(selector) => {
-                let chosen = gil::call(selector.bind(item.py()), [item, count.into_pyobject(item.py())?.as_any()])?;
-                match chosen.extract::<usize>() {
-                    Ok(partition) if partition < count => Ok(partition as PartitionId),
-                    _ => Err(errors::bad_value(format!(
-                        "the partition selector must return a number from 0 to {}, got {}",
-                        count - 1,
-                        errors::shown(&chosen)?
-                    ))),
-                }
-            }
+            unsafe { self.routing.routes.add(class, key, partition) };
         }
     }
 
     /// Queues one item: true if it was accepted.
-    pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, when_full: WhenFull) -> PyResult<bool> {
-        let name = self.keys.name_of(object)?;
+    pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, may_wait: MayWait) -> PyResult<bool> {
+        let name = self.routing.keys.name_of(object)?;
         let key = self.key(&name)?;
-        let partition = self.partition_of(object, key)?;
+        let partition = self.routing.partition_of(self.queue(), object, key)?;
         if !self.process().is_started() {
             self.start_threads(object.py())?;
         }
-        let item = self.ring_item(object, key)?;
+        let item = self.routing.ring_item(object, key)?;
         let weight = item.weight();
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
@@ -113,7 +51,7 @@ impl Shared {
                 self.yield_gil_if_due(object.py(), self.queue().partition(partition));
                 Ok(true)
             }
-            Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, when_full),
+            Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, may_wait),
             Err((_, Refusal::Closed)) => {
                 self.reject(object.py(), Rejection::Closed, weight);
                 Ok(false)
@@ -121,17 +59,17 @@ impl Shared {
         }
     }
 
-    /// Queues an item whose partition was full: waits for room as `when_full` says. True if the item was queued.
+    /// Queues an item whose partition was full: waits for room as `may_wait` says. True if the item was queued.
     #[cold]
     pub(super) fn produce_when_room(
         &self,
         py: Python<'_>,
         partition: PartitionId,
         mut item: Item,
-        when_full: WhenFull,
+        may_wait: MayWait,
     ) -> PyResult<bool> {
-        let deadline = match when_full {
-            WhenFull::WaitUntil(deadline) if !deadline.passed() => deadline,
+        let deadline = match may_wait {
+            MayWait::Until(deadline) if !deadline.passed() => deadline,
             _ => return Ok(self.produce_after_gil_yield(py, partition, item)),
         };
         let weight = item.weight();

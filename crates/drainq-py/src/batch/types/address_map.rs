@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const FIRST: usize = 64;
 
-struct Slot {
+struct Bucket {
     word: AtomicU64,
     value: AtomicPtr<()>,
 }
@@ -39,7 +39,7 @@ impl Found {
 
 /// Tables, the last one in use: open addressing, at most half full.
 struct Tables {
-    all: Vec<(*mut Slot, usize)>,
+    all: Vec<(*mut Bucket, usize)>,
     filled: usize,
 }
 
@@ -49,7 +49,7 @@ unsafe impl Send for Tables {}
 /// A map that is read without a lock and only grows.
 pub struct AddressMap {
     mask: AtomicUsize,
-    slots: AtomicPtr<Slot>,
+    slots: AtomicPtr<Bucket>,
     tables: Mutex<Tables>,
 }
 
@@ -66,9 +66,9 @@ impl AddressMap {
     }
 
     fn start_table(&self, tables: &mut Tables, len: usize) {
-        let empty = || Slot { word: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) };
-        let table: Box<[Slot]> = (0..len).map(|_| empty()).collect();
-        let slots = Box::into_raw(table).cast::<Slot>();
+        let empty = || Bucket { word: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) };
+        let table: Box<[Bucket]> = (0..len).map(|_| empty()).collect();
+        let slots = Box::into_raw(table).cast::<Bucket>();
         tables.all.push((slots, len));
         self.slots.store(slots, Ordering::Release);
         self.mask.store(len - 1, Ordering::Release);

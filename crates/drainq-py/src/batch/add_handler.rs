@@ -1,0 +1,79 @@
+//! `add_handler` and `remove_handler`.
+
+use super::handler::Handler;
+use super::queue::BatchQueue;
+use crate::deadline::Deadline;
+use crate::errors;
+use drainq_core::batch::flush::Flush;
+use pyo3::prelude::*;
+
+#[pymethods]
+impl BatchQueue {
+    /// Call ``handler`` with the batches of ``type``.
+    ///
+    /// Args:
+    ///     type: the exact class of the items (a subclass is a type of its own), or a value
+    ///         of the queue's ``dispatch_key``.
+    ///     handler: a callable that takes a list, which is then its own; or an object with
+    ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing, and
+    ///         ``on_close()``, called once when the queue is closed and everything was handed out.
+    ///     weight: how much of a partition of its own the type deserves, above 0. Matters
+    ///         for ``PartitionPolicy.adaptive``.
+    ///
+    /// A second handler for a type replaces the first from the next pass on.
+    ///
+    /// Raises:
+    ///     TypeError: ``handler`` cannot be called with a batch or would do nothing (``async def``, a
+    ///         generator function), or ``type`` is no class.
+    ///     ValueError: ``weight`` is not above 0.
+    ///     DrainqError: the queue is shut down.
+    #[pyo3(signature = (r#type, handler, weight=1.0), text_signature = "($self, type, handler, weight=1.0)")]
+    fn add_handler(
+        &self,
+        py: Python<'_>,
+        r#type: Bound<'_, PyAny>,
+        handler: Bound<'_, PyAny>,
+        weight: f64,
+    ) -> PyResult<()> {
+        let handler = Handler::new("handler", &handler)?;
+        if !(weight.is_finite() && weight > 0.0) {
+            return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
+        }
+        self.shared().routing.keys.check(&r#type)?;
+        if !self.shared().queue().is_running() {
+            return Err(errors::DRAINQ_ERROR
+                .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
+        }
+        if self.shared().delivery.consumer.is_some() {
+            errors::warn(
+                py,
+                &format!(
+                    "queue {:?} has a consumer that gets every batch; the handler for {} will not be called",
+                    self.shared().name(),
+                    r#type.repr()?
+                ),
+            )?;
+        }
+        let key = self.shared().key(&r#type)?;
+        self.shared().delivery.handlers.set(self.shared().queue(), key, handler, weight);
+        Ok(())
+    }
+
+    /// Remove the handler of ``type``, after the items that are queued for it were handled.
+    ///
+    /// Returns:
+    ///     True, or False if there was none.
+    /// Raises:
+    ///     WouldDeadlock: called from a handler of this queue.
+    #[pyo3(text_signature = "($self, type)")]
+    fn remove_handler(&self, py: Python<'_>, r#type: Bound<'_, PyAny>) -> PyResult<bool> {
+        self.shared().routing.keys.check(&r#type)?;
+        let Some(key) = self.shared().routing.keys.find(&r#type)? else { return Ok(false) };
+        if !self.shared().delivery.handlers.contains(key) {
+            return Ok(false);
+        }
+        self.refuse_in_handler(py, "remove_handler")?;
+        self.wait_flushed(py, Flush::of_type(self.shared().queue(), key), Deadline::never())?;
+        Ok(self.shared().delivery.handlers.remove(self.shared().queue(), key))
+    }
+}

@@ -1,0 +1,43 @@
+//! `Balancing`: the user's balancer, its interval, and its plans.
+
+use super::config::BatchQueueConfig;
+use crate::{calls, errors};
+use drainq_core::batch::item::ThreadId;
+use drainq_core::batch::rebalance::Load;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// The user's balancer, and how often it is asked.
+pub struct Balancing {
+    balancer: Py<PyAny>,
+    /// Time between two calls of the balancer.
+    pub interval: Duration,
+}
+
+impl Balancing {
+    /// Reads the `balancer` and the `rebalance_interval` of a configuration.
+    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> Option<Self> {
+        let balancer = config.balancer.as_ref()?.clone_ref(py);
+        Some(Self { balancer, interval: config.interval() })
+    }
+
+    /// Returns the user's object, to be shown to the garbage collector.
+    pub fn balancer(&self) -> &Py<PyAny> {
+        &self.balancer
+    }
+
+    /// Asks the balancer for the new owner of each partition, and checks the answer.
+    pub fn plan(&self, py: Python<'_>, load: Load) -> PyResult<Option<Vec<ThreadId>>> {
+        let plan = calls::plan(self.balancer.bind(py), load.throughput, &load.owners, load.threads)?;
+        let Some(plan) = plan else { return Ok(None) };
+        let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
+        if plan.len() != load.owners.len() || !plan.iter().all(valid) {
+            return Err(errors::bad_value(format!(
+                "a balancer must return one thread number below {} for each of the {} partitions, got {plan:?}",
+                load.threads,
+                load.owners.len()
+            )));
+        }
+        Ok(Some(plan.into_iter().map(|owner| owner as ThreadId).collect()))
+    }
+}

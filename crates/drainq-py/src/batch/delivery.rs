@@ -1,0 +1,47 @@
+//! `Delivery`: the user's callables that get the batches of a queue.
+
+use super::config::BatchQueueConfig;
+use super::handler::Handler;
+use super::handlers::Handlers;
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+
+/// The callables that get batches: the consumer, or the handler of each type; and the error handler.
+pub struct Delivery {
+    /// The handlers by key.
+    pub handlers: Handlers,
+    /// The callable for every batch, if the queue has one.
+    pub consumer: Option<Handler>,
+    /// The callable for batches that failed.
+    pub error_handler: Option<Py<PyAny>>,
+}
+
+impl Delivery {
+    /// Reads the `consumer` and the `error_handler` of a configuration. There are no handlers yet.
+    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> PyResult<Self> {
+        Ok(Self {
+            handlers: Handlers::default(),
+            consumer: config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?,
+            error_handler: config.error_handler.as_ref().map(|held| held.clone_ref(py)),
+        })
+    }
+
+    /// Whether the consumer has `on_idle`.
+    pub fn consumer_wants_idle(&self) -> bool {
+        self.consumer.as_ref().is_some_and(Handler::wants_idle)
+    }
+
+    /// Returns the consumer and the handlers that have `on_close`.
+    pub fn with_on_close(&self, py: Python<'_>) -> impl Iterator<Item = Handler> + use<> {
+        let consumer = self.consumer.as_ref().filter(|consumer| consumer.wants_close());
+        consumer.map(|consumer| consumer.clone_ref(py)).into_iter().chain(self.handlers.with_on_close(py))
+    }
+
+    /// Shows the garbage collector the user's objects.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.handlers.traverse(visit)?;
+        self.consumer.iter().flat_map(Handler::held).try_for_each(|held| visit.call(held))?;
+        visit.call(&self.error_handler)
+    }
+}

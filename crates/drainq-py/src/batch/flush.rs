@@ -1,0 +1,34 @@
+//! `flush`: waits until items have been handled.
+
+use super::queue::BatchQueue;
+use super::types::item::Item;
+use crate::deadline::{self, Deadline};
+use drainq_core::batch::flush::Flush;
+use pyo3::prelude::*;
+
+impl BatchQueue {
+    /// Waits for a flush; false if the time ran out or a shutdown gave up on items.
+    pub(super) fn wait_flushed(&self, py: Python<'_>, mut flush: Flush<Item>, deadline: Deadline) -> PyResult<bool> {
+        Ok(deadline::wait(py, deadline, |slice| flush.wait(slice))?.unwrap_or(false))
+    }
+}
+
+#[pymethods]
+impl BatchQueue {
+    /// Wait until everything accepted before this call has been through a handler call.
+    ///
+    /// Args:
+    ///     timeout: seconds to wait; None: as long as it takes.
+    /// Returns:
+    ///     True if so, False if the time ran out or a shutdown gave up on items.
+    /// Raises:
+    ///     WouldDeadlock: called from a handler of this queue.
+    #[pyo3(signature = (timeout=None))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let deadline = Deadline::after("timeout", timeout)?;
+        self.refuse_in_handler(py, "flush")?;
+        let flushed = self.wait_flushed(py, Flush::of_queue(self.shared().queue()), deadline)?;
+        self.shared().drops.flush(py);
+        Ok(flushed)
+    }
+}

@@ -1,0 +1,118 @@
+//! `Routing`: what decides an item's type, its partition and its weight.
+
+use super::config::BatchQueueConfig;
+use super::policy::{PartitionSelector, SelectorRule};
+use super::produce::route_cache::RouteCache;
+use super::types::item::Item;
+use super::types::keys::Keys;
+use crate::{errors, gil};
+use drainq_core::batch::config::MAX_WEIGHT;
+use drainq_core::batch::{BatchQueue, Key, PartitionId};
+use pyo3::PyTraverseError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+/// How the partition of an item is chosen.
+enum PartitionChoice {
+    /// By its type: one partition for ever.
+    ByType,
+    /// By another rule of `PartitionSelector`.
+    BuiltIn(Py<PartitionSelector>),
+    /// By the user's callable.
+    Callable(Py<PyAny>),
+}
+
+/// What decides an item's type, its partition and its weight.
+pub struct Routing {
+    /// Keys and partitions of the classes that were produced in this process.
+    pub routes: RouteCache,
+    /// Types and their numbers.
+    pub keys: Keys,
+    choice: PartitionChoice,
+    /// The callable that returns the weight of an item.
+    len_of: Option<Py<PyAny>>,
+}
+
+impl Routing {
+    /// Reads the `dispatch_key`, the `partition_selector` and the `len_of` of a configuration.
+    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> Self {
+        let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
+        let selector = config.partition_selector.bind(py);
+        let choice = match selector.cast::<PartitionSelector>() {
+            Ok(built_in) if matches!(built_in.get().0, SelectorRule::TypeHash) => PartitionChoice::ByType,
+            Ok(built_in) => PartitionChoice::BuiltIn(built_in.clone().unbind()),
+            Err(_) => PartitionChoice::Callable(selector.clone().unbind()),
+        };
+        Self {
+            routes: RouteCache::new(),
+            keys: Keys::new(py, clone(&config.dispatch_key)),
+            choice,
+            len_of: clone(&config.len_of),
+        }
+    }
+
+    /// Whether an item's class alone decides its key, its partition and its weight (`route_cache.rs`, invariant 1).
+    pub fn is_by_class(&self) -> bool {
+        matches!(self.choice, PartitionChoice::ByType) && self.len_of.is_none() && self.keys.are_types()
+    }
+
+    /// Makes the ring item of an object, with the object's weight where `len_of` is given.
+    pub fn ring_item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
+        let Some(len_of) = &self.len_of else { return Item::new(object, key) };
+        let rows = gil::call(len_of.bind(object.py()), [object])?;
+        Item::weighed(object, key, weight(&rows)?)
+    }
+
+    /// Chooses the partition of an item.
+    pub fn partition_of(&self, queue: &BatchQueue<Item>, item: &Bound<'_, PyAny>, key: Key) -> PyResult<PartitionId> {
+        let count = queue.partition_count();
+        match &self.choice {
+            PartitionChoice::ByType => Ok(queue.partition_of(key)),
+            PartitionChoice::BuiltIn(selector) => {
+                Ok(PartitionSelector::__call__(selector.get(), item, count)? as PartitionId)
+            }
+            PartitionChoice::Callable(selector) => {
+                let chosen = gil::call(selector.bind(item.py()), [item, count.into_pyobject(item.py())?.as_any()])?;
+                match chosen.extract::<usize>() {
+                    Ok(partition) if partition < count => Ok(partition as PartitionId),
+                    _ => Err(errors::bad_value(format!(
+                        "the partition selector must return a number from 0 to {}, got {}",
+                        count - 1,
+                        errors::shown(&chosen)?
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// Shows the garbage collector the user's objects.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.keys.traverse(visit)?;
+        match &self.choice {
+            PartitionChoice::ByType => {}
+            PartitionChoice::BuiltIn(selector) => visit.call(selector)?,
+            PartitionChoice::Callable(selector) => visit.call(selector)?,
+        }
+        visit.call(&self.len_of)
+    }
+}
+
+/// Reads the number of rows that `len_of` returned for an item.
+fn weight(rows: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = rows.py();
+    let whole = if rows.is_instance_of::<PyBool>() { Ok(None) } else { rows.extract::<u64>().map(Some) };
+    match whole {
+        Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),
+        // What its `__index__` raised.
+        Err(error) if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    Err(errors::bad_value(format!(
+        "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
+        errors::shown(rows)?
+    )))
+}
