@@ -39,7 +39,7 @@ OURS, DICTIONARY = "drainq", "dictionary in mapInArrow"
 LEAST, AIM = 150_000, 400_000  # lines a second, end to end
 MOST_MEMORY = 500  # MB of a worker
 FLAT = 1.15  # times the memory that twice the lines may take
-SAMPLED_EVERY = 0.02  # seconds between looks at the workers' memory
+SAMPLED_EVERY = 0.02  # seconds between two readings of the workers' memory
 
 
 def repeat(log: Path, lines: int, to: Path) -> None:

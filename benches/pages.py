@@ -22,7 +22,7 @@ OURS = "drainq"
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 CPU = "cpu-"
 COUNTED = ("item", "message", "line")
-"""What is also shown as so many a second."""
+"""What is also shown as a rate a second."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def rate(seconds: float) -> str:
 
 
 def count(many: int, thing: str) -> str:
-    """So many things, in the singular for one.
+    """A number of things, in the singular for one.
 
     Example:
         >>> count(1, "producer"), count(1000, "item")

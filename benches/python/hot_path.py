@@ -59,7 +59,7 @@ def open_queue(types: Sequence[type], **options: Any) -> BatchQueue:
 class Calls:
     """Calls on a queue in bursts; after each the queue is emptied, and that is not timed.
 
-    So the memory that a queue uses is warm, as it is where somebody reads at the other end.
+    So the memory that a queue uses is warm, as it is where a consumer reads at the other end.
     """
 
     def __init__(self, call: Callable[[Any], object], empty: Callable[[], object], arguments: Sequence[Any]) -> None:

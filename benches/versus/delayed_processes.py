@@ -1,4 +1,4 @@
-"""Consumers in processes of their own: started once, told what to do through pipes, timed inside.
+"""Consumers in processes of their own: started once, given their work through pipes, timed inside.
 
 Each process holds one contestant. A round begins at a barrier and ends with the last message that any of them
 finished; all clocks are the machine's one monotonic clock. That every message was taken exactly once is checked in

@@ -1,7 +1,7 @@
 """Whether what is handed over to be called would really run: checked at the door, in one place.
 
 A handler that is ``async def``, or a generator function, can be called with a batch, and nothing of it runs:
-the call makes an object that nobody waits for. A callable that takes other arguments fails at its first call, on
+the call makes an object that no code waits for. A callable that takes other arguments fails at its first call, on
 another thread, with data in its hands. Both are known when it is handed over, so they are refused there.
 
 ``inspect`` is imported by the first check, not by ``import drainq``.

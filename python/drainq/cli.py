@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("drainq: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read our output has gone, as in `drainq ... | head`
+    except BrokenPipeError:  # the program that read our output has ended, as in `drainq ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

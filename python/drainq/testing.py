@@ -1,4 +1,4 @@
-"""What a test of a program that uses drainq needs: a clock that moves when told to."""
+"""What a test of a program that uses drainq needs: a clock that the test moves."""
 
 from __future__ import annotations
 

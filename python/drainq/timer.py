@@ -5,11 +5,11 @@ Why not a thread each: 2,000 schedules were 2,000 sleeping threads. Here one thr
 How it works, and why not a timer thread with a pool behind it: the threads take turns (leader and followers). One
 thread, the watch, sleeps until the earliest alarm is due. Before it runs that alarm's work it hands the watch to
 another thread, a spare one or a new one. So a slow or hanging work costs the thread that it runs on and holds up no
-other alarm; quick works need two threads however many alarms there are; and there is no hand-over queue to wait in.
+other alarm; quick works need two threads however many alarms there are; and no work waits in a queue between threads.
 
 # Invariants
 
-1. An alarm rings once or is cancelled, never both: whoever pops the one entry of its cell decides.
+1. An alarm rings once or is cancelled, never both: the thread that pops the one entry of the alarm's cell decides.
 2. No work runs under the lock, and cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
    woken to become it. While ``most`` works run further alarms wait; the log says so, once a minute at most.
@@ -119,7 +119,7 @@ class Timer:
         return alarm
 
     def _call_the_watch(self) -> bool:
-        """See to it that some thread looks at the heap; True if the caller must start one. Called with the lock."""
+        """Notify a thread that can become the watch; True if the caller must start one. Called with the lock."""
         if self._watched:
             self._earlier.notify()
         elif self._spare:

@@ -8,10 +8,10 @@ import sys
 def tune(*, switch_interval: float) -> float:
     """Set how long a thread may keep the GIL while another wants it.
 
-    The interval is the whole interpreter's, so nothing in drainq changes it unasked. A shorter
-    one lets drain threads in sooner when producers are busy Python code, and costs throughput
-    when everybody is busy: with 0.0005 s up to a third in some saturated runs. A queue whose
-    partition fills up hands the GIL over in any case, so most programs need no tuning.
+    The interval is the whole interpreter's, so nothing in drainq changes it unasked. With a shorter
+    interval drain threads get the GIL sooner while producers run Python code, and throughput falls
+    while all threads are busy: with 0.0005 s by up to a third in some saturated runs. A producer
+    whose partition fills up yields the GIL in any case, so most programs need no tuning.
 
     Args:
         switch_interval: seconds, above 0; CPython's default is 0.005.

@@ -1,4 +1,4 @@
-"""Faults at the ends of queues: collection, the interpreter's exit, forks, and what users are told at last."""
+"""Faults at the ends of queues: collection, the interpreter's exit, forks, and what users learn at the end."""
 
 from __future__ import annotations
 

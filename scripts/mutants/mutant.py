@@ -16,7 +16,7 @@ class Mutant:
     """A fault in the text of one file, and the test that must notice it.
 
     Args:
-        name: what the command line calls it; told once in all rooms.
+        name: what the command line calls it; unique in all rooms.
         breaks: the promise that it breaks, as a sentence about the faulty program.
         file: the file, from the top of the project.
         old: the text that goes; it must occur exactly once in the file.

@@ -206,7 +206,7 @@ class Admin:
 
 def _check_keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for all that begin so pass prefix=")
+        raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for a prefix pass prefix=")
     return [check_key(key) for key in keys]
 
 
@@ -226,7 +226,7 @@ def queues_at(url: str, table: str) -> list[QueueInfo]:
 
 @contextmanager
 def opened_storage(url: str, table: str) -> Iterator[Storage]:
-    """The storage at a URL, for a look: nothing is created, and an SQLite file that is not there is an error."""
+    """The storage at a URL, for reading: nothing is created, and an SQLite file that is not there is an error."""
     if url == "memory:":
         raise ValueError("a queue in memory lives and dies with its process: name a database")
     where = DatabaseUrl.parse(url)

@@ -92,7 +92,7 @@ class CallThreads:
         running.add_done_callback(taken)
 
     def close(self, timeout: float) -> None:
-        """Wait, at most so many seconds, for what is being given back; no call is begun after that."""
+        """Wait, at most ``timeout`` seconds, for what is being given back; no call is begun after that."""
         with self._lock:
             returning, executor, self._executor = set(self._returning), self._executor, None
         wait(returning, timeout)

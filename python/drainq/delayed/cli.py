@@ -1,8 +1,8 @@
-"""``drainq delayed``: list, look into, pause and clean up delayed queues from a shell.
+"""``drainq delayed``: list, read, pause and clean up delayed queues from a shell.
 
 1. Exit codes: 0 done; 1 done, but for keys that are not there, each with a line on stderr; 2 the user's mistake, or a
    database that cannot be reached: one line on stderr, no traceback, and nothing was done.
-2. What only looks creates nothing: no file, no table, no name.
+2. A command that only reads creates nothing: no file, no table, no name.
 3. A queue that is unknown is refused, with the names that are known.
 """
 
@@ -151,7 +151,7 @@ def _refuse(text: str) -> int:
 
 
 def _is_database_error(error: BaseException) -> bool:
-    """Whether the database, or the way to it, refused: told by name, for a driver need not be installed."""
+    """Whether the database, or the way to it, refused; by the module's name, because a driver may not be installed."""
     return any(
         kind.__module__.partition(".")[0] in ("sqlite3", "psycopg", "psycopg_pool") for kind in type(error).__mro__
     ) or (error.__cause__ is not None and _is_database_error(error.__cause__))

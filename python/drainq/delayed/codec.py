@@ -1,7 +1,7 @@
 """How a payload becomes bytes and comes back.
 
-A codec is any object with ``type_name``, ``encode`` and ``decode``. Its type name is part of what tells queues apart:
-a queue of the same name opened with another codec is another queue, so nobody reads bytes that they cannot read.
+A codec is any object with ``type_name``, ``encode`` and ``decode``. The type name is part of a queue's identity: a
+queue of the same name opened with another codec is another queue, so no consumer reads bytes that it cannot decode.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ class StrCodec:
 
 
 class PickleCodec:
-    """Any Python object, by pickle: **only for a table that nobody else can write**.
+    """Any Python object, by pickle: **only for a table that no other program can write**.
 
-    Decoding a pickle runs whatever code its bytes say. Whoever can write one row into the table can run a program as
-    every consumer. So it is never a default, and it is not exported by name from ``drainq.delayed``.
+    Decoding a pickle runs whatever code its bytes say. A program that can write one row into the table can run code in
+    every consumer. So this codec is never a default, and it is not exported by name from ``drainq.delayed``.
 
     Args:
         i_trust_every_writer_of_the_table: must be ``True``, written out.

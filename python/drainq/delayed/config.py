@@ -13,12 +13,12 @@ MEMORY_POLL_PERIOD = 0.5
 
 @dataclass(frozen=True)
 class TimeConfig:
-    """How long a message is leased, and how often a waiting consumer looks again.
+    """How long a message is leased, and how often a waiting consumer polls again.
 
     Args:
         acquire_timeout: seconds that a message belongs to the consumer that polled it; unacknowledged after that, it
             is delivered again.
-        poll_period: most seconds that a waiting consumer sleeps before it looks again. A due time or an offer that it
+        poll_period: most seconds that a waiting consumer sleeps before it polls again. A due time or an offer that it
             knows of wakes it earlier.
 
     Example:

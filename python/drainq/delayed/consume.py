@@ -6,8 +6,8 @@ one commit. Nothing is fetched ahead: what this loop holds is what its handler w
 # Invariants
 
 1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only when the database said so.
-2. Whatever was fetched ends as acknowledged, given back, or buried, also when the loop is stopped or interrupted. What
-   the database could not be told comes back when its lease runs out.
+2. Whatever was fetched ends as acknowledged, given back, or buried, also when the loop is stopped or interrupted. A
+   message whose end the database did not record comes back when its lease runs out.
 3. A database that fails for a reason that passes never ends the loop; the loop itself is what tries again, one try a
    step, so that ``stop`` is seen in between. It ends with QueueBroken alone.
 """
@@ -29,7 +29,7 @@ from drainq.errors import ShutDown
 
 _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
-"""Seconds between two looks at ``stop`` while there is nothing to do."""
+"""Seconds between two checks of ``stop`` while there is nothing to do."""
 _LONGEST_OUTAGE_PAUSE = 1.0
 """Seconds between two tries while the database is away, at most: once it is back the consumer is, too."""
 

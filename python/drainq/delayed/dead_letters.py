@@ -1,7 +1,7 @@
 """Where a batch queue's failed batches go: into a delayed queue, to come back later.
 
 The batch queue in memory is fast and forgets; the delayed queue is slower and does not. So what a handler gives up on
-is stored whole, with its error, and whoever consumes the delayed queue tries it again.
+is stored whole, with its error, and the consumer of the delayed queue tries it again.
 """
 
 from __future__ import annotations

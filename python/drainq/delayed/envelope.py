@@ -143,7 +143,7 @@ class AckEnvelope(Generic[T]):
         return session.nack(self._lock, self._rows, due_at, error, session.max_attempts) == len(self._rows)
 
     def extend(self, seconds: float | timedelta) -> bool:
-        """Keep the message for so many seconds from now.
+        """Move the end of the lease to ``seconds`` from now.
 
         Returns:
             True if all of it was still ours.

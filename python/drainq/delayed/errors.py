@@ -1,6 +1,6 @@
 """What a caller of a delayed queue can run into beside a bad argument: the database, with its own error as the cause.
 
-Nobody needs to import a driver to catch these; which of the two an error becomes is decided in
+No program needs to import a driver to catch these; which of the two an error becomes is decided in
 :mod:`drainq.sql.errors`.
 """
 

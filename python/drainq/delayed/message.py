@@ -36,7 +36,7 @@ class OfferOutcome(enum.Enum):
 
 
 class DeliveryType(enum.Enum):
-    """Whether somebody may have worked on the message before."""
+    """Whether another consumer may have worked on the message before."""
 
     FIRST_DELIVERY = "first_delivery"
     REDELIVERY = "redelivery"

@@ -86,7 +86,7 @@ class PollMethods(Generic[T]):
         max_attempts: int | None = None,
         max_in_flight: int | None = None,
     ) -> int:
-        """Give messages to a handler until told to stop, in this thread.
+        """Give messages to a handler, in this thread, until ``stop`` is set.
 
         A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
         statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
@@ -130,7 +130,7 @@ class PollMethods(Generic[T]):
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
-        """Take up to so many due messages, one envelope each: what makes this queue a source.
+        """Take up to ``batch_size`` due messages, one envelope each. With this method the queue is a source.
 
         Args:
             batch_size: how many at most.
@@ -168,7 +168,7 @@ class PollMethods(Generic[T]):
         )
 
     def read(self, key: str) -> AckEnvelope[T] | None:
-        """Look at the message of a key without taking it.
+        """Read the message of a key without taking it.
 
         Its ``ack()`` deletes the message if payload, time and creation are still what was read.
 

@@ -238,7 +238,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         return self._session.closed
 
     def close(self) -> None:
-        """Let go of connections; whoever waits in :meth:`poll` or :meth:`consume` gets out. Messages stay."""
+        """Close the connections; waiting calls of :meth:`poll` and :meth:`consume` end. Messages stay."""
         self.cron.close()
         self._session.close()
 

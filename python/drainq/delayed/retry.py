@@ -63,9 +63,9 @@ def with_retries(
         call: the work; safe to repeat.
         config: how often and how patiently.
         is_transient: tells the failures that may pass.
-        wait: waits so many seconds between two tries; by default in real time.
+        wait: is called with the seconds to wait between two tries; by default it waits in real time.
         monotonic: the clock that ``total_timeout`` is read on.
-        warn: told of each failure that is followed by another try.
+        warn: is called with each failure that is followed by another try.
 
     Raises:
         QueueUnavailable: every try failed.

@@ -100,7 +100,7 @@ class Session:
         return self._call(self.retry, lambda: method(*arguments, **more))
 
     def call_once(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """The same with one try, for a caller that comes back by itself."""
+        """The same with one try, for a caller that calls again anyway."""
         return self._call(self._one_try, lambda: method(*arguments, **more))
 
     def _call(self, retry: RetryConfig, call: Callable[[], R]) -> R:
@@ -137,7 +137,7 @@ class Session:
         return to_ms(self.clock.now(), "the clock's time")
 
     def after(self, delay: float | timedelta, what: str) -> int:
-        """The time (milliseconds) so many seconds from now; ``what`` names the argument in a refusal."""
+        """The time (milliseconds) ``delay`` from now; ``what`` names the argument in a refusal."""
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
         if not seconds >= 0:
             raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
@@ -148,7 +148,7 @@ class Session:
         return now + round(self.time.acquire_timeout * 1000)
 
     def pause(self) -> float:
-        """Seconds until it is worth looking again: the next due time, at most a poll period."""
+        """Seconds until the next poll is worth its cost: until the next due time, at most a poll period."""
         return self.pause_until(self.call(self.storage.next_due, self.kind, self.now()))
 
     def pause_until(self, due: int | None) -> float:
@@ -158,7 +158,7 @@ class Session:
         return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
 
     def listen(self) -> None:
-        """Begin to hear of other processes' offers, if that was asked for."""
+        """Begin to listen for other processes' offers, if ``notify`` is set."""
         if self.notify and self.listener is None:
             with self._listener_lock:
                 if self.listener is None and not self.closed:

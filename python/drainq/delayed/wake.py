@@ -19,7 +19,7 @@ _FIRST_CHECK, _LAST_CHECK = 0.005, 0.1
 
 
 class Wakeup:
-    """A count of reasons to look again, and a way to wait for the next one."""
+    """A count of reasons to poll again, and a way to wait for the next one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,11 +27,11 @@ class Wakeup:
         self._listeners: set[Callable[[], None]] = set()
 
     def count(self) -> int:
-        """How often :meth:`wake` was called; note it before looking."""
+        """How often :meth:`wake` was called; note it before the poll."""
         return self._count
 
     def wake(self) -> None:
-        """Let everybody look again."""
+        """Have every waiting consumer poll again."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
@@ -40,7 +40,7 @@ class Wakeup:
             listener()
 
     def wait(self, noted: int, seconds: float) -> bool:
-        """Sleep until there is a reason newer than ``noted``, at most so many seconds of real time."""
+        """Sleep until there is a reason newer than ``noted``; at most ``seconds`` of real time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._count != noted, seconds)
 
@@ -71,8 +71,8 @@ def shared_wakeup(address: Hashable) -> Wakeup:
 def wake_after_commit(connection: Any, wake: Callable[[], None], most: float) -> None:
     """Call ``wake`` once the transaction that is open on a caller's connection has ended.
 
-    No driver tells of a commit, so the connection's state is read, more and more rarely; its caller may go on using it
-    meanwhile. After ``most`` seconds nobody needs waking: every waiting consumer has polled by then.
+    No driver reports a commit, so the connection's state is read, at growing intervals; the caller may go on using the
+    connection meanwhile. After ``most`` seconds the wake-up is given up: every waiting consumer has polled by then.
 
     Args:
         connection: a ``sqlite3`` or ``psycopg`` connection; kept until then.

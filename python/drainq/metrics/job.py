@@ -64,7 +64,7 @@ def run(
         master: Spark's master.
         door: ``Door.ARROW`` (``mapInArrow``) or ``Door.RDD`` (``rdd.mapPartitions``).
         top: how many endpoints to rank.
-        progress: hears what is going on; None: nobody does.
+        progress: is called as each stage begins and ends; None: no call.
         spark: a session to use; None: one is started and stopped.
     Raises:
         UserError, DatabaseError: something that the message says how to put right; nothing was loaded.
@@ -130,7 +130,7 @@ def _read(spark: SparkSession, sources: list[Source], door: Door, shared: Path |
         except (Exception, KeyboardInterrupt) as error:  # whatever Java, Py4J or a task raised
             if was_interrupted(error):
                 raise Interrupted("interrupted; nothing was loaded") from None
-            for source in sources:  # a changed log is the likeliest reason, and told first
+            for source in sources:  # a changed log is the likeliest reason, so it is checked first
                 source.check_unchanged()
             raise JobFailed(f"the Spark job failed, and nothing was loaded: {_reason(error)}") from error
     for source in sources:

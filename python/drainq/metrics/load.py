@@ -70,7 +70,7 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
     Returns:
         The counters of the queue that the rows went through.
     Raises:
-        UserError: one of the sources was loaded meanwhile by somebody else.
+        UserError: another run loaded one of the sources meanwhile.
         DatabaseError: the database refused; nothing was written.
     """
     with database.transaction():

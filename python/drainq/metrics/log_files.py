@@ -54,7 +54,7 @@ class Source:
 
 
 def find(number: int, path: str) -> Source:
-    """Look at one log.
+    """Read the size, the time and the kind of one log.
 
     Raises:
         UserError: it is missing, not a file, or not readable.
@@ -112,7 +112,7 @@ class Digests:
         return [waiting.result() for waiting in self._waiting]
 
     def close(self) -> None:
-        """Stop working on those that nobody will ask for."""
+        """Cancel the digests that have not begun."""
         self._pool.shutdown(cancel_futures=True)
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-INTERVAL = 0.25  # seconds between looks at the tasks
+INTERVAL = 0.25  # seconds between two reads of the tasks' state
 
 
 class Progress:

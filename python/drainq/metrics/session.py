@@ -1,4 +1,4 @@
-"""A Spark session that starts by itself, says nothing, and talks to nobody but this machine.
+"""A Spark session that needs no set-up, prints nothing on the terminal, and connects to this machine alone.
 
 1. The workers run this very Python: ``PYSPARK_PYTHON`` would otherwise be whatever ``python3`` is on the PATH.
 2. Without ``spark.task.maxFailures`` in the master (``local[2,4]``) local mode never retries a task.

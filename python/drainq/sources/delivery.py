@@ -46,7 +46,7 @@ class Delivery:
         target: called with a source's name and items.
         tracker: keeps each item's state, or None.
         item_key: maps an item to the text by which the tracker knows it.
-        report: hears of errors; the name is None where no source is concerned.
+        report: is called with a source's name and an error; the name is None where no source is concerned.
     """
 
     def __init__(

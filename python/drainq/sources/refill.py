@@ -1,7 +1,7 @@
 """Where refills run: on an executor, or on one daemon thread that also wakes the source when a back-off ends.
 
 The thread is a daemon, so a source that hangs never holds up the interpreter's exit; and it knows its owner by weak
-references only, so an owner that nobody holds any more is collected and the thread ends.
+references only, so an owner without other references is collected and the thread ends.
 
 Why not the shared timer (``drainq.timer``): a refill lasts as long as its source takes, and a source may hang for ever.
 On the timer a few hanging sources would hold all of its threads, and leases and schedules would wait. The thread that

@@ -1,4 +1,4 @@
-"""Who hears what of a source: errors are counted and handed on, listeners are told of items.
+"""What a source reports: errors are counted and handed on, listeners are notified of items.
 
 Invariants:
     1. Nothing here raises, whatever ``on_error``, a listener or a handler of the log does: each failure is counted.

@@ -142,7 +142,7 @@ class SourceScheduler:
             return self._deliver(plan, taken, lambda: self._life is life)
 
     def _room(self) -> int:
-        """Items that the next step may move; none if the backlog cannot be told."""
+        """Items that the next step may move; none if the backlog is not known."""
         try:
             return self._backlog.room(self._batch_size)
         except Exception as error:
@@ -209,7 +209,7 @@ class SourceScheduler:
 
     @property
     def strategy(self) -> Strategy:
-        """How a step is shared; a new one takes effect at the next step, and nobody loses its turn."""
+        """How a step is shared; a new one takes effect at the next step, and no source loses its turn."""
         return self._plan.strategy
 
     @strategy.setter
@@ -306,7 +306,7 @@ class SourceScheduler:
         return self._loop.join(timeout)
 
     def wake(self) -> None:
-        """Say that there may be something to do, such as less backlog: the loop looks at once."""
+        """Have the loop take a step at once, because there may be something to do: less backlog, say."""
         self._loop.wake()
 
     def __enter__(self) -> SourceScheduler:

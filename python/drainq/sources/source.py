@@ -82,7 +82,7 @@ class Batch(Generic[T]):
 
     Args:
         answer: an iterable of items.
-        poll: what the buffer gave for the look at the source; see ``SetQueue.begin_poll``.
+        poll: what ``SetQueue.begin_poll`` returned before the source was asked.
 
     Raises:
         TypeError: the answer is no batch.

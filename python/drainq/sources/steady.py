@@ -1,4 +1,4 @@
-"""Somebody's clock, made fit to decide when a slow source is asked again.
+"""A clock that was handed in, made fit to decide when a slow source is asked again.
 
 A back-off is a length of time. But the clock that is handed in tells moments, and it may jump, fail, or answer with
 something that is no number. A refill that waits for a moment would then wait for an hour that was set back, or die.

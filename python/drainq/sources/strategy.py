@@ -3,7 +3,7 @@
 A strategy splits a number of items among the sources that still have some; what a source then cannot give is
 split again among the others, so no share is left unused. A strategy keeps no state: the fractions of an item
 that a split leaves over are credits, by child, which the scheduler hands in. So a strategy may be swapped, or the
-same one used twice, and nobody loses a turn.
+same one used twice, and no source loses a turn.
 
 Bounds: over any time in which the same sources have items, a child of ``Fair`` or ``Weighted`` is never further
 from its exact share than one item per sibling; a source with items waits at most for one round of the others. A

@@ -5,7 +5,7 @@ is the only hook there is. So the queue is opened and drained inside it:
 
 1. The block ends normally: everything accepted is handled, then a handler's error is raised, so that Spark tries again.
    An item that no handler takes is an error too.
-2. ``GeneratorExit`` (nobody wants more rows) or another exception: what is queued is dropped, nothing waits for it.
+2. ``GeneratorExit`` (Spark wants no more rows) or another exception: what is queued is dropped, nothing waits for it.
 3. One queue per attempt: nothing is carried over to the next task of the process.
 """
 
@@ -59,7 +59,7 @@ def task_queue(
 
     Args:
         config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``error_handler``, if
-            it has one, hears of failed batches; without one the first error is raised when the block ends.
+            it has one, is called with failed batches; without one the first error is raised when the block ends.
         failures: a list that gets the errors as they happen, for a block that wants to stop early.
         unrouted: ``"fail"``: items without a handler raise when the block ends; ``"count"``: the queue's ``stats()``
             count them, and nothing else happens.

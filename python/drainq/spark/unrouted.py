@@ -1,7 +1,8 @@
 """Items in a task that no handler takes: an error, unless they were asked for as a count.
 
 A queue that runs for months logs and counts such items. A task computes a result: if rows are missing in it, it is
-wrong, and nobody reads a worker's log. So the task fails, and its error, which reaches the driver, names the types.
+wrong, and a worker's log is hardly ever read. So the task fails, and its error, which reaches the driver, names the
+types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The database room: whoever needs SQLite or PostgreSQL goes through here.
+"""The database room: every other room reaches SQLite and PostgreSQL through this one.
 
 | module | what it alone does |
 | --- | --- |

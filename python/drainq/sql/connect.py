@@ -1,6 +1,6 @@
 """Connections: the one place where drainq opens a database, with the drivers imported when they are asked for.
 
-1. A connection is in autocommit mode: one statement is its own transaction, and whoever needs several says BEGIN.
+1. A connection is in autocommit mode: one statement is its own transaction, and a caller that needs several says BEGIN.
 2. No wait is without an end. A connection to PostgreSQL is given up after ``connect_timeout``; one whose other side
    fell silent is noticed by TCP: keepalives while it waits for an answer, ``tcp_user_timeout`` while it sends. What
    the URL says about these comes first.

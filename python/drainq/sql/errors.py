@@ -1,15 +1,15 @@
-"""What a driver's error means: one table for both databases, shared by everybody who calls one.
+"""What a driver's error means: one table for both databases and for every room that calls one.
 
 | meaning | what to do |
 | --- | --- |
 | ``PASSES`` | wait and call again: a lost connection, a full disk, a server that starts or was demoted, a lock |
-| ``CANNOT_PASS`` | somebody must put something right: a missing table or right, a wrong password, a damaged file |
+| ``CANNOT_PASS`` | a person must put something right: a missing table or right, a wrong password, a damaged file |
 | ``DATA`` | the database works and refuses these values; others it would take |
 
 Decided here, where the codes leave room:
 
 1. ``25006`` (read-only transaction) passes: it is what a demoted primary says, and a new connection finds the new one.
-2. ``57P04`` (database dropped) passes: the connection is gone, and the next one hears whether the database is.
+2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database is.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
 4. A failure to connect has no code; it passes unless its text says what no waiting changes. The text is in the
@@ -32,7 +32,7 @@ class DatabaseError(DrainqError):
 
 
 class Failure(enum.Enum):
-    """What a driver's error means for whoever made the call."""
+    """What a driver's error means for the caller."""
 
     PASSES = "passes"
     CANNOT_PASS = "cannot pass"

@@ -129,7 +129,7 @@ class DatabaseUrl:
 def without_password(text: str) -> str:
     """Put ``***`` where a URL, a libpq connection string or a driver's message may have a password.
 
-    What cannot be told from a password is hidden too.
+    Text that may be part of a password is hidden too.
 
     Example:
         >>> without_password("cannot open postgresql://ann:p@ss/w:rd@db/mail?PASSWORD=secret")

@@ -23,8 +23,8 @@ class MetricsPersister(Worker):
     """Merge rows by key and write them at each flush, in one transaction.
 
     A flush that fails writes nothing; its rows are kept, merged with what comes, and written by the next. A connection
-    that broke is opened again. If it broke during COMMIT nobody knows whether that went through; the rows are then
-    written again, and sums may count them twice.
+    that broke is opened again. If it broke during COMMIT, the commit may or may not have gone through; the rows are
+    then written again, and sums may count them twice.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.

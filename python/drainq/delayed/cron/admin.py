@@ -47,7 +47,7 @@ class Ticks(Generic[T]):
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """A schedule of this object: what names it, what describes it, and its ticks if they can be told."""
+    """A schedule of this object: what names it, what describes it, and its ticks if they are known in advance."""
 
     config_hash: str
     key_prefix: str

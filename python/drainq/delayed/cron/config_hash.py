@@ -1,4 +1,4 @@
-"""The hash of a schedule's configuration: how its old messages are told from its new ones.
+"""The hash of a schedule's configuration: it separates the messages of an old configuration from those of the new one.
 
 Each is the md5, in hexadecimal, of a short text; the texts are the source's byte for byte, so that a table may be
 shared with it.

@@ -1,7 +1,7 @@
 """The key of a scheduled tick: ``prefix/hash/yyyyMMdd-HHmmss.nnnnnnnnn`` in UTC.
 
 The text is the source's, so that both implementations name a tick alike and share a table. A prefix may hold any
-character, slashes too; a hash is escaped so that it holds none. Prefixes ``a`` and ``a/x`` are told apart by that.
+character, slashes too; a hash is escaped so that it holds no slash, which keeps the keys of ``a`` and ``a/x`` apart.
 
 Source: ``CronMessage.key`` of funfix ``delayedqueue``.
 """

@@ -1,7 +1,7 @@
 """When a recurring schedule fires next: multiples of a period, and cron expressions.
 
 Both are endless, strictly increasing iterators of UTC datetimes after a given moment, as is
-:meth:`drainq.delayed.cron.daily.CronDailySchedule.ticks_after`, so that whoever schedules needs to know one shape only.
+:meth:`drainq.delayed.cron.daily.CronDailySchedule.ticks_after`, so that the scheduler needs to know one shape only.
 
 Daylight saving, for cron expressions:
 

@@ -112,7 +112,7 @@ class Watch:
 
 
 class Jumps:
-    """Says when a clock went another way than real time since it was last asked.
+    """Reports a clock that went another way than real time between two readings.
 
     Args:
         most: seconds that the two may differ by.

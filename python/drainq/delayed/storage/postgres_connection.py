@@ -49,7 +49,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         round: the pool's round that it was opened in; see :mod:`drainq.delayed.storage.postgres_pool`.
         opened_at, used_at: monotonic times.
         behind_a_pooler: whether another program may get the server's connection after our transaction.
-        patient: waits have no end; for a statement that may take as long as it takes.
+        patient: waits have no end, because the statement may take as long as it takes.
     """
 
     round = 0
@@ -60,7 +60,7 @@ class BoundedConnection(psycopg.Connection[Any]):
     _ear: Any = None
 
     def was_spoken_to(self) -> bool:
-        """Whether the server has said something that nobody asked for: a connection that it ended, as a rule."""
+        """Whether the server has sent something without a question: as a rule, that it has ended the connection."""
         if self._ear is None:
             if not hasattr(select, "poll"):  # Windows: found out when it is used
                 return False
@@ -76,7 +76,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         try:
             return super().wait(_until(until + _GRACE, gen), *arguments, **more)
         except TryTimedOut:
-            self.pgconn.finish()  # an answer may still come; nobody may take it for that to another question
+            self.pgconn.finish()  # the answer may still come, and must not pass for that to the next question
             raise
 
 

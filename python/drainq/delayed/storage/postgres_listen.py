@@ -1,4 +1,4 @@
-"""Hearing of other processes' offers: one LISTEN connection and one thread a queue, in PostgreSQL.
+"""Other processes announce their offers: one LISTEN connection and one thread a queue, in PostgreSQL.
 
 NOTIFY only shortens the wait; the poll period still bounds it. So a lost connection costs time and no message. There is
 no LISTEN through a pooler: it would stay on a connection that other programs get, and its news would go to them.
@@ -72,7 +72,7 @@ class Listener:
                 return
 
     def _stopped(self, connection: int | None, seconds: float | None) -> bool:
-        """Wait for the connection or the end, at most so many seconds; True at the end."""
+        """Wait for the connection or the end, at most ``seconds``; True at the end."""
         watched = [self._stop_reader] if connection is None else [self._stop_reader, connection]
         ready, _, _ = select.select(watched, [], [], seconds)
         return self._stop_reader in ready

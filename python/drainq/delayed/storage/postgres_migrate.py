@@ -16,7 +16,7 @@ from drainq.sql.names import quote
 
 _log = logging.getLogger("drainq")
 _BUILD_LOCK_TIMEOUT_MS = 5000
-"""Milliseconds that the build of an index waits for older transactions to end; it holds up nobody meanwhile."""
+"""Milliseconds that the build of an index waits for older transactions to end; no other statement is held up."""
 
 
 class PostgresMigration(PostgresStatements):

@@ -94,7 +94,8 @@ class PostgresOffers(PostgresStatements):
     ) -> dict[tuple[str, bytes, int], OfferOutcome]:
         """What an earlier try of the same call at ``now`` stored: key, payload and time, and what it was to say.
 
-        It is read before the offers are repeated, for a row that conflicts with one is marked as if it were updated.
+        The rows are read before the offers are repeated, because a row that conflicts with an offer is marked as if it
+        were updated.
         """
         cursor.execute(self._sql["STORED"], {"kind": kind, "keys": [offer.key for offer in offers], "now": now})
         return {

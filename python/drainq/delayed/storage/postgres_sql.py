@@ -1,7 +1,7 @@
 """PostgreSQL: the statements of the delayed queue.
 
-Written for READ COMMITTED and autocommit: what can be one statement is one, for it saves two round trips. TableNames in
-braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are bound by psycopg.
+Written for READ COMMITTED and autocommit: what can be one statement is one, which saves two round trips. The names
+in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are bound by psycopg.
 
 ``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once; ``IN (SELECT ...)`` may be
 run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
@@ -97,7 +97,7 @@ FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "cr
 """The messages of these keys that were stored by a call at this time; true: created, not updated."""
 
 ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
-"""Tell waiting consumers that something is due soon."""
+"""Notify waiting consumers that a message is due soon."""
 
 OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, '')"
 """Insert one message unless its key is there, and announce it. True: created; null: ignored."""
@@ -132,7 +132,7 @@ WHERE "id" = ANY(ARRAY(
 )
 
 ACQUIRE = _TAKE.replace("{but}", "") + "RETURNING " + ROW
-"""Take the earliest due messages that nobody is taking right now. ``start`` skips the dead rows before it."""
+"""Take the earliest due messages that no other consumer is taking. ``start`` skips the dead rows before it."""
 
 ACK_AND_ACQUIRE = (
     """

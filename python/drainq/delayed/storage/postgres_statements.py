@@ -15,8 +15,8 @@ from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.url import DatabaseUrl
 
 LOCK_TIMEOUT_MS = 1000
-"""Milliseconds to wait for a lock that others may hold for long. Who waits for a table's lock holds up everybody who
-comes later, so the wait is short, and made again after a pause."""
+"""Milliseconds to wait for a lock that others may hold for long. A statement that waits for a table's lock holds up
+every later one, so the wait is short, and made again after a pause."""
 
 
 class PostgresStatements(StatementStorage):

@@ -70,7 +70,7 @@ class PostgresTicks(PostgresOffers):
         """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
 
         Args:
-            within: the range of keys to look at; ``but``: the part of it to leave alone.
+            within: the range of keys to search; ``but``: the part of it to leave alone.
             after: leave what is due at this time or before.
         """
         values = {

@@ -12,8 +12,8 @@ WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C
     AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 FOR UPDATE
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched. A range,
-for LIKE knows wildcards and no index. What is due is not locked, or consumers would step over it."""
+"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
+LIKE has wildcards and uses no index. What is due is not locked: consumers would step over it."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
 """Delete ticks that were found, and locked, just before."""
@@ -41,7 +41,7 @@ WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attemp
     AND "scheduledAt" = "scheduledAtInitially"
     AND ("payload", "scheduledAtInitially") IS DISTINCT FROM (%(payload)b, %(at)s)
 """
-"""Give a tick that nobody has fetched a new payload and time."""
+"""Give a tick that was never fetched a new payload and time."""
 
 RAISE_FLOOR = """
 WITH latest AS (

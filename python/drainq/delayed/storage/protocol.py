@@ -212,7 +212,7 @@ class Storage(Operator, Protocol):
     # --- the connection
 
     def listen(self, kind: str, wake: Callable[[], None]) -> Closeable | None:
-        """Call ``wake`` whenever another process announces an offer; None if this back end cannot hear of it."""
+        """Call ``wake`` whenever another process announces an offer; None if this back end has no announcements."""
         ...
 
     def is_transient(self, error: BaseException) -> bool:

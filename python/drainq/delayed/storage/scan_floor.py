@@ -1,13 +1,13 @@
-"""Where a poll of PostgreSQL may begin, so that it does not walk over dead rows.
+"""Where a poll of PostgreSQL may begin, so that it does not read dead rows.
 
 A message that was delivered leaves dead index entries at its old due time. While some other transaction holds an old
-snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the earliest message walks over
-all of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
+snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the earliest message reads all
+of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
 due time that was seen alive.
 
 The price: while it is on, a message that another process offers for a time before the mark may come after later ones,
 for up to one poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker;
-a poll that finds nothing above the mark looks at everything, and so does one poll every period.
+a poll that finds nothing above the mark searches everything, and so does one poll in every period.
 
 # Invariants
 
@@ -38,10 +38,10 @@ SLACK_MS = 1000
 
 
 class ScanFloor:
-    """The lower end of the due times that a poll looks at.
+    """The lower end of the due times that a poll searches.
 
     Args:
-        period: most seconds between two polls that look at everything.
+        period: most seconds between two polls that search everything.
         monotonic: the clock for that.
     """
 
@@ -64,7 +64,7 @@ class ScanFloor:
             return self._mark
 
     def polled(self, start: int, seconds: float, rows: Sequence[Row], now: int) -> None:
-        """Tell of a poll that began at ``start``, took ``seconds`` and returned ``rows``."""
+        """Note a poll that began at ``start``, took ``seconds`` and returned ``rows``."""
         with self._lock:
             if start == LOWEST:
                 self._polled_all(seconds, rows, now)
@@ -90,7 +90,7 @@ class ScanFloor:
             self._rests_until = self._monotonic() + REST * self._period
 
     def offered(self, due_at: int) -> None:
-        """Tell of an offer by this process; the mark never hides it."""
+        """Note an offer by this process; the mark never hides its message."""
         if due_at < self._mark:  # a racing poll that misses it is one that began before the offer ended
             with self._lock:
                 self._mark = LOWEST if due_at <= LONG_AGO else min(self._mark, due_at)

@@ -7,8 +7,8 @@ SELECT "id", "pKey" FROM {table}
 WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
     AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
 """
-"""The messages of a key range, but for a part of it, that become due later and that nobody has ever fetched; a range,
-for LIKE knows wildcards and no case."""
+"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
+LIKE has wildcards and ignores case."""
 
 DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
 """Delete ticks that were found just before."""
@@ -34,7 +34,7 @@ SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt"
 WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
     AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
 """
-"""Give a tick that nobody has fetched a new payload and time."""
+"""Give a tick that was never fetched a new payload and time."""
 
 MARK_FLOOR = """
 UPDATE {cron} SET "isFloor" = true

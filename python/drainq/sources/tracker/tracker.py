@@ -1,10 +1,10 @@
 """Where each item is: scheduled, sent, done or failed, with counts by source.
 
-The scheduler says what it schedules and sends; whoever works on the items says when they are done. The two race:
-"done" may be said before "sent" is. So "sent" is only written over "scheduled", and what is done stays done until
+The scheduler marks what it schedules and sends; the worker marks what is done. The two race: "done" may be marked
+before "sent" is. So "sent" is only written over "scheduled", and what is done stays done until
 the item is scheduled again.
 
-| state | said by | written over |
+| state | marked by | written over |
 | --- | --- | --- |
 | ``scheduled`` | the scheduler, before the target gets the item | anything: a new life begins |
 | ``sent`` | the scheduler, after the target took it | ``scheduled``, or nothing |
