@@ -172,7 +172,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "multi_pass_on": "a wake-up is lost",
     },
     "multi::models::every_blocked_getter_is_woken_by_an_item_of_its_own": {
-        "multi_spent": "a wake-up counts twice",
+        "tickets_spent": "a token stays promised when its waiter leaves",
     },
     "multi::models::shutdown_wakes_getters_and_putters": {
         "multi_final": "shutdown wakes nobody",
@@ -190,10 +190,10 @@ FAULTS: dict[str, dict[str, str]] = {
         "multi_stuck": "a bulk getter holds nothing although producers are kept out",
     },
     "multi::tests::only_the_first_bulk_getter_holds": {
-        "multi_holder": "any bulk getter holds",
+        "tickets_holder": "any bulk getter holds",
     },
     "multi::tests::a_getter_of_one_behind_a_bulk_getter_is_woken_for_one_item": {
-        "multi_skip": "a waiter that needs more keeps those behind it asleep",
+        "tickets_skip": "a waiter that needs more keeps those behind it asleep",
     },
     "multi::tests::what_is_held_of_a_removed_sub_queue_stays_with_it": {
         "multi_reclaim": "a removed sub-queue does not get back what is held of it",
@@ -205,10 +205,10 @@ FAULTS: dict[str, dict[str, str]] = {
         "multi_keep": "too little is kept by a waiter that is not the holder",
     },
     "multi::tests::a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next": {
-        "multi_lapse": "a wake-up that nobody uses stays where it is",
+        "tickets_lapse": "a wake-up that nobody uses stays where it is",
     },
     "multi::tests::a_wake_up_given_or_used_since_the_last_look_is_not_stalled": {
-        "multi_pulse": "a wake-up that was used still counts as under way",
+        "tickets_numbers": "a wake-up that was used still counts as under way",
     },
     "multi::tests::slots_of_removed_sub_queues_are_used_again_and_given_back": {
         "multi_slots": "the place of a removed sub-queue is not used again",
@@ -222,8 +222,8 @@ FAULTS: dict[str, dict[str, str]] = {
     "sources::set_queue::tests::an_entry_done_during_a_poll_stays_known_until_it_ends": {
         "set_queue_fence": "a poll does not keep what is done known",
     },
-    "sources::wait_list::tests::a_waiter_sees_what_it_is_woken_for": {
-        "wait_list_unpark": "a waiter is woken and its thread is not",
+    "models::tickets::a_waiter_is_woken_for_what_it_waits_for": {
+        "thread_unpark": "a waiter is woken and its thread is not",
     },
 }
 """For each model the faults that it must notice: their names, and what is wrong."""

@@ -59,16 +59,16 @@ pub(super) enum Given {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum SlotState {
     Ready,
     Lent { rung: bool },
     Asleep { due: Option<Instant> },
     Ended,
 }
 
-struct Queue {
+struct BoardQueue {
     number: QueueNumber,
-    slots: Vec<Slot>,
+    slots: Vec<SlotState>,
     /// Loans now, and how many there may be.
     lent: usize,
     /// The slot whose turn is next.
@@ -82,9 +82,9 @@ struct Parked {
 }
 
 #[derive(Default)]
-struct State {
+struct BoardState {
     /// By number.
-    queues: Vec<Queue>,
+    queues: Vec<BoardQueue>,
     /// The queue that had the last loan.
     last: QueueNumber,
     parked: Vec<Parked>,
@@ -96,7 +96,7 @@ struct State {
 /// The slots of all queues of one scheduler, and its parked threads.
 pub(super) struct Board {
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<BoardState>,
 }
 
 /// One thread, as the board knows it.
@@ -130,7 +130,7 @@ pub(super) struct Registration {
 impl Board {
     /// The board of so many threads.
     pub fn new(threads: usize) -> Self {
-        Self { threads, state: Mutex::new(State::default()) }
+        Self { threads, state: Mutex::new(BoardState::default()) }
     }
 
     /// The number of threads.
@@ -156,7 +156,7 @@ impl Board {
     pub fn add(&self, number: QueueNumber, slots: usize) {
         let mut state = self.state.lock();
         let at = state.queues.partition_point(|queue| queue.number < number);
-        state.queues.insert(at, Queue { number, slots: vec![Slot::Ready; slots], lent: 0, turn: 0 });
+        state.queues.insert(at, BoardQueue { number, slots: vec![SlotState::Ready; slots], lent: 0, turn: 0 });
         if !planted("pool_add") {
             (0..slots).for_each(|_| state.notify_one());
         }
@@ -169,14 +169,14 @@ impl Board {
         let share = state.share(self.threads);
         let Some(queue) = state.queue(number) else { return };
         match &mut queue.slots[slot] {
-            Slot::Lent { rung } => *rung = !planted("pool_ring_lent"),
-            asleep @ Slot::Asleep { .. } => {
-                *asleep = Slot::Ready;
+            SlotState::Lent { rung } => *rung = !planted("pool_ring_lent"),
+            asleep @ SlotState::Asleep { .. } => {
+                *asleep = SlotState::Ready;
                 if queue.lent < share && !planted("pool_ring_notify") {
                     state.notify_one();
                 }
             }
-            Slot::Ready | Slot::Ended => {}
+            SlotState::Ready | SlotState::Ended => {}
         }
     }
 
@@ -207,14 +207,14 @@ impl Board {
     pub fn give_back(&self, number: QueueNumber, slot: usize, given: Given) -> bool {
         let mut state = self.state.lock();
         let queue = state.queue(number).expect("a queue stays while it has a loan");
-        let Slot::Lent { rung } = queue.slots[slot] else { unreachable!("only a lent slot comes back") };
+        let SlotState::Lent { rung } = queue.slots[slot] else { unreachable!("only a lent slot comes back") };
         queue.lent -= 1;
         queue.slots[slot] = match given {
-            Given::Ended => Slot::Ended,
-            Given::Asleep(due) if !rung => Slot::Asleep { due },
-            Given::Ready | Given::Asleep(_) => Slot::Ready,
+            Given::Ended => SlotState::Ended,
+            Given::Asleep(due) if !rung => SlotState::Asleep { due },
+            Given::Ready | Given::Asleep(_) => SlotState::Ready,
         };
-        let over = queue.slots.iter().all(|slot| *slot == Slot::Ended);
+        let over = queue.slots.iter().all(|slot| *slot == SlotState::Ended);
         if over {
             state.queues.retain(|queue| queue.number != number);
             if state.stopping && state.queues.is_empty() && !planted("pool_last_queue") {
@@ -239,7 +239,7 @@ impl Board {
     }
 }
 
-impl Slot {
+impl SlotState {
     /// Whether a thread may be lent it at this time, and if so whether because it is due.
     fn is_lendable(self, now: Instant) -> Option<bool> {
         match self {
@@ -250,8 +250,8 @@ impl Slot {
     }
 }
 
-impl State {
-    fn queue(&mut self, number: QueueNumber) -> Option<&mut Queue> {
+impl BoardState {
+    fn queue(&mut self, number: QueueNumber) -> Option<&mut BoardQueue> {
         let at = self.queues.binary_search_by_key(&number, |queue| queue.number).ok()?;
         Some(&mut self.queues[at])
     }
@@ -276,7 +276,7 @@ impl State {
             }
             for slot in (0..slots).map(|step| (queue.turn + step) % slots) {
                 if let Some(due) = queue.slots[slot].is_lendable(now) {
-                    queue.slots[slot] = Slot::Lent { rung: false };
+                    queue.slots[slot] = SlotState::Lent { rung: false };
                     queue.lent += 1;
                     queue.turn = if planted("pool_slot_turn") { 0 } else { slot + 1 };
                     self.last = queue.number;
@@ -291,7 +291,7 @@ impl State {
     fn next_due(&self, threads: usize) -> Option<Instant> {
         let share = self.share(threads);
         let slots = self.queues.iter().filter(|queue| queue.lent < share).flat_map(|queue| &queue.slots);
-        let due = |slot: &Slot| if let Slot::Asleep { due } = slot { *due } else { None };
+        let due = |slot: &SlotState| if let SlotState::Asleep { due } = slot { *due } else { None };
         slots.filter_map(due).filter(|_| !planted("pool_timekeeper")).min()
     }
 

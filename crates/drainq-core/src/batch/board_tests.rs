@@ -103,13 +103,13 @@ impl Pool {
         let loans: Vec<_> = self.doing.iter().flatten().filter_map(loan).collect();
         assert_eq!(loans.iter().collect::<HashSet<_>>().len(), loans.len(), "a slot is lent once");
         let share = if state.queues.len() > 1 { (self.seats.len() - 1).max(1) } else { self.seats.len() };
-        let (mut lendable, mut due) = (Vec::<Slot>::new(), Vec::new());
+        let (mut lendable, mut due) = (Vec::<SlotState>::new(), Vec::new());
         for queue in &state.queues {
-            let lent = queue.slots.iter().filter(|slot| matches!(slot, Slot::Lent { .. })).count();
+            let lent = queue.slots.iter().filter(|slot| matches!(slot, SlotState::Lent { .. })).count();
             assert_eq!(queue.lent, lent, "loans are counted, and nothing else");
             let open = queue.slots.iter().filter(|_| lent < share);
             lendable.extend(open.clone().copied().filter(|slot| slot.is_lendable(self.now).is_some()));
-            due.extend(open.filter_map(|slot| if let Slot::Asleep { due } = slot { *due } else { None }));
+            due.extend(open.filter_map(|slot| if let SlotState::Asleep { due } = slot { *due } else { None }));
         }
         let parked = state.parked.iter().filter(|at| at.until.is_none_or(|until| until > self.now));
         let parked: Vec<_> = parked.map(|at| (at.thread, at.until)).collect();

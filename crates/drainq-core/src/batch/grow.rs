@@ -8,7 +8,7 @@ use super::control::Control;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::queue::BatchQueue;
-use super::route::Route;
+use super::route::TypeRoute;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::planted;
@@ -28,7 +28,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         let partition = control.loads.choose(weight);
         let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
         self.targets.push_with(|_| pinned);
-        self.routes.push_with(|_| Route::new(partition)) as Key
+        self.routes.push_with(|_| TypeRoute::new(partition)) as Key
     }
 
     /// Changes the weight of a type's handler. Partitions may grow; no route changes.

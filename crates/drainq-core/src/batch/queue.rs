@@ -6,7 +6,7 @@ use super::control::Control;
 use super::group::Grouping;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
-use super::route::Route;
+use super::route::TypeRoute;
 use super::worker::{self, Worker};
 use crate::ring::Refusal;
 use crate::ring::RingItem;
@@ -61,7 +61,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     /// The scheduler whose slots the workers are, if they are not threads of its own.
     pub(super) registration: Option<Registration>,
     pub(super) partitions: Table<Partition<T>>,
-    pub(super) routes: Table<Route>,
+    pub(super) routes: Table<TypeRoute>,
     /// For each key its partition, close together: all that producers read of a route.
     pub(super) targets: Table<Pinned<Partition<T>>>,
     pub(super) workers: Box<[Worker]>,
@@ -169,7 +169,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// The route of this key.
     #[inline]
-    pub fn route(&self, key: Key) -> &Route {
+    pub fn route(&self, key: Key) -> &TypeRoute {
         self.routes.get(key as usize).expect("a key comes from the queue")
     }
 

@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 /// The route of one type and its counters, all in items.
-pub struct Route {
+pub struct TypeRoute {
     /// Where its items go (invariant 1).
     pub partition: PartitionId,
     /// Counted by drain threads: producers only read a route.
@@ -55,7 +55,7 @@ pub struct TypeCounts {
     pub unrouted: u64,
 }
 
-impl Route {
+impl TypeRoute {
     pub(super) fn new(partition: PartitionId) -> Self {
         Self { partition, counts: CachePadded::default() }
     }

@@ -30,7 +30,7 @@ use crate::wait::sleeper::{Sleeper, sleep_after};
 use std::time::Instant;
 
 /// What a slot holds while it is not lent.
-struct Slot<T: RingItem + Keyed> {
+struct DrainerSlot<T: RingItem + Keyed> {
     drainer: Option<Drainer<T>>,
     /// Passes that found nothing, in a row.
     empty_passes: u32,
@@ -42,7 +42,7 @@ struct Member<T: RingItem + Keyed, C> {
     context: C,
     queue: Arc<BatchQueue<T>>,
     /// Only the thread that a slot is lent to takes its lock (invariant 1).
-    slots: Vec<Mutex<Slot<T>>>,
+    slots: Vec<Mutex<DrainerSlot<T>>>,
 }
 
 /// A number of threads that drain several queues in turn.
@@ -100,7 +100,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
         let number = place.expect("a queue is added to the scheduler whose sleepers it has").number;
         let slot = |id: usize| {
             let drainer = Some(Drainer::new(queue.clone(), id as ThreadId));
-            Mutex::new(Slot { drainer, empty_passes: 0 })
+            Mutex::new(DrainerSlot { drainer, empty_passes: 0 })
         };
         let slots: Vec<_> = (0..queue.thread_count()).map(slot).collect();
         let count = slots.len();

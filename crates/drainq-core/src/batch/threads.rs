@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Is called with batches.
-pub trait Handler<T>: Send + Sync {
+pub trait BatchHandler<T>: Send + Sync {
     /// Handles a batch. A panic counts the batch as failed; later batches go on.
     fn consume(&self, batch: &mut Vec<T>);
 
@@ -28,13 +28,13 @@ pub trait Handler<T>: Send + Sync {
     fn on_idle(&self) {}
 }
 
-impl<T, F: Fn(&mut Vec<T>) + Send + Sync> Handler<T> for F {
+impl<T, F: Fn(&mut Vec<T>) + Send + Sync> BatchHandler<T> for F {
     fn consume(&self, batch: &mut Vec<T>) {
         self(batch);
     }
 }
 
-type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn Handler<T>>>>>>;
+type HandlersByKey<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn BatchHandler<T>>>>>>;
 
 /// A queue with threads of its own and a handler per key.
 ///
@@ -64,7 +64,7 @@ type Handlers<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn Handler<T>>>>>>;
 /// ```
 pub struct Running<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
-    handlers: Handlers<T>,
+    handlers: HandlersByKey<T>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -72,7 +72,7 @@ impl<T: RingItem + Keyed> Running<T> {
     /// Starts the queue's drain threads.
     pub fn start(queue: BatchQueue<T>) -> Self {
         let queue = Arc::new(queue);
-        let handlers = Handlers::default();
+        let handlers = HandlersByKey::default();
         let start = |me: usize| {
             let (queue, handlers) = (queue.clone(), handlers.clone());
             thread::spawn(move || run(Drainer::new(queue, me as ThreadId), &handlers))
@@ -87,7 +87,7 @@ impl<T: RingItem + Keyed> Running<T> {
     }
 
     /// Registers a handler for a new key.
-    pub fn add_handler(&self, weight: f64, handler: impl Handler<T> + 'static) -> Key {
+    pub fn add_handler(&self, weight: f64, handler: impl BatchHandler<T> + 'static) -> Key {
         let key = self.queue.add_type(weight);
         self.handlers.lock().insert(key, Arc::new(Box::new(handler)));
         key
@@ -125,7 +125,7 @@ impl<T: RingItem + Keyed> Drop for Running<T> {
     }
 }
 
-fn run<T: RingItem + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
+fn run<T: RingItem + Keyed>(mut drainer: Drainer<T>, handlers: &HandlersByKey<T>) {
     loop {
         match drainer.next_step(|_| {}) {
             Step::Pass(pass) => hand_out(pass, handlers),
@@ -138,7 +138,7 @@ fn run<T: RingItem + Keyed>(mut drainer: Drainer<T>, handlers: &Handlers<T>) {
     }
 }
 
-fn hand_out<T: RingItem + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) {
+fn hand_out<T: RingItem + Keyed>(mut pass: Pass<'_, T>, handlers: &HandlersByKey<T>) {
     while let Some(mut batch) = pass.next_batch() {
         let handler = handlers.lock().get(&batch.key).cloned();
         let outcome = handler.map_or(Outcome::Unrouted, |handler| call(&**handler, &mut batch));
@@ -149,7 +149,7 @@ fn hand_out<T: RingItem + Keyed>(mut pass: Pass<'_, T>, handlers: &Handlers<T>) 
     }
 }
 
-fn call<T>(handler: &dyn Handler<T>, batch: &mut Batch<T>) -> Outcome {
+fn call<T>(handler: &dyn BatchHandler<T>, batch: &mut Batch<T>) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| handler.consume(&mut batch.items))) {
         Ok(()) => Outcome::Handled,
         Err(_) => Outcome::Failed,

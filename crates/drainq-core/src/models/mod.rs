@@ -13,6 +13,7 @@
 //! | [`ownership`] | revoke, cycle fence, assign |
 //! | [`sleeper`] | an idle thread and the item that comes just then |
 //! | [`waiters`] | producers that wait for room |
+//! | [`tickets`] | waiters under the lock of their queue |
 //! | [`moves`] | the real queue: partitions that change hands, growth |
 //! | [`weights`] | the real queue, where items have weights |
 //! | [`pool`] | the real queue, on threads that it shares |
@@ -25,6 +26,7 @@ mod pool;
 mod ring;
 mod sleeper;
 mod table;
+mod tickets;
 mod waiters;
 mod weights;
 

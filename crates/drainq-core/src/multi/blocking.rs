@@ -2,35 +2,36 @@
 
 use super::gather::Gathered;
 use super::queue::{MultiQueue, SubQueue};
-use super::state::{Nothing, Refusal};
-use super::wait::{Sleeper, Wait};
+use super::state::{Nothing, PutRefusal};
+use super::wait::Wait;
+use crate::wait::thread::WaitingThread;
 
 impl<T, L> Wait<T, L> {
-    /// Lines up and sleeps until it is worth trying again.
-    fn sleep(&mut self, sleeper: &Sleeper) {
-        self.enter(sleeper.waker());
-        sleeper.sleep();
+    /// Enters the waiters and sleeps until it is worth trying again.
+    fn sleep(&mut self, thread: &WaitingThread) {
+        self.enter(thread.waker());
+        thread.sleep();
     }
 }
 
 impl<T, L: Clone> MultiQueue<T, L> {
     /// Takes the item whose turn it is, waiting for one; `None` after shutdown.
     pub fn get(&self) -> Option<T> {
-        let (mut wait, sleeper) = (self.getter(), Sleeper::default());
+        let (mut wait, thread) = (self.getter(), WaitingThread::default());
         loop {
             match self.try_get() {
                 Ok(item) => return Some(item),
                 Err(Nothing::ShutDown) => return None,
-                Err(Nothing::Empty) => wait.sleep(&sleeper),
+                Err(Nothing::Empty) => wait.sleep(&thread),
             }
         }
     }
 
     /// Takes up to `most` items once there are `least` of them, or what there is after shutdown.
     pub fn get_many(&self, least: usize, most: usize) -> Vec<T> {
-        let (mut wait, sleeper) = (self.getter(), Sleeper::default());
+        let (mut wait, thread) = (self.getter(), WaitingThread::default());
         while wait.gather(least, most) == Gathered::TooFew {
-            wait.sleep(&sleeper);
+            wait.sleep(&thread);
         }
         wait.finish()
     }
@@ -38,11 +39,11 @@ impl<T, L: Clone> MultiQueue<T, L> {
 
 impl<T, L> SubQueue<T, L> {
     /// Adds an item, waiting for room; gives it back when it can never be accepted.
-    pub fn put(&self, mut item: T) -> Result<(), (T, Refusal)> {
-        let (mut wait, sleeper) = (self.putter(), Sleeper::default());
+    pub fn put(&self, mut item: T) -> Result<(), (T, PutRefusal)> {
+        let (mut wait, thread) = (self.putter(), WaitingThread::default());
         loop {
             item = match self.try_put(item) {
-                Err((refused, Refusal::Full)) => refused,
+                Err((refused, PutRefusal::Full)) => refused,
                 done => {
                     if done.is_err() {
                         self.reject(1);
@@ -50,7 +51,7 @@ impl<T, L> SubQueue<T, L> {
                     return done;
                 }
             };
-            wait.sleep(&sleeper);
+            wait.sleep(&thread);
         }
     }
 }

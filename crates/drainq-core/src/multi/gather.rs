@@ -20,10 +20,11 @@
 use super::held::Held;
 use super::queue::SubQueue;
 use super::selector::Slot;
-use super::state::State;
+use super::state::MultiState;
 use super::wait::Wait;
-use super::waiters::{Ticket, Wakes};
+use super::waiters::Wakes;
 use crate::sync::{Arc, planted};
+use crate::wait::tickets::Ticket;
 
 /// Whether a bulk get has what it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl<T, L> SubQueue<T, L> {
     }
 }
 
-impl<T, L> State<T, L> {
+impl<T, L> MultiState<T, L> {
     /// Whether `ticket` may take items: enough are there, or no more will come, or it is to hold.
     fn may_gather(&mut self, ticket: Ticket, least: usize) -> bool {
         let missing = least.saturating_sub(self.held_by(ticket));

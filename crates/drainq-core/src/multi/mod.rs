@@ -7,12 +7,12 @@
 //! | `sub_queue` | what one sub-queue holds |
 //! | `shared` | what the handles share: the lock, the clock; who keeps a slot |
 //! | `gather`, `held` | bulk gets: nothing is taken until there is enough |
-//! | `lines` | whom a step has something for |
+//! | `notify` | which waiters a step has something for |
 //! | `settings` | live changes of priority, capacity, weight, reasons |
 //! | `stats`, `restart` | snapshots of the counters; a forked child |
 //! | [`selector`] | whose turn it is: groups by priority, round-robin by weight |
 //! | [`bitmap`] | the next ready place among any number, in a few steps |
-//! | [`waiters`] | who waits in which order, who was woken |
+//! | [`waiters`] | the kinds of waiters |
 //! | [`wait`] | a place in line, given back however the waiting ends |
 //! | `blocking` | the blocking calls of a Rust program |
 //!
@@ -26,9 +26,9 @@ pub mod bitmap;
 mod blocking;
 mod gather;
 mod held;
-mod lines;
 #[cfg(test)]
 mod models;
+mod notify;
 pub mod queue;
 mod restart;
 pub mod selector;
@@ -42,11 +42,12 @@ mod tests;
 pub mod wait;
 pub mod waiters;
 
+pub use crate::wait::thread::WaitingThread;
+pub use crate::wait::tickets::Wake;
 pub use gather::Gathered;
 pub use queue::{MultiQueue, SubQueue};
 pub use selector::Order;
-pub use shared::Shared;
-pub use state::{Nothing, Refusal, Settings, ShutdownMode};
+pub use shared::MultiShared;
+pub use state::{Nothing, PutRefusal, ShutdownMode, SubQueueSettings};
 pub use sub_queue::{Counters, Membership, Stats};
-pub use wait::{Sleeper, Stalled, Wait};
-pub use waiters::Wake;
+pub use wait::{Stalled, Wait};

@@ -2,22 +2,22 @@
 //!
 //! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`.
 //! The mutants that they kill there: `multi_enter` (lining up does not look again),
-//! `multi_pass_on` (a given-up wake-up goes to nobody), `multi_spent` (a used wake-up stays
+//! `multi_pass_on` (a given-up wake-up goes to nobody), `tickets_spent` (a used wake-up stays
 //! counted as under way), `multi_final` (shutdown and removal wake nobody), `multi_unreachable` (a
 //! waiter that cannot be reached keeps its wake-up), `multi_orphan` (putters do not learn that the
 //! multi-queue is gone), `multi_hold_and_wait` (a bulk getter takes what there is, and waits).
 
-use super::waiters::Wake;
-use super::{MultiQueue, Order, Refusal, Settings, Sleeper, SubQueue};
+use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings, WaitingThread};
 use crate::clock::ManualClock;
 use crate::sync::{Arc, model, thread};
+use crate::wait::tickets::Wake;
 
 type Queue = MultiQueue<u32, ()>;
 
 /// A multi-queue with one sub-queue.
 fn queue_of(capacity: usize) -> (Arc<Queue>, Arc<SubQueue<u32, ()>>) {
     let queue = MultiQueue::new(Order::Priority, ManualClock::new());
-    let settings = Settings { priority: 0, capacity, weight: 1 };
+    let settings = SubQueueSettings { priority: 0, capacity, weight: 1 };
     let sub = queue.add((), settings, None).expect("it is not shut down");
     (Arc::new(queue), Arc::new(sub))
 }
@@ -63,7 +63,7 @@ fn every_blocked_putter_is_woken_by_room_of_its_own() {
 fn a_getter_that_gives_up_passes_its_wake_up_on() {
     model(|| {
         let (queue, sub) = queue_of(usize::MAX);
-        let sleeper = Sleeper::default();
+        let sleeper = WaitingThread::default();
         let mut impatient = queue.getter();
         impatient.enter(sleeper.waker());
         let patient = thread::spawn(move || queue.get());
@@ -79,7 +79,7 @@ fn a_putter_that_gives_up_passes_its_wake_up_on() {
     model(|| {
         let (queue, sub) = queue_of(1);
         sub.put(1).unwrap();
-        let sleeper = Sleeper::default();
+        let sleeper = WaitingThread::default();
         let mut impatient = sub.putter();
         impatient.enter(sleeper.waker());
         let patient = thread::spawn(move || sub.put(2).map(|()| sub));
@@ -155,7 +155,7 @@ fn a_putter_learns_that_the_multi_queue_is_gone() {
         sub.put(1).unwrap();
         let putter = thread::spawn(move || sub.put(2));
         drop(queue);
-        assert_eq!(putter.join().unwrap(), Err((2, Refusal::Orphaned)));
+        assert_eq!(putter.join().unwrap(), Err((2, PutRefusal::Orphaned)));
     });
 }
 
@@ -172,7 +172,7 @@ fn shutdown_wakes_getters_and_putters() {
         };
         queue.shut_down(super::ShutdownMode::Serve);
         assert_eq!(getter.join().unwrap(), None);
-        assert_eq!(putter.join().unwrap().0, Err((2, Refusal::ShutDown)));
+        assert_eq!(putter.join().unwrap().0, Err((2, PutRefusal::ShutDown)));
     });
 }
 
@@ -186,7 +186,7 @@ fn removal_wakes_putters_and_refuses_later_ones() {
             thread::spawn(move || sub.put(2))
         };
         assert!(sub.retire());
-        assert_eq!(putter.join().unwrap(), Err((2, Refusal::Removed)));
+        assert_eq!(putter.join().unwrap(), Err((2, PutRefusal::Removed)));
         assert_eq!(sub.clear(), [1]);
         assert!(queue.is_empty());
     });

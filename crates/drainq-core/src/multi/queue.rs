@@ -1,14 +1,14 @@
 //! The handles: a [`MultiQueue`] is the blocking head of many [`SubQueue`]s.
 //!
-//! No algorithm lives here: each call takes the lock, does one step of [`State`], releases
+//! No algorithm lives here: each call takes the lock, does one step of [`MultiState`], releases
 //! the lock, and then wakes whom that step has something for.
 
 use super::selector::{Order, Slot};
-use super::shared::{Owner, Shared};
-use super::state::{Nothing, Refusal, Settings, ShutdownMode, State};
+use super::shared::{MultiShared, Owner};
+use super::state::{MultiState, Nothing, PutRefusal, ShutdownMode, SubQueueSettings};
 use super::sub_queue::{Membership, Stats};
 use super::wait::Wait;
-use super::waiters::Line;
+use super::waiters::WaitersOf;
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex};
 
@@ -16,17 +16,17 @@ use crate::sync::{Arc, Mutex};
 ///
 /// `T` is the item, `L` what the caller knows a sub-queue by.
 pub struct MultiQueue<T, L> {
-    shared: Arc<Shared<T, L>>,
+    shared: Arc<MultiShared<T, L>>,
 }
 
 impl<T, L: Clone> MultiQueue<T, L> {
     /// A multi-queue without sub-queues.
     pub fn new(order: Order, clock: impl Clock + 'static) -> Self {
-        Self { shared: Arc::new(Shared { state: Mutex::new(State::new(order)), clock: Box::new(clock) }) }
+        Self { shared: Arc::new(MultiShared { state: Mutex::new(MultiState::new(order)), clock: Box::new(clock) }) }
     }
 
     /// Adds a sub-queue; gives the label back after shutdown.
-    pub fn add(&self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
+    pub fn add(&self, label: L, settings: SubQueueSettings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
         let slot = self.shared.with(|state, _| state.add(label, settings, disabled_by))?;
         Ok(SubQueue { owner: Arc::new(Owner { shared: self.shared.clone(), slot }) })
     }
@@ -80,14 +80,14 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// What the handles share, for [`Shared::restart_in_child`].
-    pub fn shared(&self) -> &Arc<Shared<T, L>> {
+    /// What the handles share, for [`MultiShared::restart_in_child`].
+    pub fn shared(&self) -> &Arc<MultiShared<T, L>> {
         &self.shared
     }
 
     /// A place in the line of getters; nobody stands there before [`Wait::enter`].
     pub fn getter(&self) -> Wait<T, L> {
-        Wait::new(self.shared.clone(), Line::Getters, None)
+        Wait::new(self.shared.clone(), WaitersOf::Getters, None)
     }
 
     /// How many items can be taken now.
@@ -145,14 +145,14 @@ pub struct SubQueue<T, L> {
 impl<T, L> SubQueue<T, L> {
     /// Adds an item if there is room.
     #[inline]
-    pub fn try_put(&self, item: T) -> Result<(), (T, Refusal)> {
+    pub fn try_put(&self, item: T) -> Result<(), (T, PutRefusal)> {
         let Owner { shared, slot } = &*self.owner;
         let now = shared.now();
         shared.with(|state, _| state.push(*slot, item, now))
     }
 
     /// Adds items, first to last, while there is room; those that are left stay in `items`.
-    pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), Refusal> {
+    pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), PutRefusal> {
         let Owner { shared, slot } = &*self.owner;
         let now = shared.now();
         shared.with(|state, _| state.push_many(*slot, items, now))
@@ -172,7 +172,7 @@ impl<T, L> SubQueue<T, L> {
 
     /// A place in the line of putters; nobody stands there before [`Wait::enter`].
     pub fn putter(&self) -> Wait<T, L> {
-        Wait::new(self.owner.shared.clone(), Line::Putters(self.owner.slot), Some(self.owner.clone()))
+        Wait::new(self.owner.shared.clone(), WaitersOf::Putters(self.owner.slot), Some(self.owner.clone()))
     }
 
     /// Takes every item out.
@@ -228,10 +228,10 @@ impl<T, L> SubQueue<T, L> {
     }
 
     /// Priority, capacity and weight as they are now.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> SubQueueSettings {
         self.owner.shared.with(|state, _| {
             let sub = state.sub(self.owner.slot);
-            Settings { priority: sub.priority, capacity: sub.capacity, weight: sub.weight }
+            SubQueueSettings { priority: sub.priority, capacity: sub.capacity, weight: sub.weight }
         })
     }
 

@@ -5,11 +5,11 @@
 //! drop an item could run code of its owner, and to wake a waiter would touch what a thread that
 //! does not exist here may have been in the middle of.
 
-use super::shared::Shared;
-use super::state::State;
+use super::shared::MultiShared;
+use super::state::MultiState;
 use super::sub_queue::Counters;
 
-impl<T, L> Shared<T, L> {
+impl<T, L> MultiShared<T, L> {
     /// Starts afresh in a forked child, whose only thread calls this; no other thread may have held
     /// the lock at the fork.
     pub fn restart_in_child(&self) {
@@ -17,7 +17,7 @@ impl<T, L> Shared<T, L> {
     }
 }
 
-impl<T, L> State<T, L> {
+impl<T, L> MultiState<T, L> {
     fn restart_in_child(&mut self) {
         for slot in 0..self.subs.len() {
             self.uncount_servable_if_any(slot);

@@ -84,7 +84,7 @@ struct Choice {
 
 /// The locations of all sub-queues and the state of the turn.
 #[derive(Debug)]
-pub struct Selector {
+pub struct Selection {
     mode: Order,
     groups: Vec<Group>,
     free_groups: Vec<usize>,
@@ -96,7 +96,7 @@ pub struct Selector {
     locations: Vec<Option<Location>>,
 }
 
-impl Selector {
+impl Selection {
     /// A selector without any location.
     pub fn new(mode: Order) -> Self {
         Self {

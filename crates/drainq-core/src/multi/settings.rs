@@ -1,11 +1,11 @@
 //! Changes of a sub-queue's settings while it runs.
 
 use super::selector::Slot;
-use super::state::State;
+use super::state::MultiState;
 use super::sub_queue::{Membership, Sub};
 use super::waiters::Wakes;
 
-impl<T, L> State<T, L> {
+impl<T, L> MultiState<T, L> {
     /// Changes the reasons for which a sub-queue is disabled.
     pub fn change_reasons(&mut self, slot: Slot, change: impl FnOnce(&mut Sub<T, L>)) {
         self.uncount_servable(slot);
@@ -29,7 +29,7 @@ impl<T, L> State<T, L> {
         self.uncount_servable(slot);
         self.sub_mut(slot).capacity = capacity;
         self.count_servable(slot);
-        self.wake_putters(slot, wakes);
+        self.notify_putters(slot, wakes);
     }
 
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {

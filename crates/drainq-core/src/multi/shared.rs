@@ -3,26 +3,27 @@
 //! A slot and its leftovers go when the last handle of its sub-queue goes.
 
 use super::selector::Slot;
-use super::state::State;
-use super::waiters::{Line, Ticket, Wakes};
+use super::state::MultiState;
+use super::waiters::{WaitersOf, Wakes};
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex, planted};
+use crate::wait::tickets::Ticket;
 
 /// What the handles of one multi-queue share.
-pub struct Shared<T, L> {
-    pub(super) state: Mutex<State<T, L>>,
+pub struct MultiShared<T, L> {
+    pub(super) state: Mutex<MultiState<T, L>>,
     pub(super) clock: Box<dyn Clock>,
 }
 
-impl<T, L> Shared<T, L> {
+impl<T, L> MultiShared<T, L> {
     /// Runs one step under the lock, then delivers the wake-ups that it made due.
     #[inline]
-    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<T, L>, &mut Wakes) -> R) -> R {
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut MultiState<T, L>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let answer = {
             let mut state = self.state.lock();
             let answer = step(&mut state, &mut wakes);
-            state.wake_getters(&mut wakes);
+            state.notify_getters(&mut wakes);
             answer
         };
         if !wakes.is_empty() {
@@ -39,13 +40,13 @@ impl<T, L> Shared<T, L> {
     }
 
     /// Leaves a line: what it held goes back, and a wake-up under way to the next.
-    pub(super) fn leave(&self, line: Line, ticket: Ticket) {
+    pub(super) fn leave(&self, of: WaitersOf, ticket: Ticket) {
         // A waker or an item may own things of the caller's: they drop here, without the lock.
         let _dropped = self.with(|state, wakes| {
             let discarded = state.give_back(ticket);
-            let waker = state.line(line).leave(ticket);
+            let waker = state.tickets(of).leave(ticket);
             if !planted("multi_pass_on") {
-                state.wake(line, wakes);
+                state.notify(of, wakes);
             }
             (waker, discarded)
         });
@@ -53,9 +54,9 @@ impl<T, L> Shared<T, L> {
 
     #[cold]
     fn deliver(&self, wakes: Wakes) {
-        for (line, ticket, waker) in wakes {
+        for (of, ticket, waker) in wakes {
             if !waker.wake() {
-                self.with(|state, wakes| state.pass_on(line, ticket, wakes));
+                self.with(|state, wakes| state.pass_on(of, ticket, wakes));
             }
         }
     }
@@ -63,7 +64,7 @@ impl<T, L> Shared<T, L> {
 
 /// Holds one slot; shared by a sub-queue's handle and those who wait on it.
 pub struct Owner<T, L> {
-    pub(super) shared: Arc<Shared<T, L>>,
+    pub(super) shared: Arc<MultiShared<T, L>>,
     pub(super) slot: Slot,
 }
 

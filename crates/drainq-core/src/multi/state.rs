@@ -3,8 +3,8 @@
 //! # Invariants
 //! 1. `servable` is the number of items in attached, enabled sub-queues, `full` the number of those
 //!    sub-queues that have items and no room, and the selector's ready seats are exactly the
-//!    sub-queues that hold these items. All are kept by [`State::count_servable`] and its inverse
-//!    [`State::uncount_servable`], or by one push or pop.
+//!    sub-queues that hold these items. All are kept by [`MultiState::count_servable`] and its inverse
+//!    [`MultiState::uncount_servable`], or by one push or pop.
 //! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
 //! 4. No code of the caller runs in here: items, labels and wakers are moved, never dropped.
@@ -14,15 +14,16 @@
 
 use super::bitmap::Bitmap;
 use super::held::Held;
-use super::selector::{Order, Selector, Slot};
-use super::sub_queue::{Counters, Entry, Membership, Sub};
-use super::waiters::{Ticket, WaitList, Wakes};
+use super::selector::{Order, Selection, Slot};
+use super::sub_queue::{Counters, Membership, QueuedItem, Sub};
+use super::waiters::Wakes;
 use crate::sync::planted;
+use crate::wait::tickets::{Ticket, Tickets};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why an item was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PutRefusal {
     /// There is no room.
     Full,
     /// There is no room, and the multi-queue whose getters would make some is gone.
@@ -53,7 +54,7 @@ pub enum ShutdownMode {
 
 /// What a sub-queue is set up with.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct SubQueueSettings {
     /// Lower is served first.
     pub priority: i64,
     /// Items at most; `usize::MAX` is unbounded.
@@ -62,13 +63,13 @@ pub struct Settings {
     pub weight: u32,
 }
 
-pub(super) struct State<T, L> {
+pub(super) struct MultiState<T, L> {
     pub subs: Vec<Option<Sub<T, L>>>,
     free: Bitmap,
     pub attached: Bitmap,
     ids: u64,
-    pub selector: Selector,
-    pub getters: WaitList,
+    pub selector: Selection,
+    pub getters: Tickets,
     /// What getters hold that wait for more; see `gather`.
     pub held: BTreeMap<Ticket, Vec<Held<T>>>,
     pub servable: usize,
@@ -82,15 +83,15 @@ pub(super) struct State<T, L> {
     pub is_orphaned: bool,
 }
 
-impl<T, L> State<T, L> {
+impl<T, L> MultiState<T, L> {
     pub fn new(order: Order) -> Self {
         Self {
             subs: Vec::new(),
             free: Bitmap::default(),
             attached: Bitmap::default(),
             ids: 0,
-            selector: Selector::new(order),
-            getters: WaitList::default(),
+            selector: Selection::new(order),
+            getters: Tickets::default(),
             held: BTreeMap::new(),
             servable: 0,
             full: 0,
@@ -119,7 +120,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Adds a sub-queue; gives the label back after shutdown.
-    pub fn add(&mut self, label: L, settings: Settings, disabled_by: Option<String>) -> Result<Slot, L> {
+    pub fn add(&mut self, label: L, settings: SubQueueSettings, disabled_by: Option<String>) -> Result<Slot, L> {
         if self.is_shut_down {
             return Err(label);
         }
@@ -133,7 +134,7 @@ impl<T, L> State<T, L> {
             membership: Membership::Attached,
             disabled_by: disabled_by.into_iter().collect(),
             counters: Counters::default(),
-            putters: WaitList::default(),
+            putters: Tickets::default(),
         };
         let reused = self.free.next(0).filter(|_| !planted("multi_slots"));
         let slot = reused.unwrap_or(self.subs.len());
@@ -162,7 +163,7 @@ impl<T, L> State<T, L> {
         let leftovers = sub.items.len();
         self.depth -= leftovers;
         self.totals.removed += leftovers as u64;
-        self.wake_putters(slot, wakes);
+        self.notify_putters(slot, wakes);
         true
     }
 
@@ -191,7 +192,7 @@ impl<T, L> State<T, L> {
         }
     }
 
-    /// The inverse of [`State::count_servable`]; one of the two stands on each side of a change.
+    /// The inverse of [`MultiState::count_servable`]; one of the two stands on each side of a change.
     pub fn uncount_servable(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
@@ -202,7 +203,7 @@ impl<T, L> State<T, L> {
         }
     }
 
-    /// As [`State::uncount_servable`], for a slot that may be vacant.
+    /// As [`MultiState::uncount_servable`], for a slot that may be vacant.
     pub fn uncount_servable_if_any(&mut self, slot: Slot) {
         if self.subs[slot].is_some() {
             self.uncount_servable(slot);
@@ -215,23 +216,23 @@ impl<T, L> State<T, L> {
     }
 
     /// Why `slot` takes no item, were there room.
-    pub fn refusal(&self, slot: Slot) -> Option<Refusal> {
+    pub fn refusal(&self, slot: Slot) -> Option<PutRefusal> {
         match self.sub(slot).membership {
-            Membership::Removed => Some(Refusal::Removed),
-            Membership::Attached => self.is_shut_down.then_some(Refusal::ShutDown),
+            Membership::Removed => Some(PutRefusal::Removed),
+            Membership::Attached => self.is_shut_down.then_some(PutRefusal::ShutDown),
         }
     }
 
     #[inline]
-    pub fn push(&mut self, slot: Slot, item: T, at: u64) -> Result<(), (T, Refusal)> {
+    pub fn push(&mut self, slot: Slot, item: T, at: u64) -> Result<(), (T, PutRefusal)> {
         if let Some(refusal) = self.refusal(slot) {
             return Err((item, refusal));
         }
         let sub = self.sub_mut(slot);
         if sub.room() == 0 {
-            return Err((item, if self.is_orphaned { Refusal::Orphaned } else { Refusal::Full }));
+            return Err((item, if self.is_orphaned { PutRefusal::Orphaned } else { PutRefusal::Full }));
         }
-        sub.items.push_back(Entry { item, at });
+        sub.items.push_back(QueuedItem { item, at });
         let depth = sub.items.len();
         sub.counters.put += 1;
         sub.counters.high_water = sub.counters.high_water.max(depth);
@@ -250,7 +251,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Pushes items while there is room; the first refusal ends it.
-    pub fn push_many(&mut self, slot: Slot, items: &mut std::vec::IntoIter<T>, at: u64) -> Result<(), Refusal> {
+    pub fn push_many(&mut self, slot: Slot, items: &mut std::vec::IntoIter<T>, at: u64) -> Result<(), PutRefusal> {
         if let Some(refusal) = self.refusal(slot) {
             return Err(refusal);
         }
@@ -261,8 +262,8 @@ impl<T, L> State<T, L> {
         }
         match items.len() {
             0 => Ok(()),
-            _ if self.is_orphaned => Err(Refusal::Orphaned),
-            _ => Err(Refusal::Full),
+            _ if self.is_orphaned => Err(PutRefusal::Orphaned),
+            _ => Err(PutRefusal::Full),
         }
     }
 
@@ -273,7 +274,7 @@ impl<T, L> State<T, L> {
 
     /// Takes the item whose turn it is, with the slot of its sub-queue.
     #[inline]
-    pub fn take(&mut self, wakes: &mut Wakes) -> Result<(Slot, Entry<T>), Nothing> {
+    pub fn take(&mut self, wakes: &mut Wakes) -> Result<(Slot, QueuedItem<T>), Nothing> {
         match self.selector.take_turn() {
             Some(slot) => Ok((slot, self.pop(slot, wakes))),
             None => Err(self.nothing()),
@@ -281,7 +282,7 @@ impl<T, L> State<T, L> {
     }
 
     /// Takes the head of `slot`, if it is servable, whosever turn it is.
-    pub fn take_from(&mut self, slot: Slot, wakes: &mut Wakes) -> Option<Entry<T>> {
+    pub fn take_from(&mut self, slot: Slot, wakes: &mut Wakes) -> Option<QueuedItem<T>> {
         if !self.sub(slot).is_servable() {
             return None;
         }
@@ -291,15 +292,15 @@ impl<T, L> State<T, L> {
 
     /// Takes the head of `slot`, which is servable; its turn is the selector's affair.
     #[inline]
-    fn pop(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
+    fn pop(&mut self, slot: Slot, wakes: &mut Wakes) -> QueuedItem<T> {
         let entry = self.detach_head(slot, wakes);
         self.count_got(slot);
         entry
     }
 
-    /// As [`State::pop`], but the item still counts as waiting.
+    /// As [`MultiState::pop`], but the item still counts as waiting.
     #[inline]
-    pub fn detach_head(&mut self, slot: Slot, wakes: &mut Wakes) -> Entry<T> {
+    pub fn detach_head(&mut self, slot: Slot, wakes: &mut Wakes) -> QueuedItem<T> {
         let sub = self.sub_mut(slot);
         let was_full = sub.room() == 0;
         let entry = sub.items.pop_front().expect("a servable sub-queue holds an item");
@@ -312,13 +313,13 @@ impl<T, L> State<T, L> {
             self.sub_mut(slot).give_memory_back();
         }
         if has_putters {
-            self.wake_putters(slot, wakes);
+            self.notify_putters(slot, wakes);
         }
         entry
     }
 
-    /// The inverse of [`State::detach_head`].
-    pub fn attach_head(&mut self, slot: Slot, entry: Entry<T>) {
+    /// The inverse of [`MultiState::detach_head`].
+    pub fn attach_head(&mut self, slot: Slot, entry: QueuedItem<T>) {
         self.uncount_servable(slot);
         self.sub_mut(slot).items.push_front(entry);
         self.count_servable(slot);
@@ -354,7 +355,7 @@ impl<T, L> State<T, L> {
             self.depth -= items.len();
             self.totals.removed += items.len() as u64;
         }
-        self.wake_putters(slot, wakes);
+        self.notify_putters(slot, wakes);
         items
     }
 
@@ -383,7 +384,7 @@ impl<T, L> State<T, L> {
             self.totals.removed += taken.len() as u64;
         }
         self.count_servable(slot);
-        self.wake_putters(slot, wakes);
+        self.notify_putters(slot, wakes);
         taken
     }
 
@@ -404,7 +405,7 @@ impl<T, L> State<T, L> {
             if self.discards {
                 discarded.append(&mut self.clear(slot, wakes));
             }
-            self.wake_putters(slot, wakes);
+            self.notify_putters(slot, wakes);
         }
         discarded
     }
@@ -413,7 +414,7 @@ impl<T, L> State<T, L> {
     pub fn orphan(&mut self, wakes: &mut Wakes) {
         self.is_orphaned = true;
         for slot in self.attached.iter().collect::<Vec<_>>() {
-            self.wake_putters(slot, wakes);
+            self.notify_putters(slot, wakes);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Snapshots of the counters.
 
 use super::selector::Slot;
-use super::state::State;
+use super::state::MultiState;
 use super::sub_queue::Stats;
 use std::time::Duration;
 
-impl<T, L> State<T, L> {
+impl<T, L> MultiState<T, L> {
     /// The counters of one sub-queue.
     pub fn sub_stats(&self, slot: Slot, now: u64) -> Stats {
         let sub = self.sub(slot);

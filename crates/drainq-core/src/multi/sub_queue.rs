@@ -7,7 +7,7 @@
 //! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted
 //!    `get_many` gave items back.
 
-use super::waiters::WaitList;
+use crate::wait::tickets::Tickets;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -39,14 +39,14 @@ pub enum Membership {
 }
 
 /// An item and when it came, in nanoseconds on the queue's clock.
-pub(super) struct Entry<T> {
+pub(super) struct QueuedItem<T> {
     pub item: T,
     pub at: u64,
 }
 
 pub(super) struct Sub<T, L> {
     pub label: L,
-    pub items: VecDeque<Entry<T>>,
+    pub items: VecDeque<QueuedItem<T>>,
     /// Items that a getter holds while it waits for more; they may come back.
     pub held: usize,
     pub priority: i64,
@@ -56,7 +56,7 @@ pub(super) struct Sub<T, L> {
     pub membership: Membership,
     pub disabled_by: BTreeSet<String>,
     pub counters: Counters,
-    pub putters: WaitList,
+    pub putters: Tickets,
 }
 
 impl<T, L> Sub<T, L> {

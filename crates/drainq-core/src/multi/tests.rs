@@ -1,13 +1,13 @@
 //! What a step does, one thread at a time: bulk gets that wait, wake-ups that are not used, a forked child.
 //!
 //! Under a model checker too, so that a planted fault is noticed here: `multi_reclaim` (a removed
-//! sub-queue does not get back what is held of it), `multi_lapse` (a stalled wake-up stays where
+//! sub-queue does not get back what is held of it), `tickets_lapse` (a stalled wake-up stays where
 //! it is), `multi_slots` (the place of a removed sub-queue is not used again).
 
-use super::waiters::Wake;
-use super::{Gathered, MultiQueue, Order, Refusal, Settings, ShutdownMode, Sleeper, SubQueue, Wait};
+use super::{Gathered, MultiQueue, Order, PutRefusal, ShutdownMode, SubQueue, SubQueueSettings, Wait, WaitingThread};
 use crate::clock::ManualClock;
 use crate::sync::model;
+use crate::wait::tickets::Wake;
 
 type Queue = MultiQueue<u32, ()>;
 
@@ -16,12 +16,12 @@ fn queue() -> Queue {
 }
 
 fn sub_of(queue: &Queue, capacity: usize) -> SubQueue<u32, ()> {
-    queue.add((), Settings { priority: 0, capacity, weight: 1 }, None).expect("it is not shut down")
+    queue.add((), SubQueueSettings { priority: 0, capacity, weight: 1 }, None).expect("it is not shut down")
 }
 
 /// Lines up; the sleeper knows whether it was woken.
-fn line_up(wait: &mut Wait<u32, ()>) -> Sleeper {
-    let sleeper = Sleeper::default();
+fn line_up(wait: &mut Wait<u32, ()>) -> WaitingThread {
+    let sleeper = WaitingThread::default();
     wait.enter(sleeper.waker());
     sleeper
 }
@@ -229,7 +229,7 @@ fn room_in_a_sub_queue_without_getters_is_given_and_none_is_waited_for() {
         let sub = sub_of(&queue, 1);
         drop(queue);
         assert_eq!(sub.try_put(1), Ok(()));
-        assert_eq!(sub.put(2), Err((2, Refusal::Orphaned)));
+        assert_eq!(sub.put(2), Err((2, PutRefusal::Orphaned)));
         assert_eq!(sub.clear(), [1]);
         assert_eq!(sub.put(3), Ok(()));
     });
@@ -290,7 +290,7 @@ fn groups_are_served_by_priority_in_whatever_order_they_come_and_go() {
         [|n| n, |n| -n, |n| n * 7919 % 1009, |n| if n % 2 == 0 { n } else { -n }, |n| (1 << 40) >> (n % 40)];
     for priority_of in sequences {
         let mut kept: Vec<(i64, i64)> = Vec::new();
-        let mut selector = super::selector::Selector::new(Order::Priority);
+        let mut selector = super::selector::Selection::new(Order::Priority);
         for n in 0..400 {
             let slot = usize::try_from(n).unwrap();
             selector.insert(slot, priority_of(n), 1);

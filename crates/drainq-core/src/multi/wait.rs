@@ -1,73 +1,69 @@
-//! A place in one of the lines, given back however the waiting ends.
+//! A wait for items or room, which leaves the waiters however it ends.
 //!
 //! The protocol of every blocking call, on a thread or in an event loop:
 //!
 //! 1. try; on success stop here,
-//! 2. [`Wait::enter`]: line up (again), and be woken at once if something is there,
+//! 2. [`Wait::enter`]: be one of the waiters (again), and be woken at once if there is something,
 //! 3. sleep until woken, and go back to 1.
 //!
-//! Dropping the [`Wait`] leaves the line; a wake-up that was under way goes to the next, and
-//! items that were held go back to the heads they came from. So success, a timeout, Ctrl-C and a
-//! cancelled task all end in one way.
+//! A [`Wait`] that is dropped leaves the waiters: its unused token goes to the next, and items that it held go back to the
+//! heads of their sub-queues. So success, a timeout, Ctrl-C and a cancelled task all end in one way.
 //!
-//! A thread sleeps on a [`Sleeper`], whose flag it reads without the queue's lock. So a thread that
-//! gave up an interpreter's lock to sleep never takes the queue's, and a fork under the interpreter's
-//! lock finds the queue's free.
+//! A thread sleeps on a [`WaitingThread`](crate::wait::thread::WaitingThread), a task on a future of its event loop.
 
-use super::shared::{Owner, Shared};
-use super::waiters::{Line, Pulse, Ticket, Wake};
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Parker, Unparker, planted};
-use std::time::Duration;
+use super::shared::{MultiShared, Owner};
+use super::waiters::WaitersOf;
+use crate::sync::{Arc, planted};
+use crate::wait::tickets::{Request, Ticket, TokenNumbers, Wake};
 
-/// A waiter's place in line, and what it holds while it waits there.
+/// One waiter of a multi-queue, and what it holds while it waits.
 pub struct Wait<T, L> {
-    pub(super) shared: Arc<Shared<T, L>>,
-    line: Line,
-    /// Keeps the slot of a putters' line alive.
+    pub(super) shared: Arc<MultiShared<T, L>>,
+    of: WaitersOf,
+    /// Keeps the slot of a sub-queue alive while its putter waits.
     _owner: Option<Arc<Owner<T, L>>>,
     pub(super) ticket: Option<Ticket>,
-    /// What it has to find when it is woken.
+    /// How many items there must be before it is notified.
     pub(super) need: usize,
-    pulse: Option<Arc<Pulse>>,
-    look: Option<u64>,
+    numbers: Option<Arc<TokenNumbers>>,
+    /// The last token number at the last call of [`Wait::find_stalled`].
+    last_number: Option<u64>,
 }
 
 impl<T, L> Wait<T, L> {
-    pub(super) fn new(shared: Arc<Shared<T, L>>, line: Line, owner: Option<Arc<Owner<T, L>>>) -> Self {
-        Self { shared, line, _owner: owner, ticket: None, need: 1, pulse: None, look: None }
+    pub(super) fn new(shared: Arc<MultiShared<T, L>>, of: WaitersOf, owner: Option<Arc<Owner<T, L>>>) -> Self {
+        Self { shared, of, _owner: owner, ticket: None, need: 1, numbers: None, last_number: None }
     }
 
-    /// Lines up; `wake` is called, at once or later, when it is worth trying again.
+    /// Enters the waiters; `wake` is called, at once or later, when it is worth trying again.
     ///
-    /// Who lines up a second time keeps the first place.
+    /// A waiter that enters again keeps its ticket, and with it its seniority.
     pub fn enter(&mut self, wake: Box<dyn Wake>) {
-        let (line, held, need) = (self.line, self.ticket, self.need);
-        let (ticket, pulse, _former) = self.shared.with(|state, wakes| {
+        let (of, held, need) = (self.of, self.ticket, self.need);
+        let (ticket, numbers, _former) = self.shared.with(|state, wakes| {
             let ticket = held.unwrap_or_else(|| state.next_id());
-            let former = state.line(line).enter(ticket, need, wake);
-            let pulse = state.line(line).pulse();
+            let former = state.tickets(of).enter(ticket, Request::of(need), wake);
+            let numbers = state.tickets(of).numbers();
             if !planted("multi_enter") {
-                state.wake(line, wakes);
+                state.notify(of, wakes);
             }
-            (ticket, pulse, former)
+            (ticket, numbers, former)
         });
         self.ticket = Some(ticket);
-        self.pulse = Some(pulse);
+        self.numbers = Some(numbers);
     }
 
-    /// What [`Wait::pass_stalled_on`] is to pass on: wake-ups of others in this line that have been
-    /// under way since the call before, at least. Takes no lock.
+    /// Finds tokens of other waiters that were unused at the last call too, for [`Wait::pass_stalled_on`]. Takes no lock.
     pub fn find_stalled(&mut self) -> Option<Stalled> {
-        self.pulse.as_ref()?.stalled(&mut self.look).map(Stalled)
+        self.numbers.as_ref()?.stalled(&mut self.last_number).map(Stalled)
     }
 
-    /// Gives wake-ups whose owners do not run to the next in line, perhaps this waiter.
+    /// Gives the tokens of waiters that do not run to the next waiters, perhaps this one.
     pub fn pass_stalled_on(&self, Stalled(last): Stalled) {
-        let line = self.line;
+        let of = self.of;
         self.shared.with(|state, wakes| {
-            state.line(line).lapse_up_to(last);
-            state.wake(line, wakes);
+            state.tickets(of).lapse_up_to(last);
+            state.notify(of, wakes);
         });
     }
 }
@@ -75,59 +71,11 @@ impl<T, L> Wait<T, L> {
 impl<T, L> Drop for Wait<T, L> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.shared.leave(self.line, ticket);
+            self.shared.leave(self.of, ticket);
         }
     }
 }
 
-/// Wake-ups that have not been used for long.
+/// Tokens that their waiters have not used for long.
 #[derive(Clone, Copy, Debug)]
 pub struct Stalled(u64);
-
-/// What a thread sleeps on.
-#[derive(Debug, Default)]
-pub struct Sleeper {
-    parker: Parker,
-    is_woken: Arc<AtomicBool>,
-}
-
-struct ThreadWaker {
-    thread: Unparker,
-    is_woken: Arc<AtomicBool>,
-}
-
-impl Wake for ThreadWaker {
-    fn wake(self: Box<Self>) -> bool {
-        self.is_woken.store(true, Ordering::Release);
-        self.thread.unpark();
-        true
-    }
-}
-
-impl Sleeper {
-    /// For [`Wait::enter`]: wakes this thread. Earlier wake-ups are forgotten.
-    pub fn waker(&self) -> Box<dyn Wake> {
-        self.is_woken.store(false, Ordering::Relaxed);
-        Box::new(ThreadWaker { thread: self.parker.unparker().clone(), is_woken: self.is_woken.clone() })
-    }
-
-    /// Whether it has been woken since the last [`Sleeper::waker`].
-    pub fn is_woken(&self) -> bool {
-        self.is_woken.load(Ordering::Acquire)
-    }
-
-    /// Sleeps until it is woken.
-    pub fn sleep(&self) {
-        while !self.is_woken() {
-            self.parker.park();
-        }
-    }
-
-    /// Sleeps until it is woken, or this long; whether it was woken.
-    pub fn sleep_for(&self, limit: Duration) -> bool {
-        if !self.is_woken() {
-            self.parker.park_timeout(limit);
-        }
-        self.is_woken()
-    }
-}

@@ -4,7 +4,10 @@
 //! | --- | --- | --- | --- |
 //! | [`sleeper`] | a drain thread | an item in one of its partitions | `models::sleeper` |
 //! | [`waiters`] | producers; callers of a flush or a shutdown | something that changes without a common lock | `models::waiters` |
-//! | [`thread`] | how a thread sleeps until its ticket is notified | | `wait::models` |
+//! | [`tickets`] | getters and putters of the multi-queue and the set queue | something that changes under the lock of their queue | `models::tickets` |
+//! | [`thread`] | how a thread sleeps until its ticket is notified | | `models::tickets` |
 
 pub mod sleeper;
+pub mod thread;
+pub mod tickets;
 pub mod waiters;

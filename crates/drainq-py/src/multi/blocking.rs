@@ -2,7 +2,7 @@
 
 use super::core_types::Wait;
 use crate::deadline::{self, Deadline, MayWait};
-use drainq_core::multi::{Sleeper, Stalled};
+use drainq_core::multi::{Stalled, WaitingThread};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -42,7 +42,7 @@ pub fn until<R>(
     if let Some(result) = attempt(&mut waiter, Otherwise::Wait)? {
         return Ok(Some(result));
     }
-    let (mut sleeper, runs_signal_handlers) = (Sleeper::default(), runs_signal_handlers(py)?);
+    let (mut sleeper, runs_signal_handlers) = (WaitingThread::default(), runs_signal_handlers(py)?);
     loop {
         waiter.enter(sleeper.waker());
         let otherwise = sleep(py, &mut sleeper, &mut waiter, deadline, runs_signal_handlers)?;
@@ -67,7 +67,7 @@ enum Reason {
 /// finds the locks free.
 fn sleep(
     py: Python<'_>,
-    sleeper: &mut Sleeper,
+    sleeper: &mut WaitingThread,
     waiter: &mut Wait,
     deadline: Deadline,
     runs_signal_handlers: bool,

@@ -13,7 +13,7 @@ pub type SubCore = multi::SubQueue<Py<PyAny>, Arc<Label>>;
 /// A waiter's position, for getters or for the putters of a sub-queue.
 pub type Wait = multi::Wait<Py<PyAny>, Arc<Label>>;
 
-impl Renew for multi::Shared<Py<PyAny>, Arc<Label>> {
+impl Renew for multi::MultiShared<Py<PyAny>, Arc<Label>> {
     /// Empties the multi-queue. Its lock is free in the child, because a thread that holds the lock keeps the GIL.
     fn renew_in_child(&self, _py: Python<'_>) {
         self.restart_in_child();

@@ -36,7 +36,7 @@ pub enum AfterTake {
 
 /// Where a known entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum EntryState {
     /// In the queue.
     Waiting,
     /// Taken, and not yet done.
@@ -51,23 +51,23 @@ pub enum Lookup<'a, E> {
     /// No known entry is the same.
     Absent,
     /// This one is: its place, valid until the next change of the queue, and its state.
-    Known(Place, State),
+    Known(EntryId, EntryState),
     /// The comparison could not tell about this one, and no other is the same.
     Unsure(&'a E),
 }
 
 /// The place of a known entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct EntryId(u32);
 
 /// A look at the source under way; see [`SetQueue::begin_poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Poll(pub u64);
 
-struct Slot<E> {
+struct EntrySlot<E> {
     entry: Option<E>,
     hash: u32,
-    state: State,
+    state: EntryState,
 }
 
 /// Where an entry is; its hash is here too, so that a search or a growing table visits no slot in vain.
@@ -103,7 +103,7 @@ struct Remembered {
 pub struct SetQueue<E> {
     after_take: AfterTake,
     table: HashTable<Indexed>,
-    slots: Vec<Slot<E>>,
+    slots: Vec<EntrySlot<E>>,
     free: Vec<u32>,
     waiting: VecDeque<u32>,
     remembered: VecDeque<Remembered>,
@@ -178,7 +178,7 @@ impl<E> SetQueue<E> {
             answer == Some(true)
         });
         match (found, unsure) {
-            (Some(&Indexed { slot, .. }), _) => Lookup::Known(Place(slot), self.slots[slot as usize].state),
+            (Some(&Indexed { slot, .. }), _) => Lookup::Known(EntryId(slot), self.slots[slot as usize].state),
             (None, Some(entry)) => Lookup::Unsure(entry),
             (None, None) => Lookup::Absent,
         }
@@ -188,7 +188,7 @@ impl<E> SetQueue<E> {
     #[inline]
     pub fn push(&mut self, hash: u64, entry: E) {
         let hash = fold(hash);
-        let filled = Slot { entry: Some(entry), hash, state: State::Waiting };
+        let filled = EntrySlot { entry: Some(entry), hash, state: EntryState::Waiting };
         let slot = match self.free.pop().filter(|_| !planted("set_queue_slots")) {
             Some(slot) => {
                 self.slots[slot as usize] = filled;
@@ -211,8 +211,8 @@ impl<E> SetQueue<E> {
         let index = self.waiting.pop_front()?;
         let after = match self.after_take {
             AfterTake::Forget => return self.forget(index).map(give),
-            AfterTake::Track(_) => State::InFlight,
-            AfterTake::Remember(_) => State::Remembered,
+            AfterTake::Track(_) => EntryState::InFlight,
+            AfterTake::Remember(_) => EntryState::Remembered,
         };
         let slot = &mut self.slots[index as usize];
         slot.state = after;
@@ -228,9 +228,9 @@ impl<E> SetQueue<E> {
     ///
     /// It is forgotten at once, unless it is to be remembered for a while or a poll is under
     /// way that may still bring it back. Returns what was forgotten; `Err` if it was not in flight.
-    pub fn done(&mut self, place: Place, now: Duration) -> Result<Option<E>, State> {
+    pub fn done(&mut self, place: EntryId, now: Duration) -> Result<Option<E>, EntryState> {
         let slot = &mut self.slots[place.0 as usize];
-        if slot.state != State::InFlight || slot.entry.is_none() {
+        if slot.state != EntryState::InFlight || slot.entry.is_none() {
             return Err(slot.state);
         }
         self.in_flight -= 1;
@@ -238,7 +238,7 @@ impl<E> SetQueue<E> {
         if ttl.is_zero() && (self.polls.is_empty() || planted("set_queue_fence")) {
             return Ok(self.forget(place.0));
         }
-        slot.state = State::Remembered;
+        slot.state = EntryState::Remembered;
         self.remember(place.0, now.saturating_add(ttl), self.last_poll);
         Ok(None)
     }

@@ -5,7 +5,7 @@ use crate::multi::label::Label;
 use crate::multi::sub_queue::SubQueue;
 use crate::multi::values;
 use crate::{errors, gil};
-use drainq_core::multi::Settings;
+use drainq_core::multi::SubQueueSettings;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl MultiQueue {
         exist_ok: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
-        let settings = Settings { priority, capacity, weight };
+        let settings = SubQueueSettings { priority, capacity, weight };
         let (core, subs) = (&self.core, self.sub_queues.bind(py));
         let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
         if core.is_shut_down() {

@@ -4,24 +4,24 @@ use super::SubQueue;
 use crate::deadline::MayWait;
 use crate::multi::blocking::{Otherwise, until};
 use crate::{errors, gil};
-use drainq_core::multi::Refusal;
+use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
 impl SubQueue {
     /// The exception for an item that is refused for good.
     #[cold]
-    fn refused(&self, py: Python<'_>, refusal: Refusal) -> PyErr {
+    fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
         let name = self.label.name(py);
         match refusal {
-            Refusal::Full => {
+            PutRefusal::Full => {
                 let capacity = self.core.settings().capacity;
                 errors::FULL.error(py, format!("sub-queue {name} is full (capacity {capacity})"))
             }
-            Refusal::Orphaned => errors::SHUT_DOWN
+            PutRefusal::Orphaned => errors::SHUT_DOWN
                 .error(py, format!("sub-queue {name} is full, and its multi-queue is gone: nothing makes room in it")),
-            Refusal::Removed => errors::SUB_QUEUE_REMOVED
+            PutRefusal::Removed => errors::SUB_QUEUE_REMOVED
                 .error(py, format!("sub-queue {name} was removed; nothing can be put into it any more")),
-            Refusal::ShutDown => errors::SHUT_DOWN
+            PutRefusal::ShutDown => errors::SHUT_DOWN
                 .error(py, format!("the multi-queue of sub-queue {name} was shut down; nothing can be put into it")),
         }
     }
@@ -35,9 +35,9 @@ impl SubQueue {
     }
 
     /// An exception if there will be no room ever, or none that is worth a wait.
-    fn no_room(&self, py: Python<'_>, refusal: Refusal, otherwise: Otherwise) -> PyResult<()> {
+    fn no_room(&self, py: Python<'_>, refusal: PutRefusal, otherwise: Otherwise) -> PyResult<()> {
         match (refusal, otherwise) {
-            (Refusal::Full, _) | (Refusal::Orphaned, Otherwise::GiveUp) => Ok(()),
+            (PutRefusal::Full, _) | (PutRefusal::Orphaned, Otherwise::GiveUp) => Ok(()),
             _ => Err(self.refused(py, refusal)),
         }
     }
@@ -51,7 +51,7 @@ impl SubQueue {
             Ok(Some(())) => Ok(()),
             failed => {
                 self.core.reject(1);
-                failed.and_then(|_| Err(self.refused(py, Refusal::Full)))
+                failed.and_then(|_| Err(self.refused(py, PutRefusal::Full)))
             }
         }
     }
@@ -107,7 +107,7 @@ impl SubQueue {
                 self.core.reject(1);
                 drop(item);
                 self.no_room(py, refusal, Otherwise::GiveUp)?;
-                Err(self.refused(py, Refusal::Full))
+                Err(self.refused(py, PutRefusal::Full))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a set queue holds: looked up, listed, taken out.
 
 use super::SetQueue;
-use drainq_core::sources::set_queue::State as Where;
+use drainq_core::sources::set_queue::EntryState;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 
@@ -20,9 +20,7 @@ impl SetQueue {
     fn clear<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state.lock();
         let entries = state.queue.clear();
-        let freed = entries.len();
-        state.putters.wake(freed);
-        drop(state);
+        self.release(state);
         PyList::new(py, entries.into_iter().map(|entry| entry.item.unwrap_or(entry.key)))
     }
 
@@ -31,7 +29,7 @@ impl SetQueue {
         let mut identity = self.identity(item)?;
         let (state, found) = self.locate(&mut identity)?;
         drop(state);
-        Ok(matches!(found, Some((_, Where::Waiting))))
+        Ok(matches!(found, Some((_, EntryState::Waiting))))
     }
 
     /// A snapshot of what waits, first to last.

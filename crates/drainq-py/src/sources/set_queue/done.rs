@@ -29,8 +29,8 @@ impl SetQueue {
         for item in gil::items(items)? {
             let mut identity = self.identity(&item?)?;
             let (mut state, found) = self.locate(&mut identity)?;
-            let Some((place, _)) = found else { continue };
-            let answer = state.queue.done(place, now);
+            let Some((entry, _)) = found else { continue };
+            let answer = state.queue.done(entry, now);
             drop(state);
             were += usize::from(answer.is_ok());
         }

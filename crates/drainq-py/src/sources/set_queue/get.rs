@@ -2,6 +2,7 @@
 
 use super::SetQueue;
 use super::state::WaitFor;
+use super::waiting::Waiting;
 use crate::{deadline::Deadline, errors};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -22,11 +23,11 @@ impl SetQueue {
     fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let deadline = Deadline::after("timeout", timeout)?;
         let now = self.now(py)?;
-        let mut last_try = !block;
+        let (mut waiting, mut last_try) = (Waiting::new(self, WaitFor::Item), !block);
         loop {
             let mut state = self.state.lock();
             if let Some(taken) = state.take(py, now) {
-                drop(state);
+                self.release(state);
                 return Ok(taken.item);
             }
             if state.closed {
@@ -37,13 +38,7 @@ impl SetQueue {
                 drop(state);
                 return Err(errors::EMPTY.error(py, "no item is waiting"));
             }
-            match self.wait(py, state, WaitFor::Item, 0, deadline) {
-                Ok(woken) => last_try = !woken,
-                Err(error) => {
-                    self.hand_on(WaitFor::Item);
-                    return Err(error);
-                }
-            }
+            last_try = !waiting.wait(py, state, 0, deadline)?;
         }
     }
 
@@ -62,7 +57,7 @@ impl SetQueue {
         let mut state = self.state.lock();
         let n = n.min(state.queue.len());
         let taken: Vec<_> = (0..n).map_while(|_| state.take(py, now)).collect();
-        drop(state);
+        self.release(state);
         PyList::new(py, taken.into_iter().map(|taken| taken.item))
     }
 }

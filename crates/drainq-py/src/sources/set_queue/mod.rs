@@ -13,7 +13,7 @@
 //!    the lock not held. So no call can deadlock, and one that raises has changed nothing.
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
 //! 3. Nothing that is done under the lock waits, or drops a Python object.
-//! 4. A waiter that was woken and takes nothing wakes the next one.
+//! 4. A call that waited leaves the waiters when it ends, and a token that it did not use goes to the next.
 //! 5. The lock is taken with the GIL held, and given back before the GIL is given up. So a fork, which
 //!    Python makes with the GIL held, finds the lock free and what it guards whole; in the child the state is
 //!    replaced, and the parent's is forgotten: the child must not drop the parent's items.
@@ -32,7 +32,7 @@ use crate::fork::{self, Renew};
 use crate::sources::identity::Identity;
 use crate::{errors, gil};
 use drainq_core::clock::{Clock, SystemClock};
-use drainq_core::sources::set_queue::{AfterTake, Lookup, Place, State as Where};
+use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -76,8 +76,8 @@ pub struct SetQueue {
     state: Arc<Mutex<Guarded>>,
 }
 
-/// The locked state, and the place and state of the entry that was looked for.
-type Located<'a> = (MutexGuard<'a, Guarded>, Option<(Place, Where)>);
+/// The locked state, and the number and state of the entry that was looked for.
+type Located<'a> = (MutexGuard<'a, Guarded>, Option<(EntryId, EntryState)>);
 
 impl SetQueue {
     #[inline]
@@ -95,7 +95,7 @@ impl SetQueue {
             let state = self.state.lock();
             let found = match state.queue.find(identity.hash(), |entry| identity.same(&entry.key)) {
                 Lookup::Absent => None,
-                Lookup::Known(place, state) => Some((place, state)),
+                Lookup::Known(entry, state) => Some((entry, state)),
                 Lookup::Unsure(entry) => {
                     let known = entry.key.clone_ref(identity.py()).into_bound(identity.py());
                     drop(state);
@@ -177,9 +177,7 @@ impl SetQueue {
         let mut state = self.state.lock();
         state.closed = true;
         let discarded = if immediate { state.queue.clear() } else { Vec::new() };
-        state.getters.wake_all();
-        state.putters.wake_all();
-        drop(state);
+        self.release(state);
         drop(discarded);
     }
 
@@ -212,8 +210,8 @@ impl SetQueue {
             put: state.put,
             got: state.got,
             duplicates: state.duplicates,
-            blocked_getters: state.getters.len(),
-            blocked_putters: state.putters.len(),
+            blocked_getters: state.getters.blocked(),
+            blocked_putters: state.putters.blocked(),
         }
     }
 

@@ -2,48 +2,50 @@
 
 use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
+use super::waiting::Waiting;
 use crate::{deadline::Deadline, errors, gil};
 use pyo3::prelude::*;
 
+/// What became of an item that was put.
+enum PutOutcome {
+    Put,
+    Duplicate,
+    /// There was no room, or none in time.
+    NoRoom,
+}
+
 impl SetQueue {
-    /// Puts an item: whether it went in, or `None` if there was no room. No deadline: no waiting.
+    /// Puts an item, and waits for room until the deadline; without a deadline it does not wait.
     #[inline]
-    fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, deadline: Option<Deadline>) -> PyResult<Option<bool>> {
+    fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, deadline: Option<Deadline>) -> PyResult<PutOutcome> {
         let mut identity = self.identity(&item)?;
-        let (mut last_try, mut waited) = (false, false);
-        let refused = loop {
+        let (mut waiting, mut last_try) = (Waiting::new(self, WaitFor::Room), false);
+        loop {
             self.forget_due(py)?;
-            let (mut state, found) = match self.locate(&mut identity) {
-                Ok(located) => located,
-                Err(error) => break Err(error),
-            };
+            let (mut state, found) = self.locate(&mut identity)?;
             if state.closed {
                 drop(state);
-                break Err(errors::SHUT_DOWN.error(py, "the queue is shut down"));
+                return Err(errors::SHUT_DOWN.error(py, "the queue is shut down"));
             }
             if found.is_some() {
                 state.duplicates += 1;
-                break Ok(Some(false));
+                drop(state);
+                return Ok(PutOutcome::Duplicate);
             }
             if self.capacity.is_none_or(|capacity| state.queue.len() < capacity) {
                 let item = self.key.is_some().then(|| item.unbind());
                 state.queue.push(identity.hash(), KnownItem { key: identity.key(), item });
                 state.put += 1;
-                state.getters.wake(1);
-                state.putters.wake_tagged(identity.hash()); // perhaps duplicates of this one by now
-                return Ok(Some(true));
+                state.notify_duplicates(identity.hash());
+                self.release(state);
+                return Ok(PutOutcome::Put);
             }
-            let Some(deadline) = deadline.filter(|_| !last_try) else { break Ok(None) };
-            waited = true;
-            match self.wait(py, state, WaitFor::Room, identity.hash(), deadline) {
-                Ok(woken) => last_try = !woken,
-                Err(error) => break Err(error),
-            }
-        };
-        if waited {
-            self.hand_on(WaitFor::Room);
+            let Some(deadline) = deadline.filter(|_| !last_try) else {
+                drop(state);
+                return Ok(PutOutcome::NoRoom);
+            };
+            last_try = !waiting.wait(py, state, identity.hash(), deadline)?;
         }
-        refused
     }
 }
 
@@ -67,10 +69,14 @@ impl SetQueue {
     fn put<'py>(&self, item: Bound<'py, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let py = item.py();
         let deadline = Deadline::after("timeout", timeout)?;
-        self.put_until(py, item, block.then_some(deadline))?.ok_or_else(|| {
-            let capacity = self.capacity.unwrap_or(usize::MAX);
-            errors::FULL.error(py, format!("the queue holds {capacity} items, its capacity"))
-        })
+        match self.put_until(py, item, block.then_some(deadline))? {
+            PutOutcome::Put => Ok(true),
+            PutOutcome::Duplicate => Ok(false),
+            PutOutcome::NoRoom => {
+                let capacity = self.capacity.unwrap_or(usize::MAX);
+                Err(errors::FULL.error(py, format!("the queue holds {capacity} items, its capacity")))
+            }
+        }
     }
 
     /// Put an item if there is room: ``put(item, block=False)``.
@@ -96,8 +102,9 @@ impl SetQueue {
         let mut put_all = || {
             for item in gil::items(items)? {
                 match self.put_until(items.py(), item?, deadline)? {
-                    Some(went_in) => added += usize::from(went_in),
-                    None => break,
+                    PutOutcome::Put => added += 1,
+                    PutOutcome::Duplicate => {}
+                    PutOutcome::NoRoom => break,
                 }
             }
             Ok(())

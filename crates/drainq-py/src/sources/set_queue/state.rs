@@ -3,8 +3,8 @@
 use crate::errors;
 use crate::fork::Renew;
 use drainq_core::sources::set_queue::{AfterTake, SetQueue as Core};
-use drainq_core::sources::wait_list::WaitList;
 use drainq_core::sync::Mutex;
+use drainq_core::wait::tickets::{Offer, Ticket, Tickets, Wakes};
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -19,8 +19,11 @@ pub struct KnownItem {
 /// The items, the waiters and the counters of a set queue.
 pub struct Guarded {
     pub queue: Core<KnownItem>,
-    pub getters: WaitList,
-    pub putters: WaitList,
+    pub getters: Tickets,
+    pub putters: Tickets,
+    last_ticket: Ticket,
+    /// Waiters that are woken once the lock is given back.
+    wakes: Wakes<WaitFor>,
     pub closed: bool,
     pub put: u64,
     pub got: u64,
@@ -43,6 +46,7 @@ impl Renew for Mutex<Guarded> {
         std::mem::forget(state.queue.reset());
         std::mem::forget(std::mem::take(&mut state.getters));
         std::mem::forget(std::mem::take(&mut state.putters));
+        std::mem::forget(std::mem::take(&mut state.wakes));
         (state.put, state.got, state.duplicates) = (0, 0, 0);
     }
 }
@@ -52,8 +56,10 @@ impl Guarded {
     pub fn new(after_take: AfterTake) -> Self {
         Self {
             queue: Core::new(after_take),
-            getters: WaitList::default(),
-            putters: WaitList::default(),
+            getters: Tickets::default(),
+            putters: Tickets::default(),
+            last_ticket: 0,
+            wakes: Wakes::new(),
             closed: false,
             put: 0,
             got: 0,
@@ -73,15 +79,44 @@ impl Guarded {
             },
         )?;
         self.got += 1;
-        self.putters.wake(1);
         Some(Taken { item: item.into_bound(py), _key: key })
     }
 
     /// Returns the waiters for an item, or those for room.
-    pub fn waiters(&mut self, wait_for: WaitFor) -> &mut WaitList {
+    pub fn waiters(&mut self, wait_for: WaitFor) -> &mut Tickets {
         match wait_for {
             WaitFor::Item => &mut self.getters,
             WaitFor::Room => &mut self.putters,
+        }
+    }
+
+    /// A ticket that was never given out before, in a forked child neither.
+    pub fn next_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    /// Notifies getters of the items there are and putters of the room there is; all of both after the shutdown. Returns
+    /// the waiters to wake once the lock is given back.
+    #[inline]
+    pub fn notify(&mut self, capacity: Option<usize>) -> Wakes<WaitFor> {
+        if !self.getters.is_idle() {
+            let offer = if self.closed { Offer::END } else { Offer::of(self.queue.len()) };
+            self.getters.notify(offer, WaitFor::Item, &mut self.wakes);
+        }
+        if !self.putters.is_idle() {
+            let room = capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.queue.len()));
+            let offer = if self.closed { Offer::END } else { Offer::of(room) };
+            self.putters.notify(offer, WaitFor::Room, &mut self.wakes);
+        }
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// Notifies putters of an item with this hash: their items may be duplicates now.
+    #[inline]
+    pub fn notify_duplicates(&mut self, hash: u64) {
+        if !self.putters.is_idle() {
+            self.putters.notify_tagged(hash, WaitFor::Room, &mut self.wakes);
         }
     }
 }

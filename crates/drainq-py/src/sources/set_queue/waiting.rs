@@ -3,41 +3,62 @@
 use super::SetQueue;
 use super::state::{Guarded, WaitFor};
 use crate::deadline::{self, Deadline};
-use drainq_core::sources::wait_list::Left;
-use drainq_core::sync::{MutexGuard, Parker};
+use drainq_core::sync::MutexGuard;
+use drainq_core::wait::thread::WaitingThread;
+use drainq_core::wait::tickets::{Request, Ticket};
 use pyo3::prelude::*;
 
-impl SetQueue {
-    /// Waits until this waiter is notified; false if the time ran out. `tag` is the hash of a putter's key.
-    pub(super) fn wait(
-        &self,
+/// A call that may wait. Dropped, it leaves the waiters, and its unused token goes to the next (invariant 4).
+pub(super) struct Waiting<'a> {
+    queue: &'a SetQueue,
+    wait_for: WaitFor,
+    ticket: Option<Ticket>,
+}
+
+impl<'a> Waiting<'a> {
+    /// A call that is not yet among the waiters.
+    pub fn new(queue: &'a SetQueue, wait_for: WaitFor) -> Self {
+        Self { queue, wait_for, ticket: None }
+    }
+
+    /// Enters the waiters, gives the lock back and sleeps; returns false if the time ran out.
+    ///
+    /// A call that waits again keeps its ticket, and with it its seniority.
+    pub fn wait(
+        &mut self,
         py: Python<'_>,
         mut state: MutexGuard<'_, Guarded>,
-        wait_for: WaitFor,
         tag: u64,
         deadline: Deadline,
     ) -> PyResult<bool> {
-        let parker = Parker::new();
-        let ticket = state.waiters(wait_for).join(&parker, tag);
-        drop(state);
-        let sleeper = &ticket;
-        let woken = deadline::wait(py, deadline, move |slice| {
-            parker.park_timeout(slice);
-            sleeper.is_woken().then_some(())
-        });
-        let left = self.state.lock().waiters(wait_for).leave(&ticket);
-        Ok(woken?.is_some() || left == Left::Woken)
+        let mut thread = WaitingThread::default();
+        let ticket = *self.ticket.get_or_insert_with(|| state.next_ticket());
+        let _former = state.waiters(self.wait_for).enter(ticket, Request { need: 1, tag }, thread.waker());
+        self.queue.release(state);
+        let sleeping = &mut thread;
+        deadline::wait(py, deadline, move |slice| sleeping.sleep_for(slice).then_some(()))?;
+        Ok(thread.is_woken())
     }
+}
 
-    /// Notifies the next waiter if there is an item, or room, for it (invariant 4).
-    pub(super) fn hand_on(&self, wait_for: WaitFor) {
-        let mut state = self.state.lock();
-        let is_there = match wait_for {
-            WaitFor::Item => !state.queue.is_empty(),
-            WaitFor::Room => self.capacity.is_none_or(|capacity| state.queue.len() < capacity),
-        };
-        if is_there {
-            state.waiters(wait_for).wake(1);
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let mut state = self.queue.state.lock();
+            let _waker = state.waiters(self.wait_for).leave(ticket);
+            self.queue.release(state);
+        }
+    }
+}
+
+impl SetQueue {
+    /// Gives the lock back, and wakes the waiters for which the call has made room or brought an item.
+    #[inline]
+    pub(super) fn release(&self, mut state: MutexGuard<'_, Guarded>) {
+        let wakes = state.notify(self.capacity);
+        drop(state);
+        for (_, _, waker) in wakes {
+            waker.wake();
         }
     }
 }
