@@ -10,6 +10,7 @@
 //! | `move` | how long does the old owner keep a partition that moves? |
 //! | `grow` | what do two thousand types cost, in time and in memory? |
 //! | `shutdown` | how long does an end take? |
+//! | `sketch` | what does a value in a sketch of quantiles cost? |
 //!
 //! Options: `--quick`, `--only WORD`, `--rounds N`. Each figure is printed as a line of JSON.
 
@@ -25,6 +26,7 @@ mod protocol;
 mod rivals;
 mod seed;
 mod shutdown;
+mod sketch;
 
 use protocol::{Options, Report};
 use std::process::ExitCode;
@@ -75,5 +77,6 @@ fn main() -> ExitCode {
     moves::run(&mut report);
     grow::run(&mut report);
     shutdown::run(&mut report);
+    sketch::run(&mut report);
     ExitCode::SUCCESS
 }

@@ -12,6 +12,7 @@ from .mutant import Mutant
 from .operated import MUTANTS as OPERATED
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
+from .sketch import MUTANTS as SKETCH
 
 ROOMS: dict[str, list[Mutant]] = {
     "binding": BINDING,
@@ -23,4 +24,5 @@ ROOMS: dict[str, list[Mutant]] = {
     "operated": OPERATED,
     "python": PYTHON,
     "jobs": JOBS,
+    "sketch": SKETCH,
 }

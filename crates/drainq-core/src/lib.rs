@@ -6,6 +6,7 @@
 //! | [`ring`], [`table`] | its memory: a lock-free buffer, an append-only list |
 //! | [`multi`] | the multi-queue: many keyed sub-queues behind one blocking get |
 //! | [`sources`] | the set queue, which refuses what it already holds |
+//! | [`sketch`] | quantiles of a stated relative error, from a sketch that merges |
 //! | [`wait`] | waiting: idle drain threads, producers in front of a full partition, getters and putters |
 //! | [`clock`] | time as a value that is handed in |
 //! | [`sync`] | the only module that uses threads, atomics, locks and parking directly |
@@ -14,6 +15,7 @@ pub mod batch;
 pub mod clock;
 pub mod multi;
 pub mod ring;
+pub mod sketch;
 pub mod sources;
 pub mod sync;
 pub mod table;

@@ -2,8 +2,8 @@
 
 use crate::gil;
 use pyo3::exceptions::{
-    PyDeprecationWarning, PyException, PyKeyError, PyRuntimeError, PyStopAsyncIteration, PyStopIteration,
-    PySystemError, PyTypeError, PyValueError,
+    PyDeprecationWarning, PyException, PyKeyError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration,
+    PyStopIteration, PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -64,6 +64,11 @@ pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
 /// A ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
+}
+
+/// An OverflowError with `message`: a number that is valid and too large to be kept.
+pub fn overflow(message: impl Into<String>) -> PyErr {
+    PyOverflowError::new_err(message.into())
 }
 
 /// A SystemError with `message`: for what does not happen unless this module or the interpreter is wrong.

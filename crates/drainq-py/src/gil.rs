@@ -61,6 +61,7 @@ unsafe extern "C-unwind" {
     fn PyObject_Repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyObject_RichCompareBool(left: *mut ffi::PyObject, right: *mut ffi::PyObject, operator: c_int) -> c_int;
     fn PyObject_GetIter(iterable: *mut ffi::PyObject) -> *mut ffi::PyObject;
+    fn PyFloat_AsDouble(object: *mut ffi::PyObject) -> f64;
     fn PyIter_Next(iterator: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyDict_GetItemWithError(dict: *mut ffi::PyObject, key: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyList_New(size: Py_ssize_t) -> *mut ffi::PyObject;
@@ -134,6 +135,16 @@ pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
     match through_the_door(|| unsafe { PyObject_Hash(object.as_ptr()) }) {
         -1 => Err(PyErr::fetch(object.py())),
         hash => Ok(hash),
+    }
+}
+
+/// The number that an object is, by its `__float__` or `__index__`.
+pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // SAFETY: the GIL is held and the object is alive; -1 may say that an exception is set.
+    let value = through_the_door(|| unsafe { PyFloat_AsDouble(object.as_ptr()) });
+    match value {
+        -1.0 => PyErr::take(object.py()).map_or(Ok(value), Err),
+        _ => Ok(value),
     }
 }
 

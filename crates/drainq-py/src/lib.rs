@@ -28,6 +28,7 @@ mod errors;
 mod fork;
 mod gil;
 mod multi;
+mod sketch;
 mod sources;
 mod thread;
 
@@ -48,6 +49,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
+    #[pymodule_export]
+    use crate::sketch::{DDSketch, ExponentialHistogram};
     #[pymodule_export]
     use crate::sources::{SetQueue, SetQueueStats};
 

@@ -29,7 +29,7 @@ pub(crate) use mutants::{full_fence, order, planted};
 /// The standard library's own, under a model too: for what a model need not explore.
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
-    pub use std::sync::{Arc, Mutex};
+    pub use std::sync::{Arc, Mutex, OnceLock};
     pub use std::thread::{available_parallelism, panicking};
 }
 

@@ -1,0 +1,98 @@
+//! Where a sketch's values come from: buffers of floats, and any iterable.
+//!
+//! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as
+//! the GIL is released; the arithmetic, which takes longer, runs on the copy without the GIL.
+
+use super::refused;
+use crate::{errors, gil};
+use drainq_core::sketch::{DDSketch, Refusal};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyMemoryView, PySlice};
+
+/// Values of a buffer that are copied at once.
+const PIECE: usize = 1 << 16;
+
+/// The number that an object is; `name` is that of the argument.
+pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
+    match gil::float(object) {
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
+            Err(errors::bad_type(format!("{name} must be a number, got {}", errors::shown(object)?)))
+        }
+        answer => answer,
+    }
+}
+
+/// Adds values to an empty sketch and returns that.
+pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DDSketch> {
+    if let Some((view, format)) = floats(values)? {
+        return of_buffer(sketch, &view, format);
+    }
+    for item in gil::items(values)? {
+        let item = item?;
+        let value = number("each of values", &item);
+        gil::let_go(item);
+        sketch.add(value?).map_err(refused)?;
+    }
+    Ok(sketch)
+}
+
+/// The float type of a buffer.
+#[derive(Clone, Copy)]
+enum Format {
+    Double,
+    Single,
+}
+
+/// A view of the object's buffer, if it has one of floats.
+fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, Format)>> {
+    let py = values.py();
+    let view = match gil::call(py.get_type::<PyMemoryView>().as_any(), [values]) {
+        Ok(view) => view,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyBufferError>(py) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let format = match view.getattr("format")?.extract::<String>()?.as_str() {
+        "d" => Format::Double,
+        "f" => Format::Single,
+        _ => return Ok(None),
+    };
+    let is_row = view.getattr("ndim")?.extract::<usize>()? == 1;
+    // Pieces can be cut from one dimension; others are copied whole, once.
+    let view = if is_row { view } else { view.call_method0("tobytes")? };
+    Ok(Some((view, format)))
+}
+
+fn of_buffer(mut sketch: DDSketch, view: &Bound<'_, PyAny>, format: Format) -> PyResult<DDSketch> {
+    let py = view.py();
+    if let Ok(whole) = view.cast::<PyBytes>() {
+        let bytes = whole.as_bytes();
+        return gil::released(py, || added(sketch, bytes, format)).map_err(refused);
+    }
+    let length = view.len()?;
+    for start in (0..length).step_by(PIECE) {
+        let slice = PySlice::new(py, start as isize, (start + PIECE).min(length) as isize, 1);
+        let copied = view.get_item(slice)?.call_method0("tobytes")?;
+        let bytes = copied.cast::<PyBytes>()?.as_bytes();
+        sketch = gil::released(py, || added(sketch, bytes, format)).map_err(refused)?;
+    }
+    Ok(sketch)
+}
+
+fn added(mut sketch: DDSketch, bytes: &[u8], format: Format) -> Result<DDSketch, Refusal> {
+    match format {
+        Format::Double => {
+            for value in bytes.as_chunks().0 {
+                sketch.add(f64::from_ne_bytes(*value))?;
+            }
+        }
+        Format::Single => {
+            for value in bytes.as_chunks().0 {
+                sketch.add(f32::from_ne_bytes(*value).into())?;
+            }
+        }
+    }
+    Ok(sketch)
+}

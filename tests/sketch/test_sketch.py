@@ -1,0 +1,317 @@
+"""What a sketch takes, refuses, and gives back."""
+
+from __future__ import annotations
+
+import array
+import copy
+import math
+import pickle
+import sys
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drainq import DDSketch
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+sizes = st.floats(min_value=1e-200, max_value=1e200)
+values_of_all_kinds = st.lists(st.one_of(finite, sizes, sizes.map(lambda size: -size), st.just(0.0)), max_size=60)
+
+
+def sketch_of(values: list[float], accuracy: float = 0.01, **settings: int) -> DDSketch:
+    sketch = DDSketch(accuracy, **settings)
+    sketch.add_many(values)
+    return sketch
+
+
+@given(values_of_all_kinds.filter(bool), st.floats(0, 1), st.sampled_from([0.2, 0.03, 0.004]))
+def test_a_quantile_is_within_the_accuracy_of_the_exact_one(values, q, accuracy):
+    sketch = sketch_of(values, accuracy, max_buckets=1 << 20)
+    exact = sorted(values)[math.floor(q * (len(values) - 1))]
+    found = sketch.quantile(q)
+    assert abs(Fraction(found) - Fraction(exact)) <= Fraction(accuracy * (1 + 1e-12)) * abs(Fraction(exact)) + Fraction(
+        5e-324
+    )
+
+
+@given(st.lists(values_of_all_kinds, min_size=3, max_size=3), st.sampled_from([5, 100, 4096]))
+def test_merging_is_associative_and_commutative(parts, max_buckets):
+    def made(part):
+        return sketch_of(part, max_buckets=max_buckets)
+
+    one, two, three = map(made, parts)
+    left, right = made(parts[0]), made(parts[2])
+    left.merge(two)
+    left.merge(three)
+    right.merge(two)
+    right.merge(one)
+    assert left == right == made(parts[0] + parts[1] + parts[2])
+    assert two == made(parts[1]), "the merged one stays as it is"
+
+
+@given(st.lists(st.tuples(st.integers(1, 150), st.integers(-400, 400), st.booleans()), max_size=5), st.integers(1, 300))
+def test_wide_sketches_merge_like_one_sketch_of_all(runs, max_buckets):
+    base = 2 ** (2.0 ** -DDSketch().scale)
+    merged, values = sketch_of([], max_buckets=max_buckets), []
+    for length, start, is_negative in runs:
+        part = [(-1 if is_negative else 1) * base ** (start + place) for place in range(length)]
+        merged.merge(sketch_of(part, max_buckets=max_buckets))
+        values += part
+    assert merged == sketch_of(values, max_buckets=max_buckets)
+
+
+@given(values_of_all_kinds)
+def test_bytes_and_pickles_come_back_equal(values):
+    sketch = sketch_of(values, max_buckets=50)
+    for again in (
+        DDSketch.from_bytes(sketch.to_bytes()),
+        pickle.loads(pickle.dumps(sketch)),
+        copy.copy(sketch),
+        copy.deepcopy(sketch),
+    ):
+        assert again == sketch and again is not sketch
+        assert (again.count, again.sum, again.collapsed) == (sketch.count, sketch.sum, sketch.collapsed)
+        assert again.to_bytes() == sketch.to_bytes()
+
+
+@given(st.binary(max_size=80))
+def test_rubbish_is_no_sketch(data):
+    for bad in (data, b"DQS\x01" + data):
+        with pytest.raises(ValueError, match="these bytes are no sketch: "):
+            DDSketch.from_bytes(bad)
+
+
+@given(values_of_all_kinds, st.integers(0), st.integers(1, 255))
+def test_bytes_that_changed_on_the_way_are_no_sketch(values, place, change):
+    data = bytearray(sketch_of(values).to_bytes())
+    place %= len(data)
+    for bad in (data[:place], data + b"\0", data[:place] + bytes([data[place] ^ change]) + data[place + 1 :]):
+        with pytest.raises(ValueError, match="these bytes are no sketch: "):
+            DDSketch.from_bytes(bytes(bad))
+
+
+@pytest.mark.parametrize("bad", ["text", None, bytearray(b"DQS"), 3])
+def test_a_sketch_comes_from_bytes_alone(bad):
+    with pytest.raises(TypeError, match="data must be bytes, got "):
+        DDSketch.from_bytes(bad)
+
+
+WAYS = {
+    "list": list,
+    "tuple": tuple,
+    "generator": lambda values: (value for value in values),
+    "array of doubles": lambda values: array.array("d", values),
+    "array of floats": lambda values: array.array("f", values),
+    "NumPy": np.array,
+    "NumPy, 32 bits": lambda values: np.array(values, dtype=np.float32),
+    "NumPy, each second": lambda values: np.repeat(np.array(values), 2)[::2],
+    "NumPy, backwards": lambda values: np.array(values)[::-1],
+    "NumPy, two dimensions": lambda values: np.array(values).reshape(2, -1),
+    "NumPy, transposed": lambda values: np.array(values).reshape(2, -1).T,
+    "NumPy, other byte order": lambda values: np.array(values).astype(">f8"),
+    "fractions": lambda values: [Fraction(value) for value in values],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_come_in_many_ways(way):
+    values = [1.0, 0.0, -2.5, 1e9, 3.0, 0.125]
+    assert sketch_of(WAYS[way](values)) == sketch_of(values)
+
+
+def test_integers_come_in_many_ways():
+    for way in (list, tuple, np.array, lambda values: array.array("q", values)):
+        assert sketch_of(way([1, 2, 3])) == sketch_of([1.0, 2.0, 3.0])
+    assert sketch_of(range(1, 4)) == sketch_of([True, 2, 3.0])
+
+
+def test_a_long_buffer_is_read_to_its_end():
+    values = np.arange(200_001, dtype=np.float64)
+    sketch = sketch_of(values)
+    assert (sketch.count, sketch.max, sketch.sum) == (200_001, 200_000.0, float(values.sum()))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_refused_with_its_value_and_nothing_is_added(bad):
+    sketch = sketch_of([1.0])
+    for refused in (
+        lambda: sketch.add(bad),
+        lambda: sketch.add_many([2.0, bad]),
+        lambda: sketch.add_many(np.array([2.0, bad])),
+        lambda: sketch.add_many(array.array("f", [2.0, bad])),
+    ):
+        with pytest.raises(ValueError, match=f"a sketch takes finite numbers, got {str(bad).replace('nan', 'NaN')}$"):
+            refused()
+    assert sketch == sketch_of([1.0])
+
+
+@pytest.mark.parametrize("bad", ["1", None, 1j, [1.0]])
+def test_what_is_no_number_is_refused_with_its_value(bad):
+    sketch = DDSketch()
+    with pytest.raises(TypeError, match="value must be a number, got "):
+        sketch.add(bad)
+    with pytest.raises(TypeError, match="each of values must be a number, got "):
+        sketch.add_many([1.0, bad])
+    assert sketch.count == 0
+
+
+def test_an_iterable_that_raises_adds_nothing():
+    def broken():
+        yield 1.0
+        raise KeyError("broken")
+
+    sketch = DDSketch()
+    with pytest.raises(KeyError, match="broken"):
+        sketch.add_many(broken())
+    with pytest.raises(TypeError, match="not iterable"):
+        sketch.add_many(3.0)
+    with pytest.raises(OverflowError):
+        sketch.add_many([10**400])
+    assert sketch.count == 0
+
+
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"relative_accuracy": 0}, r"relative_accuracy must be at least 1e-5 and below 1, got 0\.0"),
+        ({"relative_accuracy": 1}, r"got 1\.0"),
+        ({"relative_accuracy": math.nan}, "got NaN"),
+        ({"max_buckets": 0}, "max_buckets must be from 1 to 1048576, got 0"),
+        ({"max_buckets": -3}, "max_buckets must be from 1 to 1048576, got -3"),
+    ],
+)
+def test_settings_out_of_range_are_refused_with_the_value(settings, told):
+    with pytest.raises(ValueError, match=told):
+        DDSketch(**settings)
+
+
+def test_other_calls_refuse_with_the_value_too():
+    sketch = sketch_of([1.0])
+    for call, told in (
+        (lambda: sketch.add(1.0, count=0), "count must be at least 1, got 0"),
+        (lambda: sketch.quantile(1.01), r"q must be from 0 to 1, got 1\.01"),
+        (lambda: sketch.quantile(math.nan), "q must be from 0 to 1, got NaN"),
+        (lambda: sketch.merge(DDSketch(0.02)), r"relative_accuracy and max_buckets are the same, got 0\.01 and 0\.02"),
+        (lambda: sketch.exponential(7), "scale must be from -10 to 6, the sketch's own, got 7"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            call()
+    assert sketch == sketch_of([1.0])
+
+
+def test_more_than_can_be_counted_is_an_error_that_changes_nothing():
+    sketch = DDSketch()
+    sketch.add(1.0, count=2**63 - 1)
+    sketch.add(1.0, count=2**63 - 1)
+    sketch.add(2.0)
+    with pytest.raises(OverflowError, match="counts up to 18446744073709551615 values"):
+        sketch.merge(sketch)
+    assert (sketch.count, sketch.max) == (2**64 - 1, 2.0)
+
+
+def test_an_empty_sketch_has_no_values():
+    sketch = DDSketch()
+    assert (sketch.count, sketch.sum, sketch.min, sketch.max, sketch.quantile(0.5)) == (0, 0.0, None, None, None)
+    assert repr(sketch) == "<DDSketch of 0 values, relative accuracy 0.01>"
+
+
+def test_a_sketch_merges_with_itself():
+    sketch = sketch_of([1.0, 2.0])
+    sketch.merge(sketch)
+    assert (sketch.count, sketch.sum) == (4, 6.0)
+
+
+def test_adding_a_value_often_is_adding_it_again_and_again():
+    once = DDSketch()
+    once.add(0.3, count=5)
+    assert once == sketch_of([0.3] * 5)
+
+
+@given(values_of_all_kinds, st.integers(-10, 6))
+def test_an_exponential_histogram_has_every_value_in_its_bucket(values, scale):
+    histogram = sketch_of(values, max_buckets=1 << 20).exponential(scale)
+    assert histogram.zero_count == values.count(0.0)
+    base_log = 2.0**-scale
+    for sign, offset, counts in (
+        (1, histogram.positive_offset, histogram.positive_counts),
+        (-1, histogram.negative_offset, histogram.negative_counts),
+    ):
+        magnitudes = sorted(sign * value for value in values if sign * value > 0)
+        assert sum(counts) == len(magnitudes)
+        assert not counts or (counts[0] and counts[-1])
+        buckets = [offset + place for place, count in enumerate(counts) for _ in range(count)]
+        for magnitude, bucket in zip(magnitudes, buckets):
+            assert bucket * base_log - 1e-9 <= math.log2(magnitude) <= (bucket + 1) * base_log + 1e-9
+
+
+def test_the_usual_bound_covers_128_powers_of_two():
+    for accuracy in (0.3, 0.01, 0.001):
+        sketch = sketch_of([2.0**-60, 2.0**60], accuracy)
+        assert sketch.max_buckets == 128 << sketch.scale and not sketch.collapsed
+    assert DDSketch(1e-5).max_buckets == 1 << 20
+
+
+def test_what_collapses_is_the_smallest_and_the_sketch_says_so():
+    sketch = sketch_of([float(value) for value in range(1, 10_001)], 0.01, max_buckets=64)
+    assert sketch.collapsed
+    assert sketch.quantile(0.9) == pytest.approx(9000, rel=0.01)
+    assert sketch.quantile(0.1) > 1000 * 1.01, "no bound: too large"
+    assert not sketch_of([1.0, 1000.0]).collapsed
+
+
+@pytest.mark.parametrize("max_buckets", [1, 2, 30, 49, 200])
+def test_the_bound_on_buckets_is_used_whole(max_buckets):
+    base = 2 ** (2.0 ** -DDSketch().scale)
+    middles = [base ** (place + 0.5) for place in range(300)]
+    values = middles[-max_buckets:]
+    for order in (values, values[::-1]):
+        assert not sketch_of(order, max_buckets=max_buckets).collapsed
+    for order in (middles, middles[::-1]):
+        histogram = sketch_of(order, max_buckets=max_buckets).exponential()
+        assert histogram.positive_offset == 300 - max_buckets
+        assert histogram.positive_counts == [301 - max_buckets] + [1] * (max_buckets - 1)
+
+
+def test_threads_share_a_sketch():
+    sketch = DDSketch()
+    values = np.arange(1.0, 50_001.0)
+
+    def work() -> None:
+        for _ in range(4):
+            sketch.add_many(values)
+            sketch.add(7.0)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sketch.count == 16 * 50_001
+
+
+def test_a_buffer_is_added_without_the_gil():
+    before = sys.getswitchinterval()
+    values, sketch, ran = np.ones(1 << 20), DDSketch(), threading.Event()
+    sys.setswitchinterval(1000)  # so that the other thread runs only if the GIL is given up
+    try:
+        thread = threading.Thread(target=ran.set)
+        thread.start()
+        for _ in range(200):
+            sketch.add_many(values)
+            if ran.is_set():
+                break
+        assert ran.is_set()
+    finally:
+        sys.setswitchinterval(before)
+        thread.join()
+
+
+def test_a_sketch_is_a_value():
+    assert sketch_of([1.0]) != sketch_of([2.0])
+    assert sketch_of([1.0]) != 1.0
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(DDSketch())
