@@ -76,9 +76,9 @@ MUTANTS = [
     Mutant(
         "dropped_worker_forgets",
         "what a worker merged is lost when it is dropped without close",
-        "python/drainq/workers/worker.py",
-        "    def on_close(self) -> None:",
-        "    def _on_close(self) -> None:",
+        "python/drainq/delivery/worker.py",
+        "        if self._begin_to_close():\n            self._finish(None)\n",
+        "        if self._begin_to_close():\n            pass\n",
         "tests/workers/test_dropped.py",
     ),
     # -- exit -------------------------------------------------------------------------------------

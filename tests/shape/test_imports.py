@@ -15,13 +15,14 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
     "cli": {"_native", "errors"},
+    "delivery": {"_native", "backoff", "clock", "errors", "fork", "sql", "timer"},
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "sql", "timer"},
     "metrics": {"_native", "errors", "spark", "sql", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "sql"},
     "spark": {"_native", "errors"},
     "sql": {"errors"},
     "timer": {"fork"},
-    "workers": {"_native", "callables", "clock", "fork", "sql"},
+    "workers": {"_native", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 

@@ -137,6 +137,11 @@ def connection_is_gone(error: BaseException) -> bool:
     return GONE.match(code) is not None if code is not None else failure_of(error) is _PASSES
 
 
+def table_is_missing(error: BaseException | None) -> bool:
+    """Whether a driver's error says that a table is not there."""
+    return error is not None and (sqlstate_of(error) == "42P01" or "no such table" in str(error))
+
+
 def one_line(error: BaseException | str) -> str:
     """A driver's message as one line without a password."""
     return without_password(" ".join(str(error).split()))

@@ -3,9 +3,10 @@
 Why one statement: read, merge and write are three steps that two processes can interleave, and then a count is
 lost. ``INSERT ... ON CONFLICT DO UPDATE SET n = n + excluded.n`` is one step in both databases.
 
-1. A batch has each key once when it reaches the database: rows of one key are merged beforehand, since
-   PostgreSQL refuses to touch a row twice in one statement.
-2. A batch is written in the order of its keys, so two writers that touch the same rows cannot deadlock.
+1. What is one key the database decides: ``1`` and ``"1"`` are one in a text column, NULL is never the same as NULL.
+   Rows whose keys are surely one are merged beforehand. SQLite merges the rest; PostgreSQL refuses to touch a row twice
+   in one statement (21000), and such a batch is for :func:`drainq.sql.each.write_each`.
+2. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
 3. NULL is "nothing yet": merged with a value it gives the value.
 
 Source: SkyWalking's ``MetricsPersistentWorker`` reads, merges and writes; ours lets the database merge.
@@ -16,12 +17,14 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from drainq.sql.database import Database, Row
 from drainq.sql.url import Dialect
 
-SMALL = 200  # rows up to which PostgreSQL gets one statement per row (pipelined) instead of a COPY
+SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
+MOST_VALUES = 65_535  # bound values of a statement
 
 
 class Merge(enum.Enum):
@@ -126,14 +129,39 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         target = f" ON CONFLICT ({', '.join(map(quote, self.key))}) DO "
         return insert + target + (f"UPDATE SET {updates}" if updates else "NOTHING")
 
+    def check(self, database: Database) -> None:
+        """Plan the statement without running it.
+
+        Raises:
+            sqlite3.Error, psycopg.Error: a table, column, right, or unique index on the key is missing.
+        """
+        nothing = f"VALUES ({', '.join(['NULL'] * len(self.columns))})"
+        database.execute(f"EXPLAIN {self.statement(database.dialect, nothing)}")
+
     def merged(self, rows: Iterable[Row]) -> list[Row]:
-        """One row per key, in the order of the keys; without a key the rows as they are."""
+        """One row for each key, in the order of the keys; without a key the rows as they are.
+
+        Keys are surely the same if each value is: an int, str or bytes equal to the other's, or another type with the
+        same repr. A key with NULL is the same as no other. What a column's type makes equal beyond that (``1`` and
+        ``"1"``, letters of either case) the database merges. Keys of several types have no order.
+        """
+        return self._in_order(self._distinct(list(rows)))
+
+    def _distinct(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """One row for each key, in the order of their last ones."""
         if not self.key:
-            return list(rows)
-        by_key: dict[tuple[Any, ...], Row] = {}
-        for row in rows:
-            key = tuple([row[place] for place in self._key_places])
-            stored = by_key.get(key)
+            return rows
+        keys = self._plain_keys(rows)
+        by_key: dict[Any, Row] = {}
+        if not self.merge:
+            if len(set(keys)) == len(rows):
+                return rows
+            for key, row in zip(keys, rows):
+                by_key.pop(key, None)
+                by_key[key] = row
+            return list(by_key.values())
+        for key, row in zip(keys, rows):
+            stored = by_key.pop(key, None)
             if stored is None:
                 by_key[key] = row
             else:
@@ -141,30 +169,59 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
                 for place, function in self._functions:
                     both[place] = function(stored[place], row[place])
                 by_key[key] = both
-        try:
-            return [by_key[key] for key in sorted(by_key)]
-        except TypeError:  # keys of mixed types, or with NULL, have no order of their own
-            return [by_key[key] for key in sorted(by_key, key=repr)]
+        return list(by_key.values())
 
-    def write(self, database: Database, rows: Iterable[Row]) -> int:
-        """Write a batch inside the caller's transaction; return the number of rows that the database got."""
-        batch = self.merged(rows)
-        if not batch:
+    def _plain_keys(self, rows: Sequence[Row]) -> list[Any]:
+        """For each row an object that is equal to that of another if the keys surely are."""
+        columns = [[row[place] for row in rows] for place in self._key_places]
+        if all(len(kinds) == 1 and _PLAIN.issuperset(kinds) for kinds in (set(map(type, c)) for c in columns)):
+            return columns[0] if len(columns) == 1 else list(zip(*columns))
+        return [object() if None in values else tuple([_plain(value) for value in values]) for values in zip(*columns)]
+
+    def write(self, database: Database, rows: Sequence[Row]) -> int:
+        """Write a batch inside the caller's transaction; return how many rows the database got.
+
+        Raises:
+            sqlite3.Error, psycopg.Error: the database refuses; nothing of the batch may be committed.
+        """
+        if not rows:
             return 0
-        if database.dialect is Dialect.SQLITE or len(batch) <= SMALL:
-            database.execute_many(self.statement(database.dialect), batch)
-        elif not self.key:
+        if database.dialect is Dialect.SQLITE:
+            batch = self._distinct(rows) if self.merge else rows  # one by one, so the last wins without that
+            database.connection.executemany(self.statement(Dialect.SQLITE), batch)
+            return len(batch)
+        batch = self.merged(rows)
+        if not self.key and len(batch) > SMALL:
             self._copy(database, Dialect.POSTGRESQL.quote(self.table), batch)
+        elif len(batch) <= SMALL:
+            self._insert(database, batch)
         else:
             self._copy_and_merge(database, batch)
         return len(batch)
+
+    def _in_order(self, rows: Sequence[Row]) -> list[Row]:
+        """In the order of the keys, so that two writers of the same rows do not wait for each other in a circle."""
+        if not self.key:
+            return list(rows)
+        try:
+            return sorted(rows, key=itemgetter(*self._key_places))
+        except TypeError:  # keys of several types, or with NULL, have no order; a deadlock costs a further try
+            return list(rows)
+
+    def _insert(self, database: Database, rows: Sequence[Row]) -> None:
+        one = f"({', '.join(['%s'] * len(self.columns))})"
+        for start in range(0, len(rows), most := max(1, MOST_VALUES // len(self.columns))):
+            chunk = rows[start : start + most]
+            statement = self.statement(Dialect.POSTGRESQL, f"VALUES {', '.join([one] * len(chunk))}")
+            database.connection.execute(statement, [value for row in chunk for value in row])
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
         names = ", ".join(map(Dialect.POSTGRESQL.quote, self.columns))
         with database.connection.cursor() as cursor:
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN", ()) as copy:
+                write_row = copy.write_row
                 for row in batch:
-                    copy.write_row(row)
+                    write_row(row)
 
     def _copy_and_merge(self, database: Database, batch: Sequence[Row]) -> None:
         """COPY into a temporary table of this connection, then one upsert from there."""
@@ -173,9 +230,15 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         staged = quote(f"drainq_staged_{name}")
         names = ", ".join(map(quote, self.columns))
         like = f"SELECT {names} FROM {quote(self.table)} LIMIT 0"
-        create = f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS {like}"
-        database.execute(create)
+        database.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS {like}")
         self._copy(database, staged, batch)
-        order = ", ".join(map(quote, self.key))
-        database.execute(self.statement(Dialect.POSTGRESQL, f"SELECT {names} FROM {staged} ORDER BY {order}"))
+        database.execute(self.statement(Dialect.POSTGRESQL, f"SELECT {names} FROM {staged}"))
         database.execute(f"TRUNCATE {staged}")
+
+
+_PLAIN = frozenset((int, str, bytes))
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    return (kind, value if kind in _PLAIN else repr(value))

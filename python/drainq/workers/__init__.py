@@ -3,10 +3,19 @@
 Each is a handler on a batch queue that it opens at its first ``produce``, or on one that is shared (``queue=``).
 """
 
+from drainq.delivery.books import WorkerStats
+from drainq.delivery.sink import DeliveryError, DeliveryStopped
 from drainq.workers.aggregator import MetricsAggregator
 from drainq.workers.persister import MetricsPersister
 from drainq.workers.topn import TopN
-from drainq.workers.worker import WorkerStats
 from drainq.workers.writer import BatchWriter
 
-__all__ = ["BatchWriter", "MetricsAggregator", "MetricsPersister", "TopN", "WorkerStats"]
+__all__ = [
+    "BatchWriter",
+    "DeliveryError",
+    "DeliveryStopped",
+    "MetricsAggregator",
+    "MetricsPersister",
+    "TopN",
+    "WorkerStats",
+]

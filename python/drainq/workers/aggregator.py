@@ -1,30 +1,44 @@
 """L1: merge items by key before they go anywhere.
 
 Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, a flush when half a second has passed, looked at
-after each batch and when idle. Ours also flushes when it is closed.
+after each batch and when idle. Ours also flushes when it is closed, and takes a batch whole or not at all.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.books import Outcome
+from drainq.delivery.worker import check_callable, check_seconds
 from drainq.fork import leave_to_parent
-from drainq.workers.worker import Worker, check_callable
+from drainq.workers.holder import Holder
+
+log = logging.getLogger("drainq")
+
+_UNCHANGING = frozenset((str, bytes, int, float, bool, type(None)))
 
 
-class MetricsAggregator(Worker):
+class MetricsAggregator(Holder):
     """Merge items of one key into one; hand the merged ones on at each flush.
+
+    A batch in which a ``key`` or ``merge`` raises is refused whole, and nothing of it is merged; the queue counts it
+    as failed.
 
     Args:
         key: maps an item to what it is merged by.
-        merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``.
+        merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``. It is associative:
+            after a failed flush two results of it are merged.
         sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises,
             they are kept, merged with what comes, and handed on again.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        queue, clock: as for every :class:`~drainq.workers.worker.Worker`.
+        time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
+        expire_after: items that are older than so many seconds are refused, and counted as ``expired``.
+        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:
         >>> totals = MetricsAggregator(key=lambda p: p[0], merge=lambda a, b: (a[0], a[1] + b[1]), sink=print)
@@ -41,24 +55,75 @@ class MetricsAggregator(Worker):
         merge: Callable[[Any, Any], Any],
         sink: Callable[[list[Any]], object],
         flush_interval: float | None = 0.5,
+        time: Callable[[Any], float] | None = None,
+        expire_after: float | None = None,
         queue: BatchQueue | None = None,
+        weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_callable(key=key, merge=merge, sink=sink)
-        super().__init__(queue=queue, flush_interval=flush_interval, clock=clock)
+        check_callable(key=key, merge=merge, sink=sink, time=time)
+        check_seconds("expire_after", expire_after, none=True)
+        if (time is None) != (expire_after is None):
+            raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
         self._key, self._merge, self._sink = key, merge, sink
+        self._time, self._expire_after = time, expire_after
         self._merged: dict[Hashable, Any] = {}
+        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
 
     def _forget(self) -> None:
+        super()._forget()
         leave_to_parent(self._merged)
         self._merged = {}
 
-    def _take(self, batch: list[Any]) -> None:
+    def _hold(self, batch: list[Any]) -> int:
+        if self._time is not None and self._expire_after is not None:
+            oldest = self._clock.now() - self._expire_after
+            fresh = [item for item in batch if self._time(item) >= oldest]
+        else:
+            fresh = batch
         merged, merge = self._merged, self._merge
-        for key, item in [(self._key(item), item) for item in batch]:
-            merged[key] = merge(merged[key], item) if key in merged else item
+        before: dict[Hashable, Any] = {}
+        added: list[Hashable] = []
+        try:
+            for key, item in [(self._key(item), item) for item in fresh]:
+                if key not in merged:
+                    merged[key] = item
+                    added.append(key)
+                    continue
+                stored = merged[key]
+                if key not in before:
+                    before[key] = _as_it_is(stored)
+                merged[key] = merge(stored, item)
+        except BaseException:
+            merged.update(before)
+            for key in added:
+                del merged[key]
+            raise
+        expired = len(batch) - len(fresh)
+        if expired:
+            self._books.move(expired, Outcome.PENDING, Outcome.REFUSED)
+            self._books.note(expired=expired)
+        return len(fresh)
 
-    def _emit(self) -> None:
-        if self._merged:
-            self._sink(list(self._merged.values()))
-        self._merged = {}
+    def _take_out(self) -> dict[Hashable, Any]:
+        merged, self._merged = self._merged, {}
+        return merged
+
+    def _put_back(self, taken: dict[Hashable, Any]) -> None:
+        newer, self._merged = self._merged, taken
+        for key, item in newer.items():
+            taken[key] = self._merge(taken[key], item) if key in taken else item
+
+    def _hand_on(self, taken: dict[Hashable, Any]) -> None:
+        self._sink(list(taken.values()))
+
+
+def _as_it_is(stored: Any) -> Any:
+    """What to put back if the batch is refused: a merge may change what it was given."""
+    kind = type(stored)
+    if kind in _UNCHANGING or (kind is tuple and _UNCHANGING.issuperset(map(type, stored))):
+        return stored
+    try:
+        return copy.deepcopy(stored)
+    except Exception:  # it cannot be copied: a merge that raises must then leave it as it was
+        return stored

@@ -9,19 +9,28 @@ Source: ``TopNWorker.java`` in SkyWalking. Its heap takes the first N items unso
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.books import Outcome
+from drainq.delivery.worker import check_callable
 from drainq.fork import leave_to_parent
-from drainq.workers.worker import Worker, check_callable
+from drainq.workers.holder import Holder
+
+log = logging.getLogger("drainq")
+
+_Kept = tuple[Any, int, Any]
+"""Score, minus the number of the arrival, item: the worst first in a heap."""
 
 
-class TopN(Worker):
+class TopN(Holder):
     """Keep the ``n`` items with the largest score; hand them on at each flush, best first, and begin anew.
 
-    Of equal scores the earlier item stays, and comes first.
+    Of equal scores the earlier item stays, and comes first. An item whose score is NaN has no rank: it is refused, and
+    counted so. A batch in which ``score`` or ``group`` raises is refused whole.
 
     Args:
         n: how many items to keep, of each group; at least 1.
@@ -30,7 +39,7 @@ class TopN(Worker):
         sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of
             ``(group, [best first])``, in the order in which the groups appeared. Nothing was kept: it is not called.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        queue, clock: as for every :class:`~drainq.workers.worker.Worker`.
+        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: ``n`` is below 1.
 
@@ -51,6 +60,7 @@ class TopN(Worker):
         sink: Callable[[list[Any]], object],
         flush_interval: float | None = None,
         queue: BatchQueue | None = None,
+        weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
         if isinstance(n, bool) or not isinstance(n, int):
@@ -58,32 +68,56 @@ class TopN(Worker):
         if n < 1:
             raise ValueError(f"n must be >= 1, got {n}")
         check_callable(score=score, group=group, sink=sink)
-        super().__init__(queue=queue, flush_interval=flush_interval, clock=clock)
         self._n, self._score, self._group, self._sink = n, score, group, sink
-        self._heaps: dict[
-            Hashable, list[tuple[Any, int, Any]]
-        ] = {}  # group -> (score, -arrival, item), the worst first
-        self._arrived = 0
+        self._heaps: dict[Hashable, list[_Kept]] = {}
+        self._arrivals = 0
+        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
 
     def _forget(self) -> None:
+        super()._forget()
         leave_to_parent(self._heaps)
         self._heaps = {}
 
-    def _take(self, batch: list[Any]) -> None:
+    def _hold(self, batch: list[Any]) -> int:
         scored = [(self._score(item), None if self._group is None else self._group(item)) for item in batch]
-        for item, (score, group) in zip(batch, scored):
-            self._arrived += 1
-            heap = self._heaps.setdefault(group, [])
-            if len(heap) < self._n:
-                heapq.heappush(heap, (score, -self._arrived, item))
-            elif score > heap[0][0]:
-                heapq.heapreplace(heap, (score, -self._arrived, item))
+        ranked = [(score, group, item) for item, (score, group) in zip(batch, scored) if score == score]
+        before = {group: list(self._heaps[group]) for _, group, _ in ranked if group in self._heaps}
+        try:
+            for score, group, item in ranked:
+                self._arrivals += 1
+                self._keep(group, (score, -self._arrivals, item))
+        except BaseException:  # a score that cannot be compared with another
+            for group in {group for _, group, _ in ranked}:
+                self._heaps.pop(group, None)
+            self._heaps.update(before)
+            raise
+        if len(ranked) < len(batch):
+            refused = len(batch) - len(ranked)
+            log.error("TopN refused %d items whose score is NaN", refused)
+            self._books.move(refused, Outcome.PENDING, Outcome.REFUSED)
+        return len(ranked)
 
-    def _emit(self) -> None:
+    def _keep(self, group: Hashable, kept: _Kept) -> None:
+        heap = self._heaps.setdefault(group, [])
+        if len(heap) < self._n:
+            heapq.heappush(heap, kept)
+        elif kept[0] > heap[0][0]:
+            heapq.heapreplace(heap, kept)
+
+    def _take_out(self) -> dict[Hashable, list[_Kept]]:
+        heaps, self._heaps = self._heaps, {}
+        return heaps
+
+    def _put_back(self, taken: dict[Hashable, list[_Kept]]) -> None:
+        newer, self._heaps = self._heaps, taken
+        for group, heap in newer.items():
+            for kept in sorted(heap, key=lambda kept: -kept[1]):  # in the order of their arrival
+                self._keep(group, kept)
+
+    def _hand_on(self, taken: dict[Hashable, list[_Kept]]) -> None:
         best = {
             group: [item for *_, item in sorted(heap, key=lambda kept: kept[:2], reverse=True)]
-            for group, heap in self._heaps.items()
+            for group, heap in taken.items()
         }
         if best:
             self._sink(best[None] if self._group is None else list(best.items()))
-        self._heaps = {}

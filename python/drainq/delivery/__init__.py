@@ -1,0 +1,35 @@
+"""From a batch to a sink and back: what all workers and exporters share.
+
+| module | what it alone does |
+| --- | --- |
+| ``books`` | counts each item in exactly one place |
+| ``sink`` | says what a sink is, and what its errors mean |
+| ``delivery`` | sends a batch: waits while a failure may pass, isolates poison, gives up at the deadline |
+| ``payload`` | makes typed values fit for a codec, and takes them back |
+| ``dead_letters`` | keeps what was given up on in a delayed queue, and sends it again |
+| ``worker`` | the queue in front: produce, flush, close, stats |
+| ``sender`` | a worker that hands each batch to a sink at once |
+"""
+
+from drainq.delivery.books import Books, Outcome, WorkerStats
+from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.delivery import Delivery
+from drainq.delivery.sender import Sender
+from drainq.delivery.sink import DeliveryError, DeliveryStopped, Failure, Refused, Sink, Unavailable
+from drainq.delivery.worker import Worker
+
+__all__ = [
+    "Books",
+    "DeadLetters",
+    "Delivery",
+    "DeliveryError",
+    "DeliveryStopped",
+    "Failure",
+    "Outcome",
+    "Refused",
+    "Sender",
+    "Sink",
+    "Unavailable",
+    "Worker",
+    "WorkerStats",
+]

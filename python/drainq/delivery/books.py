@@ -1,0 +1,128 @@
+"""The books of a worker: each item that reached it is counted in exactly one place.
+
+1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment: an item only moves from one of the
+   five to another, under one lock. That holds for a late success, too: it moves from ``lost`` to ``sent``.
+2. ``retried``, ``resent`` and ``expired`` count events; they are in no sum.
+3. No count is ever negative: what another worker gave up on is not this one's to subtract.
+
+Source: SkyWalking's workers count what they hand on before it is sent; ours count what became of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drainq._native import BatchQueueStats
+
+
+class Outcome(enum.Enum):
+    """Where an item stands."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    REFUSED = "refused"
+    DEAD_LETTERED = "dead_lettered"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class WorkerStats:
+    """Items by what became of them: ``accepted = sent + refused + dead_lettered + lost + pending``.
+
+    Args:
+        sent: handed on. retried: sent in vain and tried again, once for each try; in no sum.
+        refused: not taken by the other side for what they are. dead_lettered: given to a delayed queue.
+        lost: given up; they may still become sent if the other side answers late.
+        pending: queued, being sent, or held until the next flush.
+        queue: the batch queue's own counters; None before the first ``produce``.
+        accepted: taken in by ``produce`` or by a call of the worker as a handler.
+        resent: sent out of the delayed queue on behalf of another worker, who counts them as dead-lettered; in no sum.
+        expired: of the refused, those that were too old.
+        per_type: items accepted, by their class.
+    """
+
+    sent: int
+    retried: int
+    refused: int
+    dead_lettered: int
+    lost: int
+    pending: int
+    queue: BatchQueueStats | None
+    accepted: int = 0
+    resent: int = 0
+    expired: int = 0
+    per_type: Mapping[Any, int] = field(default_factory=dict)
+
+
+class Books:
+    """The counters of one worker.
+
+    Example:
+        >>> books = Books()
+        >>> books.arrive(3)
+        >>> books.move(2, Outcome.PENDING, Outcome.SENT)
+        >>> books.count(Outcome.SENT), books.count(Outcome.PENDING)
+        (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin at zero, as in a forked child."""
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(Outcome, 0)
+        self._retried = self._resent = self._expired = 0
+
+    def arrive(self, count: int) -> None:
+        """Count items as pending."""
+        with self._lock:
+            self._counts[Outcome.PENDING] += count
+
+    def move(self, count: int, before: Outcome, after: Outcome) -> None:
+        """Count items in another place than before."""
+        with self._lock:
+            self._counts[before] -= count
+            self._counts[after] += count
+
+    def note(self, *, retried: int = 0, resent: int = 0, expired: int = 0) -> None:
+        """Count events."""
+        with self._lock:
+            self._retried += retried
+            self._resent += resent
+            self._expired += expired
+
+    def count(self, outcome: Outcome) -> int:
+        """The items that stand there now."""
+        with self._lock:
+            return self._counts[outcome]
+
+    def stats(
+        self, queue: BatchQueueStats | None = None, *, on_the_way: int = 0, per_type: Mapping[Any, int] | None = None
+    ) -> WorkerStats:
+        """A snapshot.
+
+        Args:
+            queue: the batch queue's counters.
+            on_the_way: items that the queue has accepted and not yet handed to the worker.
+            per_type: items accepted, by their class.
+        """
+        with self._lock:
+            of = self._counts
+            return WorkerStats(
+                of[Outcome.SENT],
+                self._retried,
+                of[Outcome.REFUSED],
+                of[Outcome.DEAD_LETTERED],
+                of[Outcome.LOST],
+                of[Outcome.PENDING] + on_the_way,
+                queue,
+                accepted=sum(of.values()) + on_the_way,
+                resent=self._resent,
+                expired=self._expired,
+                per_type=dict(per_type or {}),
+            )

@@ -1,0 +1,366 @@
+"""What was given up on: kept in a delayed queue, and sent again from there.
+
+1. A message holds items of one batch, in order, typed (:mod:`drainq.delivery.payload`); a refused item has a message
+   of its own. Messages are sent again in the order in which they were put in.
+2. An item is counted once: by the worker that put it in. Another worker that sends it counts ``resent``.
+3. What is sent again is halved like any batch: good items go, poison stays, with its error.
+4. With ``key_of`` an older item never replaces a newer one of its key: once a newer one was sent, the older one is
+   taken out of its message. It counts as sent: it was replaced, as it would have been had it been written in time.
+   That holds within a process, and for messages that were there when it began; two processes that write the same key
+   at the same time have no order.
+5. A message is taken out after its items were sent, so a crash in between sends them twice, and loses none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+from drainq.clock import Clock
+from drainq.delivery.books import Books, Outcome
+from drainq.delivery.payload import pack, unpack
+from drainq.delivery.sink import Failure, Sink
+from drainq.sql.errors import one_line
+
+log = logging.getLogger("drainq")
+
+RESEND_DELAY = 60.0  # seconds until what was given up on is tried again
+RESEND_INTERVAL = 5.0  # seconds between looks into the delayed queue
+RESEND_TIME = 10.0  # seconds after which a turn of resending ends, to go on in the next
+MOST_KNOWN = 10_000  # messages that are read when a worker with ``key_of`` begins
+MESSAGES_AT_ONCE = 500  # offered in one transaction
+
+
+class DelayedQueueLike(Protocol):
+    """What is needed of a :class:`drainq.delayed.DelayedQueue`."""
+
+    def offer_if_not_exists(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
+    def offer_or_update(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
+    def drop_message(self, key: str, /) -> bool: ...
+    def peek(self, limit: int, /) -> Any: ...
+    def read(self, key: str, /) -> Any: ...
+    def try_poll(self) -> Any: ...
+
+
+def check_delayed(delayed: Any) -> None:
+    """Refuse what is neither a delayed queue nor None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not (delayed is None or callable(getattr(delayed, "offer_if_not_exists", None))):
+        raise TypeError(f"delayed must be a drainq.delayed.DelayedQueue or None, got {delayed!r}")
+
+
+class DeadLetters:
+    """The delayed queue of one worker.
+
+    Args:
+        delayed: where the messages live; its codec encodes dicts, as the default one does.
+        label: says whose messages these are, such as ``"batch-writer/visits"``; those of others are left alone.
+        books: counts.
+        clock: says when a message is due.
+        key_of: what an item replaces and is replaced by; None: items do not replace each other.
+        pack_item, unpack_item: an item as values that :func:`~drainq.delivery.payload.pack` knows, and back.
+        size: how many items a list counts for in the books, if its entries stand for several each.
+    """
+
+    def __init__(
+        self,
+        delayed: DelayedQueueLike,
+        *,
+        label: str,
+        books: Books,
+        clock: Clock,
+        key_of: Callable[[Any], Hashable] | None = None,
+        pack_item: Callable[[Any], Any] | None = None,
+        unpack_item: Callable[[Any], Any] | None = None,
+        size: Callable[[list[Any]], int] = len,
+    ) -> None:
+        self._size = size
+        self._delayed, self._label, self._books, self._clock = delayed, label[:120], books, clock
+        self._key_of = key_of
+        self._pack_item = pack_item or (lambda item: item)
+        self._unpack_item = unpack_item or (lambda item: item)
+        self._stop = False
+        self.renew()
+        if key_of is not None:
+            self._learn()
+
+    def renew(self) -> None:
+        """Begin anew, as in a forked child."""
+        self._origin = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
+        self._order = threading.Lock()  # held while keyed items are sent, by whoever sends them
+        self._known = threading.Lock()
+        self._kept: dict[Hashable, list[str]] = {}  # key of an item -> the messages that have one, the oldest first
+        self._resending = threading.Lock()
+
+    # -- in ---------------------------------------------------------------------------------------
+
+    def park(self, items: Sequence[Any], error: str) -> str:
+        """Keep items in one message; return its key.
+
+        Raises:
+            TypeError: a value cannot be written.
+            Exception: the delayed queue did not take it.
+        """
+        key = self._new_key()
+        payload = self._payload([self._packed(item) for item in items], error)
+        self._delayed.offer_if_not_exists(key, payload, self._clock.now() + RESEND_DELAY)
+        self._note_kept(items, [key] * len(items))
+        return key
+
+    def park_each(self, items: Sequence[Any], errors: Sequence[str]) -> list[bool]:
+        """Keep items in a message each; return which are kept. An item that cannot be written is not."""
+        due = self._clock.now() + RESEND_DELAY
+        kept = [False] * len(items)
+        offers: list[tuple[int, str, Any]] = []
+        for place, (item, error) in enumerate(zip(items, errors)):
+            try:
+                offers.append((place, self._new_key(), self._payload([self._packed(item)], error)))
+            except (TypeError, ValueError) as unwritable:
+                log.error("%s: an item cannot be kept: %s", self._label, unwritable)
+        try:
+            for start in range(0, len(offers), MESSAGES_AT_ONCE):
+                chunk = offers[start : start + MESSAGES_AT_ONCE]
+                self._offer_all([(key, payload) for _, key, payload in chunk], due)
+                for place, _, _ in chunk:
+                    kept[place] = True
+        except Exception:
+            if not any(kept):
+                raise
+            log.exception("%s: the delayed queue did not take all of %d items", self._label, len(items))
+        done = [(items[place], key) for place, key, _ in offers if kept[place]]
+        self._note_kept([item for item, _ in done], [key for _, key in done])
+        return kept
+
+    def _offer_all(self, messages: list[tuple[str, Any]], due: float) -> None:
+        room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
+        offer_batch = getattr(self._delayed, "offer_batch", None)
+        if room is not None and offer_batch is not None:
+            offer_batch([room.ScheduledMessage(key, payload, due, False) for key, payload in messages])
+            return
+        for key, payload in messages:
+            self._delayed.offer_if_not_exists(key, payload, due)
+
+    def _new_key(self) -> str:
+        return f"{self._label}/{self._origin}/{next(self._numbers):09d}"
+
+    def _packed(self, item: Any) -> Any:
+        return pack(self._pack_item(item))
+
+    def _payload(self, packed: list[Any], error: str, *, origin: str | None = None, tries: int = 0) -> dict[str, Any]:
+        return {"sink": self._label, "from": origin or self._origin, "error": error, "tries": tries, "items": packed}
+
+    # -- out --------------------------------------------------------------------------------------
+
+    def withdraw(self, key: str) -> bool:
+        """Take a message out again; False if it is gone."""
+        with self._known:
+            for of in [of for of, messages in self._kept.items() if key in messages]:
+                self._leave_out(of, [key])
+        try:
+            return bool(self._delayed.drop_message(key))
+        except Exception:
+            log.exception("%s: message %r could not be taken out of the delayed queue", self._label, key)
+            return False
+
+    def resend(self, sink: Sink, *, deadline: float | None = None) -> bool:
+        """Send what is due, in order, until it is done, the other side fails, or the time is over.
+
+        Args:
+            sink: gets the items.
+            deadline: on the monotonic clock of the machine.
+        Returns:
+            False if the other side failed, or something is due still.
+        """
+        end = time.monotonic() + RESEND_TIME
+        deadline = end if deadline is None else min(end, deadline)
+        if not self._resending.acquire(blocking=False):
+            return False
+        try:
+            while not self._stop:
+                envelope = self._delayed.try_poll()
+                if envelope is None:
+                    return True
+                with self._order:
+                    goes_on = self._resend_message(envelope, sink)
+                if not goes_on or time.monotonic() >= deadline:
+                    return False
+            return False
+        finally:
+            self._resending.release()
+
+    def stop(self) -> None:
+        """Let a turn that is running end with the message it is at."""
+        self._stop = True
+
+    def _resend_message(self, envelope: Any, sink: Sink) -> bool:
+        payload = envelope.payload
+        try:
+            if payload.get("sink", self._label) != self._label:
+                raise LookupError(f"it belongs to {payload['sink']!r}: give each worker a delayed queue of its own")
+            if "items" in payload:
+                items = [self._unpack_item(unpack(packed)) for packed in payload["items"]]
+            else:
+                items = [tuple(row) for row in payload["rows"]]  # as the first version wrote them
+        except Exception as error:
+            log.error("%s: message %r is not understood: %s", self._label, envelope.message_id, one_line(error))
+            envelope.nack(RESEND_DELAY, error=one_line(error))
+            return True
+        origin, key = payload.get("from"), envelope.message_id
+        sent, left, why, goes_on = self._send_halving(items, sink)
+        if left:
+            tries = int(payload.get("tries", 0)) + 1
+            packed = [self._packed(item) for item in left]
+            due = self._clock.now() + RESEND_DELAY if goes_on else envelope.schedule_at
+            self._delayed.offer_or_update(key, self._payload(packed, why, origin=origin, tries=tries), due)
+        elif not envelope.ack():
+            log.warning("%s: message %r was sent, and may be sent again", self._label, key)
+            return goes_on
+        self._replace_older(sent, key)
+        if origin == self._origin:
+            self._books.move(self._size(sent), Outcome.DEAD_LETTERED, Outcome.SENT)
+        else:
+            self._books.note(resent=self._size(sent))
+        return goes_on
+
+    def _send_halving(self, items: list[Any], sink: Sink) -> tuple[list[Any], list[Any], str, bool]:
+        """Send items; return those that were sent, those that are left, why, and whether the other side works."""
+        parts, why = [items], ""
+        sent: list[Any] = []
+        left: list[Any] = []
+        while parts:
+            part = parts.pop()
+            if not part:
+                continue
+            try:
+                refusals = dict(sink.send(part) or ())
+            except Exception as error:
+                why = _text(error)
+                if sink.failure_of(error) is not Failure.DATA:
+                    rest = [item for later in (part, *reversed(parts)) for item in later]
+                    return sent, left + rest, why, False
+                if len(part) == 1:
+                    left += part
+                else:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+                continue
+            for place, item in enumerate(part):
+                (left if place in refusals else sent).append(item)
+            for reason in refusals.values():
+                why = _text(reason)
+        return sent, left, why, True
+
+    # -- order of the items of a key --------------------------------------------------------------
+
+    def order(self) -> threading.Lock | None:
+        """The lock to hold while newer items are sent; None if nothing is kept that they could replace."""
+        return self._order if self._kept else None
+
+    def were_sent(self, items: Sequence[Any]) -> None:
+        """Items were sent: older ones of their keys that are kept are taken out. Called with :meth:`order` held."""
+        if not self._kept or self._key_of is None:
+            return
+        older: dict[str, set[Hashable]] = {}
+        with self._known:
+            for item in items:
+                key = self._key(item)
+                for message in self._kept.pop(key, ()) if key is not None else ():
+                    older.setdefault(message, set()).add(key)
+        for message, keys in older.items():
+            self._take_out(message, keys)
+
+    def _replace_older(self, items: Sequence[Any], message: str) -> None:
+        """Items of a message were sent: older ones of their keys, in messages before it, are taken out."""
+        if self._key_of is None:
+            return
+        older: dict[str, set[Hashable]] = {}
+        with self._known:
+            for item in items:
+                key = self._key(item)
+                messages = [] if key is None else self._kept.get(key, [])
+                if message in messages:
+                    before = messages[: messages.index(message)]
+                    for each in before:
+                        older.setdefault(each, set()).add(key)
+                    self._leave_out(key, [*before, message])
+        for each, keys in older.items():
+            self._take_out(each, keys)
+
+    def _leave_out(self, key: Hashable, messages: list[str]) -> None:
+        left = [message for message in self._kept[key] if message not in messages]
+        if left:
+            self._kept[key] = left
+        else:
+            del self._kept[key]
+
+    def _take_out(self, message: str, keys: set[Hashable]) -> None:
+        """Take replaced items out of a message."""
+        try:
+            envelope = self._delayed.read(message)
+            if envelope is None:
+                return
+            payload = envelope.payload
+            left, out = [], []
+            for packed in payload["items"]:
+                item = self._unpack_item(unpack(packed))
+                if self._key(item) in keys:
+                    out.append(item)
+                else:
+                    left.append(packed)
+            if left:
+                self._delayed.offer_or_update(message, {**payload, "items": left}, envelope.schedule_at)
+            elif not self._delayed.drop_message(message):
+                return
+        except Exception:
+            log.exception("%s: replaced items could not be taken out of message %r", self._label, message)
+            return
+        if payload.get("from") == self._origin:
+            self._books.move(self._size(out), Outcome.DEAD_LETTERED, Outcome.SENT)
+
+    def _note_kept(self, items: Sequence[Any], messages: Sequence[str]) -> None:
+        if self._key_of is None:
+            return
+        with self._known:
+            for item, message in zip(items, messages):
+                key = self._key(item)
+                if key is not None:
+                    known = self._kept.setdefault(key, [])
+                    if message not in known:
+                        known.append(message)
+
+    def _key(self, item: Any) -> Hashable | None:
+        assert self._key_of is not None
+        try:
+            key = self._key_of(item)
+            hash(key)
+        except Exception:  # a row too short, a value without a hash: it is poison, and replaces nothing
+            return None
+        return key
+
+    def _learn(self) -> None:
+        """Read which keys are kept from before."""
+        try:
+            for row in self._delayed.peek(MOST_KNOWN):
+                envelope = self._delayed.read(row.key)
+                payload = {} if envelope is None else envelope.payload
+                if payload.get("sink") == self._label:
+                    for packed in payload["items"]:
+                        key = self._key(self._unpack_item(unpack(packed)))
+                        if key is not None:
+                            self._kept.setdefault(key, []).append(row.key)
+        except Exception:
+            log.exception("%s: the delayed queue could not be read; order with what it keeps is not known", self._label)
+
+
+def _text(error: object) -> str:
+    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]

@@ -1,0 +1,360 @@
+"""Sends a batch until each of its items is accounted for.
+
+1. A failure that may pass is waited out with back-off, in the drain thread: meanwhile the queue fills, and producers
+   wait or are refused, by its strategy. The wait has an end: ``retry_for`` seconds after the outage began. A batch that
+   comes later in the same outage is tried twice and then given up, too.
+2. A batch that is refused for what is in it is halved until the refused items stand alone, in order: of one key the
+   later item is sent later. All others are sent.
+3. A failure that cannot pass stops the delivery: this batch is given up at once and :attr:`Delivery.stopped` has the
+   error, until something is sent again.
+4. What is given up goes to the dead letters, if there are any, else it is lost, logged, and raised to the queue.
+5. No lock is held while the sink runs. So whoever has a deadline keeps it: :meth:`Delivery.cut` accounts for what is
+   still being sent, and if the sink answers after that, the items move to where they belong (``lost`` to ``sent``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from drainq.backoff import Backoff
+from drainq.clock import Clock, MonotonicClock
+from drainq.delivery.books import Books, Outcome
+from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.sink import DeliveryError, Failure, Sink
+from drainq.sql.errors import one_line
+
+log = logging.getLogger("drainq")
+
+RETRY_FOR = 60.0  # seconds that an outage is waited out
+LEAST_TRIES = 2  # of a batch, however long the outage has lasted: the first may only find a connection broken
+SHOWN = 3  # refused items whose reasons are logged, of a batch
+
+
+class Parcel:
+    """A batch in the hands of :meth:`Delivery.deliver`.
+
+    Attributes:
+        items: those that are not accounted for yet, in order.
+        outcome: where the books have them in the meantime.
+        key: of the dead letter that :meth:`Delivery.keep` made of all of them.
+    """
+
+    __slots__ = ("items", "key", "outcome")
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.outcome = Outcome.PENDING
+        self.key: str | None = None
+
+
+class Delivery:
+    """Hands batches to a sink; serves several threads at once.
+
+    Args:
+        sink: gets the items.
+        books: count them; :meth:`deliver` takes items that were counted as pending.
+        name: what log lines and errors call the worker.
+        retry_for: seconds that an outage of the other side is waited out; 0: no second try.
+        dead_letters: where what is given up goes; None: it is lost, and what is refused is only counted and logged.
+        size: how many items a list counts for in the books, if its entries stand for several each.
+        keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
+        backoff: the pauses between the tries.
+        clock: measures the outage.
+        wait: waits so many seconds, or less once :meth:`give_up` was called; by default in real time.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        books: Books,
+        name: str,
+        retry_for: float = RETRY_FOR,
+        dead_letters: DeadLetters | None = None,
+        size: Callable[[list[Any]], int] = len,
+        keep_when_stopped: bool = False,
+        backoff: Backoff | None = None,
+        clock: Clock | None = None,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        self.sink, self._books, self._name = sink, books, name
+        self._retry_for = retry_for
+        self._dead_letters = dead_letters
+        self._size, self._keep_when_stopped = size, keep_when_stopped
+        self._backoff = Backoff(0.1, 5.0) if backoff is None else backoff
+        self._clock = MonotonicClock() if clock is None else clock
+        self._wait = wait
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, as in a forked child."""
+        self._lock = threading.Lock()
+        self._in_hand: dict[int, Parcel] = {}
+        self._given_up = threading.Event()
+        self._down_since: float | None = None
+        self._failed_at = 0.0
+        self._stopped: Exception | None = None
+
+    @property
+    def stopped(self) -> Exception | None:
+        """The error that stopped the delivery; None while it works, or may work."""
+        return self._stopped
+
+    def deliver(self, items: list[Any]) -> list[Any]:
+        """Send items, or put them away; each was counted as pending before.
+
+        Returns:
+            Items that are pending still: none, unless ``keep_when_stopped``.
+        Raises:
+            DeliveryError: some are lost.
+        """
+        parcel = Parcel(items)
+        with self._lock:
+            self._in_hand[id(parcel)] = parcel
+        try:
+            return self._deliver(parcel)
+        except DeliveryError:
+            raise
+        except BaseException:
+            self._account(parcel, parcel.items, Outcome.LOST, [])
+            raise
+        finally:
+            with self._lock:
+                del self._in_hand[id(parcel)]
+
+    def _deliver(self, parcel: Parcel) -> list[Any]:
+        parts = [parcel.items]
+        while parts:
+            part = parts.pop()
+            if not part:
+                continue
+            try:
+                refusals = self._send(part, parcel)
+            except _RefusedHere as refused:
+                if parcel.outcome is not Outcome.PENDING:
+                    return []  # it was accounted for by the cut
+                if len(part) == 1:
+                    refusals = [(0, refused.error)]
+                else:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+                    continue
+            except _Given as given:
+                if self._keep_when_stopped and self._stopped is given.error and not self._given_up.is_set():
+                    return parcel.items
+                self._give_up(parcel, given.error)
+                return []
+            self._take_off(parcel, part, refusals)
+        return []
+
+    def _send(self, part: list[Any], parcel: Parcel) -> list[tuple[int, object]]:
+        tries = 0
+        while True:
+            if self._given_up.is_set():
+                raise _Given(TimeoutError("the time of close() ran out before they were sent"))
+            tries += 1
+            try:
+                with self._in_order():
+                    refusals = list(self.sink.send(part) or ())
+                    if self._dead_letters is not None:
+                        places = {place for place, _ in refusals}
+                        sent = [item for place, item in enumerate(part) if place not in places] if places else part
+                        self._dead_letters.were_sent(sent)
+            except Exception as error:
+                failure = self.sink.failure_of(error)
+                if failure is Failure.DATA:
+                    raise _RefusedHere(error) from error
+                if failure is Failure.CANNOT_PASS:
+                    self._stop(error)
+                    raise _Given(error) from error
+                pause = self._pause_after(error, tries)
+                if pause is None or parcel.outcome is not Outcome.PENDING:
+                    raise _Given(error) from error
+                self._books.note(retried=self._size(part))
+                (self._wait or self._given_up.wait)(pause)
+            else:
+                self._works_again()
+                return refusals
+
+    def _in_order(self) -> Any:
+        """The lock that keeps a resend of older items apart from newer ones; none where order does not matter."""
+        order = None if self._dead_letters is None else self._dead_letters.order()
+        return contextlib.nullcontext() if order is None else order
+
+    def _pause_after(self, error: Exception, tries: int) -> float | None:
+        """Seconds until the next try; None to give up."""
+        now = self._clock.now()
+        pause = self._backoff.delay(tries - 1)
+        after = getattr(error, "after", None)
+        if isinstance(after, (int, float)):
+            pause = max(pause, after)
+        with self._lock:
+            if self._down_since is None or now - self._failed_at > max(self._retry_for, self._backoff.maximum):
+                self._down_since = now  # what failed long ago was another outage
+                begins = True
+            else:
+                begins = False
+            self._failed_at = now
+            left = self._retry_for - (now - self._down_since)
+        if begins:
+            log.warning(
+                "%s: the other side fails; trying again for %g s: %s", self._name, self._retry_for, _text(error)
+            )
+        if self._given_up.is_set() or self._retry_for <= 0:
+            return None
+        if pause <= left:
+            return pause
+        return max(0.0, left) if left > 0 else (self._backoff.initial if tries < LEAST_TRIES else None)
+
+    def _works_again(self) -> None:
+        if self._down_since is None and self._stopped is None:
+            return
+        with self._lock:
+            down, self._down_since = self._down_since is not None or self._stopped is not None, None
+            self._stopped = None
+        if down:
+            log.info("%s: the other side takes items again", self._name)
+
+    def _stop(self, error: Exception) -> None:
+        with self._lock:
+            known, self._stopped = self._stopped, error
+        if known is None:
+            log.error("%s: stopped, until what is wrong is put right: %s", self._name, _text(error))
+
+    # -- the account ------------------------------------------------------------------------------
+
+    def _account(self, parcel: Parcel, items: list[Any], outcome: Outcome, left: list[Any]) -> None:
+        """Move items of a parcel to where they belong; ``left`` are those still to be accounted for."""
+        count = self._size(items)
+        with self._lock:
+            before, key = parcel.outcome, parcel.key
+            whole = len(items) == len(parcel.items)
+            parcel.items = left
+            if before is not Outcome.DEAD_LETTERED:
+                if before is not outcome:
+                    self._books.move(count, before, outcome)
+                return
+        # The cut has kept them. What was sent nevertheless is taken out of the dead letters, if it is still in there
+        # as it was put in; else it counts as kept, and is sent again.
+        if outcome is Outcome.SENT and whole and key and self._dead_letters and self._dead_letters.withdraw(key):
+            self._books.move(count, Outcome.DEAD_LETTERED, Outcome.SENT)
+
+    def _take_off(self, parcel: Parcel, part: list[Any], refusals: list[tuple[int, object]]) -> None:
+        """Account for a part that the sink has answered for."""
+        rest = parcel.items[len(part) :]
+        if not refusals:
+            self._account(parcel, part, Outcome.SENT, rest)
+            return
+        by_place = dict(refusals)
+        refused = [part[place] for place in by_place]
+        sent = [item for place, item in enumerate(part) if place not in by_place]
+        if sent:
+            self._account(parcel, sent, Outcome.SENT, refused + rest)
+        self._put_away_refused(parcel, refused, list(by_place.values()), rest)
+
+    def _put_away_refused(self, parcel: Parcel, items: list[Any], reasons: list[object], rest: list[Any]) -> None:
+        shown = "; ".join(f"{_shown(item)}: {_text(reason)}" for item, reason in list(zip(items, reasons))[:SHOWN])
+        if self._dead_letters is not None and parcel.outcome is not Outcome.DEAD_LETTERED:
+            try:
+                kept = self._dead_letters.park_each(items, [_text(reason) for reason in reasons])
+            except Exception:
+                log.exception("%s: the delayed queue did not take %d refused items", self._name, len(items))
+                kept = [False] * len(items)
+            if any(kept):
+                log.warning("%s: %d refused items are kept in the delayed queue: %s", self._name, sum(kept), shown)
+                put_away = [item for item, is_kept in zip(items, kept) if is_kept]
+                items = [item for item, is_kept in zip(items, kept) if not is_kept]
+                self._account(parcel, put_away, Outcome.DEAD_LETTERED, items + rest)
+        if items:
+            log.error("%s: %d items were refused: %s", self._name, len(items), shown)
+            self._account(parcel, items, Outcome.REFUSED, rest)
+
+    def _give_up(self, parcel: Parcel, error: BaseException) -> None:
+        """Put the rest of a parcel into the dead letters, or count it as lost and say so.
+
+        Raises:
+            DeliveryError: it is lost.
+        """
+        items = parcel.items
+        if parcel.outcome is Outcome.DEAD_LETTERED or not items:
+            return
+        if self._dead_letters is not None:
+            try:
+                self._dead_letters.park(items, _text(error))
+            except Exception:
+                log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
+            else:
+                log.warning("%s: %d items are kept in the delayed queue: %s", self._name, len(items), _text(error))
+                self._account(parcel, items, Outcome.DEAD_LETTERED, [])
+                return
+        self._account(parcel, items, Outcome.LOST, [])
+        raise DeliveryError(f"{self._name}: {self._size(items)} items are lost: {_text(error)}") from error
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """From now on try nothing any more: what is being sent is cancelled, what comes is put away at once."""
+        self._given_up.set()
+        try:
+            self.sink.cancel()
+        except Exception:
+            log.exception("%s: the sink could not be cancelled", self._name)
+
+    def cut(self) -> list[Parcel]:
+        """Count what is still being sent as lost, for now; return those batches, for :meth:`keep`."""
+        with self._lock:
+            parcels = [parcel for parcel in self._in_hand.values() if parcel.outcome is Outcome.PENDING]
+            for parcel in parcels:
+                self._books.move(self._size(parcel.items), Outcome.PENDING, Outcome.LOST)
+                parcel.outcome = Outcome.LOST
+        return parcels
+
+    def keep(self, parcels: list[Parcel]) -> None:
+        """Put batches of :meth:`cut` that are still not sent into the dead letters; may take as long as these do."""
+        if self._dead_letters is None:
+            return
+        for parcel in parcels:
+            with self._lock:
+                if parcel.outcome is not Outcome.LOST or id(parcel) not in self._in_hand:
+                    continue
+                items = list(parcel.items)
+            try:
+                key = self._dead_letters.park(items, "the time of close() ran out while they were sent")
+            except Exception:
+                log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
+                continue
+            with self._lock:
+                open_still = id(parcel) in self._in_hand and len(parcel.items) == len(items)
+                if open_still:
+                    parcel.outcome, parcel.key = Outcome.DEAD_LETTERED, key
+                    self._books.move(self._size(items), Outcome.LOST, Outcome.DEAD_LETTERED)
+            if not open_still and not self._dead_letters.withdraw(key):
+                log.warning(
+                    "%s: %d items were sent while they were kept; they may be sent twice", self._name, len(items)
+                )
+
+
+class _Given(Exception):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _RefusedHere(_Given):
+    pass
+
+
+def _text(error: object) -> str:
+    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]
+
+
+def _shown(item: object) -> str:
+    try:
+        text = repr(item)
+    except Exception:
+        return f"a {type(item).__name__}"
+    return text if len(text) <= 200 else text[:200] + "..."

@@ -1,0 +1,85 @@
+"""What a sink is, and what its errors mean.
+
+A sink takes a batch whole, or says which items it refuses, or raises. What it raises is one of three, as everywhere
+in drainq (:class:`drainq.sql.errors.Failure`):
+
+| failure | what the delivery does |
+| --- | --- |
+| ``PASSES`` | waits with back-off and sends the same batch again, for up to ``retry_for`` seconds of one outage |
+| ``DATA`` | halves the batch until the items that are refused stand alone; sends all others |
+| ``CANNOT_PASS`` | stops: it gives the batch up at once, and producers get the error |
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from typing import Any
+
+from drainq.errors import DrainqError
+from drainq.sql.errors import Failure
+
+__all__ = ["DeliveryError", "DeliveryStopped", "Failure", "Refused", "Sink", "Unavailable"]
+
+
+class DeliveryError(DrainqError):
+    """Items could not be handed on and are lost to this worker; the sink's error is the cause."""
+
+    failure = Failure.CANNOT_PASS
+
+
+class DeliveryStopped(DeliveryError):
+    """The other side refuses for a reason that no waiting changes; put it right, then produce again."""
+
+
+class Unavailable(DeliveryError):
+    """Raised by a sink: the other side cannot be reached, or is overloaded; the same batch may pass later.
+
+    Args:
+        message: what happened.
+        after: seconds that the other side asked to wait before the next try; None: the delivery's back-off decides.
+    """
+
+    failure = Failure.PASSES
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Refused(DeliveryError):
+    """Raised by a sink: it works, and refuses at least one of these items for what it is."""
+
+    failure = Failure.DATA
+
+
+class Sink(abc.ABC):
+    """What gets the batches of a :class:`~drainq.delivery.sender.Sender`.
+
+    ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several
+    drain threads, and beside what is sent again from a delayed queue, it is called by several threads at once.
+    """
+
+    @abc.abstractmethod
+    def send(self, items: list[Any]) -> Iterable[tuple[int, object]] | None:
+        """Hand on the items.
+
+        Returns:
+            None, or for each item that is refused its place in the list and the reason. All others were sent.
+        Raises:
+            Exception: nothing was sent, or it is not known; :meth:`failure_of` says what that means.
+        """
+
+    def failure_of(self, error: Exception) -> Failure:
+        """What an error of :meth:`send` means. An error that nothing is known of is taken to be about the items."""
+        failure = getattr(error, "failure", None)
+        return failure if isinstance(failure, Failure) else Failure.DATA
+
+    def cancel(self) -> None:  # noqa: B027
+        """Make running calls of :meth:`send` raise, if that is possible; called when the time of ``close`` runs out."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of connections; called once, after the last :meth:`send`."""
+
+    def forget(self) -> None:  # noqa: B027
+        """Leave connections to the parent process, and begin anew; called in a forked child."""

@@ -1,0 +1,403 @@
+"""The queue in front of what every worker does: produce, flush, close, stats.
+
+1. Each item that reached the worker is in one place of its books (:mod:`drainq.delivery.books`).
+2. ``flush`` and ``close`` return by their deadline: they wait for what other threads do, and do no sending themselves
+   unless they were given no deadline.
+3. A closed worker takes nothing: ``produce`` returns False, on a queue of its own and on a shared one.
+4. On a shared queue an item type belongs to one worker; a second worker that asks for it is refused.
+5. In a forked child a worker starts empty, its counters at zero; what it held is the parent's to hand on.
+
+Source: SkyWalking's workers; there the shutdown loses what was merged but not flushed. Ours flushes it.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import logging
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq.clock import Clock, SystemClock
+from drainq.delivery.books import Books, Outcome, WorkerStats
+from drainq.delivery.sink import DeliveryStopped
+from drainq.fork import renew_in_child
+from drainq.timer import SHARED
+
+log = logging.getLogger("drainq")
+_numbers = itertools.count(1)
+
+CHECK_AGAIN = 5.0  # seconds after a stop until producers may try again
+
+_owners: weakref.WeakKeyDictionary[BatchQueue, dict[type, weakref.ref[Worker]]] = weakref.WeakKeyDictionary()
+
+
+def check_callable(**arguments: Any) -> None:
+    """Refuse, by name, an argument that is neither callable nor None.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name, value in arguments.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be a callable, got {value!r}")
+
+
+def check_seconds(name: str, value: Any, *, none: bool = False) -> None:
+    """Refuse what is no number of seconds from 0 on.
+
+    Raises:
+        TypeError, ValueError: with the name, the value and what to pass.
+    """
+    wanted = "a number of seconds or None" if none else "a number of seconds"
+    if none and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
+    if not value >= 0 or (math.isinf(value) and not none):
+        raise ValueError(f"{name} must be at least 0 seconds{' or None' if none else ' and finite'}, got {value!r}")
+
+
+class _Handler:
+    """What the queue calls: so a worker can tell its queue's calls from those of a user."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def consume(self, batch: list[Any]) -> None:
+        self._worker._from_queue(batch)
+
+    def on_idle(self) -> None:
+        self._worker._when_idle()
+
+    def on_close(self) -> None:
+        self._worker.on_close()
+
+
+class Worker(abc.ABC):
+    """The base of the workers. A subclass says how to ``_take`` a batch, and how to come to an end.
+
+    Args:
+        queue: a batch queue to share: the worker registers for the type of each item that is produced through it,
+            and a type belongs to one worker. None: it opens a queue of its own at the first ``produce``.
+        weight: the load of one item of its types, for a shared queue with a balancer.
+        clock: decides when an interval is over.
+    Raises:
+        ValueError, TypeError: an argument is of the wrong kind.
+    """
+
+    def __init__(self, *, queue: BatchQueue | None = None, weight: float = 1.0, clock: Clock | None = None) -> None:
+        if not (queue is None or isinstance(queue, BatchQueue)):
+            raise TypeError(f"queue must be a drainq.BatchQueue to share, or None for one of its own, got {queue!r}")
+        if not (clock is None or callable(getattr(clock, "now", None))):
+            raise TypeError(f"clock must be an object with now() -> float in seconds, got {clock!r}")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+            raise TypeError(f"weight must be a number, got {weight!r}")
+        if not 0 < weight < math.inf:
+            raise ValueError(f"weight must be more than 0 and finite, got {weight!r}")
+        self._clock = SystemClock() if clock is None else clock
+        self._weight = float(weight)
+        self._shared = queue
+        self._queue = queue
+        self._types: set[type] = set()
+        self._books = Books()
+        self._closed = False
+        self._begin()
+        renew_in_child(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._arrived = 0  # items that the queue handed to us
+        self._in_handler = 0  # of these, those whose call has not returned
+        self._given_up_before = 0  # refused and lost items at the last flush
+        self._stopped_at = -math.inf
+        self._ended = self._released = False
+
+    # -- for subclasses ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _take(self, batch: list[Any]) -> None:
+        """Take a batch that is counted as pending; account for each item of it, now or later.
+
+        Raises:
+            Exception: some of it is refused or lost, and counted so; the queue counts the batch as failed.
+        """
+
+    @abc.abstractmethod
+    def _forget(self) -> None:
+        """Hold nothing, and leave connections to the parent process; called in a forked child."""
+
+    def _when_idle(self) -> None:  # noqa: B027
+        """The queue has nothing else to do."""
+
+    def _flush_held(self, deadline: float | None) -> bool:
+        """Hand on what is held, by a deadline on the monotonic clock; False if that was not done."""
+        return True
+
+    def _give_up(self) -> None:  # noqa: B027
+        """The time of ``close`` is nearly over: try nothing any more."""
+
+    def _end(self, deadline: float | None) -> bool:
+        """Hand on what is held for the last time, and account for the rest; called once.
+
+        Returns:
+            True if nothing is being sent any more, so that resources can go.
+        """
+        return True
+
+    def _release(self) -> None:  # noqa: B027
+        """Let go of resources; called once, when nothing is being sent any more."""
+
+    def _stopped_by(self) -> Exception | None:
+        """The error for which producers are refused; None while all is well."""
+        return None
+
+    def _config(self) -> BatchQueueConfig:
+        """The settings of a queue of its own, without its consumer."""
+        return BatchQueueConfig(
+            threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(1), strategy=BufferStrategy.BLOCKING
+        )
+
+    # -- the handler ------------------------------------------------------------------------------
+
+    def __call__(self, batch: list[Any]) -> None:
+        """Take a batch, as a handler does; a worker can be a handler of any batch queue."""
+        self._books.arrive(len(batch))
+        self._take(batch)
+
+    def consume(self, batch: list[Any]) -> None:
+        """The same as calling the worker."""
+        self(batch)
+
+    def on_idle(self) -> None:
+        """Do what is due; a queue calls this when it has nothing else to do."""
+        self._when_idle()
+
+    def on_close(self) -> None:
+        """Hand on what is held, and stop; the queue calls this at its end, if ``close`` does not come before.
+
+        So a worker that is dropped, or still open when the interpreter exits, loses nothing.
+        """
+        if self._begin_to_close():
+            self._finish(None)
+        elif self._ended:
+            self._release_once()  # a call of the sink that outlasted ``close`` has returned
+
+    def _from_queue(self, batch: list[Any]) -> None:
+        count = len(batch)
+        with self._lock:
+            self._arrived += count
+            self._in_handler += count
+            self._books.arrive(count)
+        try:
+            self._take(batch)
+        finally:
+            with self._lock:
+                self._in_handler -= count
+
+    # -- the producer's side ----------------------------------------------------------------------
+
+    def produce(self, item: Any) -> bool:
+        """Queue one item, waiting for room; False if the queue or the worker is closed.
+
+        Raises:
+            DeliveryStopped: the other side refuses for a reason that no waiting changes.
+        """
+        queue = self._open(type(item))
+        return queue is not None and queue.produce(item)
+
+    def produce_many(self, items: Iterable[Any]) -> int:
+        """Queue items in order, waiting for room; return how many were accepted.
+
+        Raises:
+            DeliveryStopped: the other side refuses for a reason that no waiting changes.
+        """
+        batch = list(items)
+        if self._shared is None:
+            queue = self._open(type(batch[0])) if batch else None
+            return 0 if queue is None else queue.produce_many(batch)
+        accepted = 0
+        for kind, group in itertools.groupby(batch, key=type):
+            queue = self._open(kind)
+            accepted += 0 if queue is None else queue.produce_many(list(group))
+        return accepted
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Hand on everything accepted so far, and what is due in the delayed queue.
+
+        Args:
+            timeout: seconds until it returns, whatever the other side does; None: as long as it takes.
+        Returns:
+            False if time ran out, if what is held could not be handed on (it is tried again at the next flush), or if
+            items were refused or lost since the last flush. Items in the delayed queue are no failure.
+        """
+        deadline = _deadline(timeout)
+        done = self._queue is None or self._queue.flush(timeout)
+        done = self._flush_held(deadline) and done
+        given_up = self._books.count(Outcome.REFUSED) + self._books.count(Outcome.LOST)
+        with self._lock:
+            before, self._given_up_before = self._given_up_before, given_up
+        return done and given_up <= before
+
+    def close(self, timeout: float | None = None) -> bool:
+        """Handle what is queued, hand on what is held, and stop. A shared queue stays open, without this worker.
+
+        Args:
+            timeout: seconds until it returns, whatever the other side does; None: as long as it takes. Shortly before,
+                what is being sent is cancelled, and what is left goes to the delayed queue, if there is one.
+        Returns:
+            False if an item was refused or lost; ``stats()`` says how many.
+        """
+        return self._close_once(timeout)
+
+    def stats(self) -> WorkerStats:
+        """The counters now."""
+        with self._lock:
+            queue = None if self._queue is None else self._queue.stats()
+            per_type = {} if queue is None else {kind: of.accepted for kind, of in queue.per_type.items()}
+            if self._shared is not None:
+                per_type = {kind: count for kind, count in per_type.items() if kind in self._types}
+            return self._books.stats(queue, on_the_way=self._on_the_way(queue), per_type=per_type)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _on_the_way(self, queue: BatchQueueStats | None) -> int:
+        """Items that the queue accepted and has not handed to us; called with the lock."""
+        if queue is None or self._ended:
+            return 0
+        if self._shared is None:
+            return max(0, queue.accepted - self._arrived)
+        waiting = 0
+        for kind, of in queue.per_type.items():
+            if kind in self._types:
+                waiting += of.accepted - of.handled - of.failed - of.unrouted
+        return max(0, waiting - self._in_handler)
+
+    def _begin_to_close(self) -> bool:
+        with self._lock:
+            first, self._closed = not self._closed, True
+        return first
+
+    def _close_once(self, timeout: float | None) -> bool:
+        if self._begin_to_close():
+            deadline = _deadline(timeout)
+            alarm = None
+            if timeout is not None:
+                alarm = SHARED.after(max(0.0, timeout - _margin(timeout)), self._give_up)
+            try:
+                self._drain(timeout)
+                self._finish(deadline)
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
+        return self._books.count(Outcome.LOST) + self._books.count(Outcome.REFUSED) == 0
+
+    def _finish(self, deadline: float | None) -> None:
+        try:
+            idle = self._end(deadline)
+        finally:
+            self._close_books()
+        if idle:
+            self._release_once()
+
+    def _release_once(self) -> None:
+        with self._lock:
+            released, self._released = self._released, True
+        if not released:
+            self._release()
+
+    def _drain(self, timeout: float | None) -> None:
+        if self._shared is not None:
+            self._shared.flush(timeout)
+            for kind in self._types:
+                self._shared.remove_handler(kind)
+            self._disown()
+        elif self._queue is not None:
+            self._queue.shutdown(timeout)
+
+    def _disown(self) -> None:
+        owners = _owners.get(self._shared, {}) if self._shared is not None else {}
+        for kind in self._types:
+            owners.pop(kind, None)
+
+    def _close_books(self) -> None:
+        """What the queue accepted and will not hand on any more is lost."""
+        with self._lock:
+            unreached = 0 if self._queue is None else self._on_the_way(self._queue.stats())
+            self._books.arrive(unreached)
+            self._books.move(unreached, Outcome.PENDING, Outcome.LOST)
+            self._ended = True
+        if unreached:
+            log.error("%s: %d queued items are lost: the time of close() ran out", type(self).__name__, unreached)
+
+    def _renew_in_child(self) -> None:
+        self._begin()
+        self._books.renew()
+        self._forget()
+
+    def _open(self, kind: type) -> BatchQueue | None:
+        if self._closed:
+            return None
+        if self._stopped_by() is not None:
+            self._refuse_while_stopped()
+        elif self._stopped_at != -math.inf:
+            self._stopped_at = -math.inf
+        queue = self._queue
+        if queue is not None and (self._shared is None or kind in self._types):
+            return queue
+        with self._opening:
+            if self._queue is None:
+                config = self._config().replace(consumer=_Handler(self))
+                self._queue = BatchQueue(f"drainq-{type(self).__name__}-{next(_numbers)}", config)
+            if self._shared is not None and kind not in self._types:
+                self._own(self._shared, kind)
+                self._types.add(kind)
+            return self._queue
+
+    def _own(self, queue: BatchQueue, kind: type) -> None:
+        owners = _owners.setdefault(queue, {})
+        owner = owners.get(kind, lambda: None)()
+        if owner is not None and owner is not self:
+            raise ValueError(
+                f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
+                "worker of a shared queue a class of items of its own, or a queue of its own"
+            )
+        queue.add_handler(kind, _Handler(self), self._weight)
+        owners[kind] = weakref.ref(self)
+
+    def _refuse_while_stopped(self) -> None:
+        error = self._stopped_by()
+        now = time.monotonic()
+        with self._lock:
+            if self._stopped_at == -math.inf:
+                self._stopped_at = now
+            if now - self._stopped_at >= CHECK_AGAIN:
+                self._stopped_at = now  # one may pass, to see whether it was put right
+                return
+        raise DeliveryStopped(f"{type(self).__name__} is stopped: {error}") from error
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _margin(timeout: float) -> float:
+    """Seconds of a timeout that are kept for putting away what could not be sent."""
+    return min(1.0, 0.25 * timeout)
+
+
+def wait_until(condition: threading.Condition, done: Callable[[], bool], deadline: float | None) -> bool:
+    """Wait, with the condition held, until something is done; False at the deadline."""
+    return condition.wait_for(done, None if deadline is None else max(0.0, deadline - time.monotonic()))

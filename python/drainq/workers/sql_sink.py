@@ -1,0 +1,156 @@
+"""A table as a sink: batches of rows, each batch one transaction.
+
+1. A batch is written whole, or without the rows that the database refuses; these are named. A transaction that fails
+   writes nothing.
+2. Each call takes a connection that nobody else uses; one that failed is closed and not used again.
+3. At the opening a statement is planned, not run: a missing table, column, right or unique index is an error there.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from drainq.delivery.sink import Failure, Sink
+from drainq.fork import leave_to_parent
+from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
+from drainq.sql.each import write_each
+from drainq.sql.errors import failure_of, one_line, table_is_missing
+
+LOCK_TIMEOUT = 250  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
+
+
+class TableSink(Sink):
+    """Writes rows into a table.
+
+    Args:
+        url: the database.
+        upsert: the table, and how its rows merge.
+        may_be_missing: the table may be made later; :attr:`unchecked` is then True.
+    Raises:
+        DatabaseError: the database cannot be opened, or does not take such rows at all.
+    """
+
+    def __init__(self, url: str | DatabaseUrl, upsert: Upsert, *, may_be_missing: bool = False) -> None:
+        self.url = url if isinstance(url, DatabaseUrl) else DatabaseUrl.parse(url)
+        self.upsert = upsert
+        self._begin()
+        self.unchecked = True
+        try:
+            self.check()
+        except DatabaseError as error:
+            if not (may_be_missing and table_is_missing(error.__cause__)):
+                raise
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Database] = []
+        self._busy: list[Database] = []
+
+    def check(self) -> None:
+        """Plan the statement that every batch runs.
+
+        Raises:
+            DatabaseError: it cannot run.
+        """
+        database = self._take()
+        try:
+            self.upsert.check(database)
+            self.unchecked = False
+        except database.errors as error:
+            raise DatabaseError(f"cannot write to {self.upsert.table!r} in {self.url}: {one_line(error)}") from error
+        finally:
+            self._put_away(database)
+
+    def send(self, items: list[Any]) -> list[tuple[int, object]]:
+        """Write rows; return those that are refused."""
+        refused: list[tuple[int, object]] = []
+        rows = items
+        width = len(self.upsert.columns)
+        if not {tuple, list}.issuperset(map(type, items)) or set(map(len, items)) != {width}:
+            refused = [(place, why) for place, item in enumerate(items) if (why := _no_row(item, self.upsert))]
+            unfit = {place for place, _ in refused}
+            rows = [item for place, item in enumerate(items) if place not in unfit]
+            places = [place for place in range(len(items)) if place not in unfit]
+        if rows:
+            database = self._take()
+            try:
+                found = self._write(database, rows)
+            except BaseException:
+                self._put_away(database)
+                raise
+            self._give_back(database)
+            refused += found if rows is items else [(places[place], why) for place, why in found]
+        return refused
+
+    def _write(self, database: Database, rows: list[Any]) -> list[tuple[int, object]]:
+        try:
+            with database.transaction():
+                self.upsert.write(database, rows)
+            return []
+        except Exception as error:
+            if self.failure_of(error) is not Failure.DATA or len(rows) == 1:
+                raise
+        with database.transaction():
+            return write_each(database, self.upsert, rows)
+
+    def failure_of(self, error: Exception) -> Failure:
+        """By SQLSTATE or SQLite's code; what the driver cannot bind is about the rows."""
+        if isinstance(error, DatabaseError):
+            cause = error.__cause__
+            return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
+        return failure_of(error) or Failure.DATA
+
+    def cancel(self) -> None:
+        """End the statements that are running."""
+        with self._lock:
+            busy = list(self._busy)
+        for database in busy:
+            if database.dialect is Dialect.SQLITE:
+                database.connection.interrupt()
+            else:
+                database.connection.cancel()
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for database in idle:
+            database.close()
+
+    def forget(self) -> None:
+        """Leave the connections to the parent process."""
+        leave_to_parent(*self._idle, *self._busy)
+        self._begin()
+
+    def _take(self) -> Database:
+        with self._lock:
+            if self._idle:
+                database = self._idle.pop()
+                self._busy.append(database)
+                return database
+        database = Database(self.url)
+        if database.dialect is Dialect.SQLITE:
+            database.execute(f"PRAGMA busy_timeout = {LOCK_TIMEOUT}")
+        with self._lock:
+            self._busy.append(database)
+        return database
+
+    def _give_back(self, database: Database) -> None:
+        with self._lock:
+            self._busy.remove(database)
+            self._idle.append(database)
+
+    def _put_away(self, database: Database) -> None:
+        with self._lock:
+            self._busy.remove(database)
+        database.close()
+
+
+def _no_row(item: Any, upsert: Upsert) -> str | None:
+    """Why an item is no row of the columns; None if it is one."""
+    if not isinstance(item, (tuple, list)):
+        return f"a row must be a tuple or list of values for the columns {list(upsert.columns)!r}, got {item!r}"
+    if len(item) != len(upsert.columns):
+        return f"a row needs {len(upsert.columns)} values for the columns {list(upsert.columns)!r}, got {item!r}"
+    return None
