@@ -12,8 +12,8 @@ MUTANTS = [
         "top_n_prefers_the_later",
         "of equal scores the later item stays",
         f"{PACKAGE}/workers/topn.py",
-        "elif score > heap[0][0]:",
-        "elif score >= heap[0][0]:",
+        "elif kept[0] > heap[0][0]:",
+        "elif kept[0] >= heap[0][0]:",
         "tests/workers/test_topn.py::test_agrees_with_sorting_everything",
     ),
     Mutant(
