@@ -97,7 +97,7 @@ class DeadLetters:
         """Begin anew, as in a forked child."""
         self._origin = uuid.uuid4().hex
         self._numbers = itertools.count(1)
-        self._order = threading.Lock()  # held while keyed items are sent, by whoever sends them
+        self._order = threading.Lock()  # held while keyed items are sent
         self._known = threading.Lock()
         self._kept: dict[Hashable, list[str]] = {}  # key of an item -> the messages that have one, the oldest first
         self._resending = threading.Lock()

@@ -8,7 +8,7 @@
 3. A failure that cannot pass stops the delivery: this batch is given up at once and :attr:`Delivery.stopped` has the
    error, until something is sent again.
 4. What is given up goes to the dead letters, if there are any, else it is lost, logged, and raised to the queue.
-5. No lock is held while the sink runs. So whoever has a deadline keeps it: :meth:`Delivery.cut` accounts for what is
+5. No lock is held while the sink runs. So ``close`` keeps its deadline: :meth:`Delivery.cut` accounts for what is
    still being sent, and if the sink answers after that, the items move to where they belong (``lost`` to ``sent``).
 """
 
@@ -64,7 +64,7 @@ class Delivery:
         keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
         backoff: the pauses between the tries.
         clock: measures the outage.
-        wait: waits so many seconds, or less once :meth:`give_up` was called; by default in real time.
+        wait: waits for the given seconds, or less once :meth:`give_up` was called; by default in real time.
     """
 
     def __init__(

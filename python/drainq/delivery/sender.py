@@ -49,8 +49,7 @@ class Sender(Worker):
         ...     def send(self, items):
         ...         print(items)
         >>> with Sender(Print(), name="print") as sender:
-        ...     sender.produce_many(["a", "b"])
-        2
+        ...     sender(["a", "b"])  # as a queue calls it; ``produce`` goes through a queue of its own
         ['a', 'b']
     """
 

@@ -37,7 +37,7 @@ class MetricsAggregator(Holder):
             they are kept, merged with what comes, and handed on again.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
-        expire_after: items that are older than so many seconds are refused, and counted as ``expired``.
+        expire_after: items that are older than these seconds are refused, and counted as ``expired``.
         queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:

@@ -53,7 +53,7 @@ class MetricsPersister(Holder):
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on; None: poison rows are
             refused, and what finds no database for ``retry_for`` is lost.
         time: maps a row to its time, in seconds since the epoch; needed with ``expire_after``.
-        expire_after: rows that are older than so many seconds are refused, and counted as ``expired``.
+        expire_after: rows that are older than these seconds are refused, and counted as ``expired``.
         queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: the URL, a column or a rule is not known.

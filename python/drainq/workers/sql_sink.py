@@ -2,7 +2,7 @@
 
 1. A batch is written whole, or without the rows that the database refuses; these are named. A transaction that fails
    writes nothing.
-2. Each call takes a connection that nobody else uses; one that failed is closed and not used again.
+2. Each call takes a connection that no other call uses; one that failed is closed and not used again.
 3. At the opening a statement is planned, not run: a missing table, column, right or unique index is an error there.
 """
 
