@@ -9,7 +9,7 @@ use crate::machine::{cores, thread_cpu_nanos};
 use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
 use crossbeam::queue::ArrayQueue;
 use drainq_core::batch::balance::ThroughputWeighted;
-use drainq_core::batch::flush::Flush;
+use drainq_core::batch::flush::{Flush, Flushed};
 use drainq_core::batch::rebalance::Rebalancer;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn load_ratio(report: &mut Report) {
                 engine.produce(Item::new(*at as u32, number));
             }
             let mut flush = Flush::of_queue(&queue);
-            while flush.wait(Duration::from_millis(100)).is_none() {}
+            while flush.wait(Duration::from_millis(100)) == Flushed::NotYet {}
             let after = queue.snapshot();
             let loads = after.workers.iter().zip(&before.workers).map(|(after, before)| after.handled - before.handled);
             let loads: Vec<f64> = loads.map(|load| load as f64).collect();

@@ -142,7 +142,7 @@ MUTANTS = [
         "plan_of_any_length",
         "a balancer's plan may have any length",
         f"{BATCH}/balancing.rs",
-        "if plan.len() != load.owners.len() || ",
+        "if plan.len() != measured.owners.len() || ",
         "if ",
         "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",
         dies="crashes",

@@ -229,7 +229,7 @@ FAULTS: dict[str, dict[str, str]] = {
 """For each model the faults that it must notice: their names, and what is wrong."""
 
 TEST_FAULTS: dict[str, dict[str, str]] = {
-    "batch::board::tests::nobody_is_parked_beside_work": {
+    "batch::board::tests::no_thread_stays_parked_while_there_is_work": {
         "pool_timekeeper": "a thread parks for ever, though a slot will be due",
         "pool_notify_keeper": "a ring notifies the thread that keeps the time, and leaves one that does not",
     },

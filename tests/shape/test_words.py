@@ -39,11 +39,27 @@ def test_the_search_for_riddles_finds_them():
     ]
 
 
-def test_comments_of_the_bindings_batch_queue_name_their_subjects():
-    sources = sorted((ROOT / "crates" / "drainq-py" / "src" / "batch").rglob("*.rs"))
+@pytest.mark.parametrize("room", ["drainq-py/src/batch", "drainq-core/src"])
+def test_comments_of_the_native_code_name_their_subjects(room):
+    sources = sorted((ROOT / "crates" / room).rglob("*.rs"))
     lines = [(path.name, line) for path in sources for line in path.read_text().splitlines() if "//" in line]
     assert len(lines) > 500
     assert [(file, line) for file, line in lines if RIDDLES.search(line.partition("//")[2])] == []
+
+
+FORMER_WORDS = re.compile(
+    r"(?<![a-z])(lease|seat|unseat|enlist|in_line|leftover|bond|watch|watcher|watched|settle|beside|promised_load)s?(?![a-z])",
+    re.IGNORECASE,
+)
+"""Words that the core once used for what the glossary calls otherwise."""
+
+
+def test_the_core_uses_the_words_of_the_glossary():
+    sources = sorted((ROOT / "crates" / "drainq-core").rglob("*.rs"))
+    code = [(path.name, line.partition("//")[0]) for path in sources for line in path.read_text().splitlines()]
+    assert FORMER_WORDS.search("let seat_of_thread = enlist();")
+    assert len(code) > 5000
+    assert [(file, line) for file, line in code if FORMER_WORDS.search(line)] == []
 
 
 def test_the_glossary_explains_each_word_once_in_a_room():

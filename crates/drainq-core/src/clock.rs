@@ -1,12 +1,12 @@
 //! Time as a value handed in, so that no test has to sleep.
 //!
-//! [`SystemClock`] reads the machine's monotonic clock, [`CoarseClock`] the same more cheaply
-//! and less exactly; [`ManualClock`] stands still until a test moves it. All give a [`Duration`] since an origin of their own.
+//! [`SystemClock`] reads the machine's monotonic clock, [`CoarseClock`] the same more cheaply and less exactly;
+//! [`ManualClock`] stands still until a test moves it. All give a [`Duration`] since an origin of their own.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Says how much time has passed since an origin that never changes.
+/// Tells how much time has passed since an origin that never changes.
 pub trait Clock: Send + Sync {
     /// Time since the clock's origin; never goes back.
     fn now(&self) -> Duration;

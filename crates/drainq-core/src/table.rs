@@ -49,7 +49,7 @@ unsafe impl<T: Send + Sync> Send for Table<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
-/// The chunk of an index, and the place in it.
+/// The chunk of an index, and the offset in it.
 #[inline]
 fn locate(index: usize) -> (usize, usize) {
     if index < FIRST {
@@ -87,12 +87,12 @@ impl<T> Table<T> {
         if index >= self.len() {
             return None;
         }
-        let (chunk, place) = locate(index);
+        let (chunk, offset) = locate(index);
         let elements = self.chunks[chunk].load(Ordering::Relaxed);
         debug_assert!(!elements.is_null(), "the chunk of an element below len is there");
         // SAFETY: `index < len`, so the chunk and the element are there for good
         // (invariants 1 and 2), and `locate` stays within the chunk.
-        Some(unsafe { (*elements.add(place)).assume_init_ref() })
+        Some(unsafe { (*elements.add(offset)).assume_init_ref() })
     }
 
     /// The address of an element, cheaper to follow than its index.
@@ -116,11 +116,11 @@ impl<T> Table<T> {
         (0..self.len()).map_while(|index| self.get(index))
     }
 
-    /// Appends what `make` says of the new index; returns that index.
+    /// Appends what `make` returns for the new index; returns that index.
     pub fn push_with(&self, make: impl FnOnce(usize) -> T) -> usize {
         let _one_at_a_time = self.grow.lock();
         let index = self.len.load(Ordering::Relaxed);
-        let (chunk, place) = locate(index);
+        let (chunk, offset) = locate(index);
         assert!(chunk < CHUNKS, "a table holds at most {} elements", FIRST * ((1 << CHUNKS) - 1));
         let mut elements = self.chunks[chunk].load(Ordering::Relaxed);
         if elements.is_null() {
@@ -129,9 +129,9 @@ impl<T> Table<T> {
             self.chunks[chunk].store(elements, Ordering::Relaxed);
         }
         let element = make(index);
-        // SAFETY: the place is within its chunk, beyond `len`, so nobody reads it, and the
+        // SAFETY: the offset is within its chunk, beyond `len`, so no thread reads it, and the
         // lock keeps other writers out (invariants 2 and 3).
-        unsafe { elements.add(place).write(MaybeUninit::new(element)) };
+        unsafe { elements.add(offset).write(MaybeUninit::new(element)) };
         self.len.store(index + 1, order("table_publish", Ordering::Release));
         index
     }
@@ -147,11 +147,11 @@ impl<T> Drop for Table<T> {
     fn drop(&mut self) {
         let len = self.len();
         for index in 0..len {
-            let (chunk, place) = locate(index);
+            let (chunk, offset) = locate(index);
             let elements = self.chunks[chunk].load(Ordering::Relaxed);
-            // SAFETY: the element was written (invariant 2), and `&mut self` says that
-            // nobody refers to it.
-            unsafe { (*elements.add(place)).assume_init_drop() };
+            // SAFETY: the element was written (invariant 2), and `&mut self` proves that
+            // no thread refers to it.
+            unsafe { (*elements.add(offset)).assume_init_drop() };
         }
         for (chunk, at) in self.chunks.iter().enumerate() {
             let elements = at.load(Ordering::Relaxed);

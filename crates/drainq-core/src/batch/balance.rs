@@ -1,24 +1,24 @@
-//! Plans: which thread should own which partition, from what each partition took in.
+//! Plans: which thread should own which partition, from what each partition accepted.
 //!
-//! A plan is a pure function of counters. Carrying it out is `handoff`'s business.
+//! A plan is a pure function of counters. `rebalance.rs` carries it out.
 //!
-//! Source: `ThroughputWeightedBalancer` in SkyWalking (longest processing time first, the
-//! skip threshold). Ours: threads are renamed so that a new plan moves as little as it can,
-//! and a plan that would not lower the highest load is not made.
+//! Source: `ThroughputWeightedBalancer` in SkyWalking (longest processing time first, the skip threshold). Ours:
+//! threads are renamed so that a new plan moves as little as it can, and a plan that would not lower the highest
+//! throughput is dropped.
 
 use super::item::ThreadId;
 
-/// Loads are balanced enough while the highest is below this many times the lowest.
+/// Threads are balanced enough while the highest throughput of a thread is below this many times the lowest.
 pub const SKIP_BELOW: f64 = 1.15;
-/// A plan must lower the highest load to at most this share of what it is.
+/// A plan must lower the highest throughput of a thread to at most this share of what it is.
 const WORTH_IT: f64 = 0.95;
 
-/// Decides who owns what.
+/// Decides which thread owns which partition.
 pub trait Balancer: Send + Sync {
-    /// The new owner of each partition, or `None` to leave all as it is.
+    /// Returns the new owner of each partition, or `None` to leave all as it is.
     ///
-    /// `throughput[p]` is what partition `p` took in since the last call, `owners[p]` the
-    /// thread that drains it, a number below `threads`.
+    /// `throughput[p]` is what partition `p` accepted since the last call, `owners[p]` the thread that owns it, a
+    /// number below `threads`.
     fn assign(&self, throughput: &[u64], owners: &[ThreadId], threads: usize) -> Option<Vec<ThreadId>>;
 }
 
@@ -28,20 +28,20 @@ pub struct ThroughputWeighted;
 
 impl Balancer for ThroughputWeighted {
     fn assign(&self, throughput: &[u64], owners: &[ThreadId], threads: usize) -> Option<Vec<ThreadId>> {
-        let now = loads(throughput, owners, threads);
+        let now = throughput_by_thread(throughput, owners, threads);
         let highest = *now.iter().max()?;
         let lowest = *now.iter().min()?;
         if highest == 0 || (highest as f64) < SKIP_BELOW * lowest as f64 {
             return None;
         }
         let plan = rename_to_stay(throughput, owners, &longest_first(throughput, owners, threads), threads);
-        let planned = *loads(throughput, &plan, threads).iter().max()?;
+        let planned = *throughput_by_thread(throughput, &plan, threads).iter().max()?;
         (planned as f64 <= WORTH_IT * highest as f64 && plan != owners).then_some(plan)
     }
 }
 
-/// Throughput by thread.
-pub fn loads(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec<u64> {
+/// The sum of the throughput of the partitions of each thread.
+pub fn throughput_by_thread(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec<u64> {
     let mut loads = vec![0; threads];
     for (load, owner) in throughput.iter().zip(owners) {
         loads[usize::from(*owner)] += load;
@@ -110,7 +110,7 @@ mod tests {
     fn skewed_load_is_spread_and_quiet_partitions_stay() {
         let throughput = [24, 24, 8, 8, 4, 4, 1, 1, 0];
         let plan = plan(&throughput, &[0, 0, 0, 0, 1, 1, 1, 1, 0], 2).unwrap();
-        assert_eq!(loads(&throughput, &plan, 2), [37, 37]);
+        assert_eq!(throughput_by_thread(&throughput, &plan, 2), [37, 37]);
         assert_eq!(plan[8], 0);
     }
 
@@ -132,7 +132,7 @@ mod tests {
             if let Some(plan) = plan(&throughput, &owners, 4) {
                 prop_assert_eq!(plan.len(), owners.len());
                 prop_assert!(plan.iter().all(|owner| *owner < 4));
-                let (old, new) = (loads(&throughput, &owners, 4), loads(&throughput, &plan, 4));
+                let (old, new) = (throughput_by_thread(&throughput, &owners, 4), throughput_by_thread(&throughput, &plan, 4));
                 prop_assert!(new.iter().max() < old.iter().max());
                 for p in 0..owners.len() {
                     prop_assert!(throughput[p] > 0 || plan[p] == owners[p]);

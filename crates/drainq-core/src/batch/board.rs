@@ -1,28 +1,27 @@
 //! Which thread of a scheduler works for which queue: all slots and all parked threads, under one lock.
 //!
-//! Each queue has a slot per thread number of its own. A slot is *ready* (there may be work),
-//! *lent* to one thread, *asleep* (the sleeper of `wait/sleeper.rs` says so, and the next item rings) or
-//! *ended*. A thread of the scheduler is *parked*, *holds a loan*, or is *on its way* to
-//! [`Board::next`]. A slot can be lent if it is ready, or asleep and due, and its queue has fewer
-//! loans than its share.
+//! Each queue has a slot for each of its workers. A slot is *ready* (there may be work), *lent* to one thread,
+//! *asleep* (its sleeper of `wait/sleeper.rs` is, and the next item rings) or *ended*. A thread of the scheduler is
+//! *parked*, *has a loan*, or is *on its way* to [`Board::next`]. A slot can be lent if it is ready, or asleep and
+//! due, and its queue has fewer loans than its share.
 //!
 //! # Invariants
 //! 1. A slot is lent to one thread at a time.
-//! 2. With several queues and several threads no queue has loans for all threads. Loans are
-//!    counted, not looks: a thread that finds nothing takes nothing from the share.
-//! 3. For each point in time, now or later: while a thread is parked beyond it, the loans that can
-//!    be made by then are no more than the threads that are on their way, or parked until then at most.
-//!    So no thread stays parked beside a slot that can be lent.
+//! 2. With several queues and several threads no queue has loans for all threads. A thread that borrows a slot and
+//!    finds no work there gives it back, and the loan does not count any more.
+//! 3. For each point in time, now or later: while a thread is parked beyond that time, the loans that can be made by
+//!    then are no more than the threads that are on their way, or parked until then at most. So no thread stays
+//!    parked while a slot can be lent.
 //!
 //! Why the third holds: each step is made under the lock and changes both numbers alike.
 //!
 //! | step | loans that can be made | threads that come by then |
 //! | --- | --- | --- |
-//! | a slot that is asleep rings | at most one more | a thread is called, the one that is parked longest; none if the queue has its share |
-//! | a slot that is lent rings | the same: it is noted, and the slot comes back ready | the same |
-//! | a slot is given back, ready or asleep, and leaves its place in the share | at most one more | its thread is on its way |
+//! | a slot that is asleep rings | at most one more | a thread is notified, the one that is parked longest; none if the queue has its share |
+//! | a slot that is lent rings | the same: the ring is noted, and the slot comes back ready | the same |
+//! | a slot is given back, ready or asleep, and its loan leaves the share | at most one more | its thread is on its way |
 //! | a slot ends, the last of its queue: the share of the one queue left grows | at most one more | its thread is on its way |
-//! | a queue is added | one more for each slot at most | as many are called |
+//! | a queue is added | one more for each slot at most | as many are notified |
 //! | a thread takes a loan | one less | one less |
 //! | a thread parks, having found nothing, until the next slot is due | none now | itself, at that time |
 //! | time passes | the same | the same |
@@ -39,9 +38,9 @@ pub(super) type QueueNumber = u64;
 /// What a thread is to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Work with this slot; `due` if only because its time has come.
+    /// Work with this slot; `due` if it is lent because its time has come.
     Work { queue: QueueNumber, slot: usize, due: bool },
-    /// Park until this time, if there is one, or until called.
+    /// Park until this time, if there is one, or until notified.
     Park(Option<Instant>),
     /// The scheduler was stopped and its last queue has ended.
     End,
@@ -52,9 +51,9 @@ pub(super) enum Next {
 pub(super) enum Given {
     /// There is more to do.
     Ready,
-    /// Its sleeper is asleep; to be looked at when this time has come, if there is one.
+    /// Its sleeper is asleep; it is due at this time, if there is one.
     Asleep(Option<Instant>),
-    /// For ever: its queue is closed and empty.
+    /// Its queue is closed and empty; the slot is not lent again.
     Ended,
 }
 
@@ -66,10 +65,17 @@ enum SlotState {
     Ended,
 }
 
+/// Why a slot can be lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lendable {
+    Ready,
+    Due,
+}
+
 struct BoardQueue {
     number: QueueNumber,
     slots: Vec<SlotState>,
-    /// Loans now, and how many there may be.
+    /// The number of loans now.
     lent: usize,
     /// The slot whose turn is next.
     turn: usize,
@@ -99,14 +105,14 @@ pub(super) struct Board {
     state: Mutex<BoardState>,
 }
 
-/// One thread, as the board knows it.
+/// One thread of the scheduler.
 pub(super) struct BoardThread {
     number: usize,
     parker: Parker,
 }
 
 impl BoardThread {
-    /// Parks until called, or until this time.
+    /// Parks until notified, or until this time.
     pub fn park(&self, until: Option<Instant>) {
         match until {
             Some(until) => self.parker.park_timeout(until.saturating_duration_since(Instant::now())),
@@ -115,20 +121,21 @@ impl BoardThread {
     }
 }
 
-/// What a queue needs to be drained by a scheduler: made by [`Scheduler::sleepers`](super::scheduler::Scheduler::sleepers).
+/// The sleepers of a queue that a scheduler drains: made by
+/// [`Scheduler::sleepers`](super::scheduler::Scheduler::sleepers).
 pub struct PoolSleepers {
     pub(super) sleepers: Vec<Sleeper>,
     pub(super) registration: Registration,
 }
 
-/// Where a queue belongs: a number on the board of one scheduler.
+/// The number of a queue on the board of one scheduler.
 pub(super) struct Registration {
     pub(super) board: Arc<Board>,
     pub(super) number: QueueNumber,
 }
 
 impl Board {
-    /// The board of so many threads.
+    /// The board of this many threads.
     pub fn new(threads: usize) -> Self {
         Self { threads, state: Mutex::new(BoardState::default()) }
     }
@@ -145,7 +152,7 @@ impl Board {
         *numbered
     }
 
-    /// A thread for a thread.
+    /// A number and a parker for one thread.
     pub fn thread(&self) -> BoardThread {
         let numbered = &mut self.state.lock().numbered.1;
         *numbered += 1;
@@ -162,8 +169,8 @@ impl Board {
         }
     }
 
-    /// Says that a slot was rung for. Of a queue that is not there (yet, or any more) it says
-    /// nothing: the slots of a new queue are ready.
+    /// Marks a slot as ready. A ring for a queue that is not on the board changes nothing: the slots of a new queue
+    /// are ready.
     pub fn ring(&self, number: QueueNumber, slot: usize) {
         let mut state = self.state.lock();
         let share = state.share(self.threads);
@@ -195,15 +202,15 @@ impl Board {
         Next::Park(until)
     }
 
-    /// Takes a thread off that was told to park and does not; false if it was called meanwhile.
+    /// Takes the thread off the parked threads; false if it was notified and is not among them.
     pub fn unpark(&self, thread: &BoardThread) -> bool {
         let parked = &mut self.state.lock().parked;
         let at = parked.iter().position(|parked| parked.thread == thread.number);
         at.map(|at| parked.swap_remove(at)).is_some()
     }
 
-    /// Takes a slot back from the thread that had it, which is then on its way to
-    /// [`Self::next`]. Says whether that was the last slot of its queue to end.
+    /// Takes a slot back from its thread, which is then on its way to [`Self::next`]. Returns whether its queue has
+    /// ended.
     pub fn give_back(&self, number: QueueNumber, slot: usize, given: Given) -> bool {
         let mut state = self.state.lock();
         let queue = state.queue(number).expect("a queue stays while it has a loan");
@@ -233,18 +240,18 @@ impl Board {
         }
     }
 
-    /// Calls a parked thread in the place of one that will not come back.
+    /// Notifies a parked thread to replace one that will not come back.
     pub fn replace(&self) {
         self.state.lock().notify_one();
     }
 }
 
 impl SlotState {
-    /// Whether a thread may be lent it at this time, and if so whether because it is due.
-    fn is_lendable(self, now: Instant) -> Option<bool> {
+    /// How the slot can be lent at this time, if it can.
+    fn lendable(self, now: Instant) -> Option<Lendable> {
         match self {
-            Self::Ready => Some(false),
-            Self::Asleep { due: Some(due) } if due <= now => Some(true),
+            Self::Ready => Some(Lendable::Ready),
+            Self::Asleep { due: Some(due) } if due <= now => Some(Lendable::Due),
             Self::Asleep { .. } | Self::Lent { .. } | Self::Ended => None,
         }
     }
@@ -262,7 +269,7 @@ impl BoardState {
         if alone { threads } else { (threads - 1).max(1) }
     }
 
-    /// Lends the next slot that can be lent: queues take turns, and so do the slots of each.
+    /// Lends the next slot that can be lent: the queues take turns, and so do the slots of each queue.
     fn lend(&mut self, threads: usize, now: Instant) -> Option<(QueueNumber, usize, bool)> {
         let share = self.share(threads);
         let count = self.queues.len();
@@ -275,12 +282,12 @@ impl BoardState {
                 continue;
             }
             for slot in (0..slots).map(|step| (queue.turn + step) % slots) {
-                if let Some(due) = queue.slots[slot].is_lendable(now) {
+                if let Some(how) = queue.slots[slot].lendable(now) {
                     queue.slots[slot] = SlotState::Lent { rung: false };
                     queue.lent += 1;
                     queue.turn = if planted("pool_slot_turn") { 0 } else { slot + 1 };
                     self.last = queue.number;
-                    return Some((queue.number, slot, due));
+                    return Some((queue.number, slot, how == Lendable::Due));
                 }
             }
         }
@@ -295,7 +302,7 @@ impl BoardState {
         slots.filter_map(due).filter(|_| !planted("pool_timekeeper")).min()
     }
 
-    /// Calls the parked thread that would wake up last by itself.
+    /// Notifies the parked thread that would wake up last by itself.
     fn notify_one(&mut self) {
         let latest = |parked: &Parked| (parked.until.is_none() != planted("pool_notify_keeper"), parked.until);
         if let Some(at) = (0..self.parked.len()).max_by_key(|at| latest(&self.parked[*at])) {

@@ -1,4 +1,4 @@
-//! The board alone, one step at a time: after each step nobody is parked beside work.
+//! The board alone, one step at a time: after each step no thread stays parked while there is work.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A board with its threads as a caller sees them.
 struct Pool {
     board: Board,
-    seats: Vec<BoardThread>,
+    board_threads: Vec<BoardThread>,
     /// What each thread does: `None` on its way, else parked or at work.
     doing: Vec<Option<Next>>,
     now: Instant,
@@ -31,8 +31,8 @@ enum Step {
 
 fn pool(threads: usize) -> Pool {
     let board = Board::new(threads);
-    let seats = (0..threads).map(|_| board.thread()).collect();
-    Pool { board, seats, doing: (0..threads).map(|_| None).collect(), now: Instant::now(), queues: Vec::new() }
+    let board_threads = (0..threads).map(|_| board.thread()).collect();
+    Pool { board, board_threads, doing: (0..threads).map(|_| None).collect(), now: Instant::now(), queues: Vec::new() }
 }
 
 impl Pool {
@@ -43,7 +43,7 @@ impl Pool {
     }
 
     fn next(&mut self, thread: usize) -> &Next {
-        let next = self.board.next(&self.seats[thread], self.now);
+        let next = self.board.next(&self.board_threads[thread], self.now);
         self.doing[thread].insert(next)
     }
 
@@ -65,7 +65,7 @@ impl Pool {
     }
 
     fn step(&mut self, step: &Step) {
-        let threads = self.seats.len();
+        let threads = self.board_threads.len();
         match step {
             Step::Add(slots) => self.add(*slots),
             Step::Ring(queue, slot) => {
@@ -102,23 +102,24 @@ impl Pool {
         let loan = |next: &Next| if let Next::Work { queue, slot, .. } = next { Some((*queue, *slot)) } else { None };
         let loans: Vec<_> = self.doing.iter().flatten().filter_map(loan).collect();
         assert_eq!(loans.iter().collect::<HashSet<_>>().len(), loans.len(), "a slot is lent once");
-        let share = if state.queues.len() > 1 { (self.seats.len() - 1).max(1) } else { self.seats.len() };
+        let share =
+            if state.queues.len() > 1 { (self.board_threads.len() - 1).max(1) } else { self.board_threads.len() };
         let (mut lendable, mut due) = (Vec::<SlotState>::new(), Vec::new());
         for queue in &state.queues {
             let lent = queue.slots.iter().filter(|slot| matches!(slot, SlotState::Lent { .. })).count();
             assert_eq!(queue.lent, lent, "loans are counted, and nothing else");
             let open = queue.slots.iter().filter(|_| lent < share);
-            lendable.extend(open.clone().copied().filter(|slot| slot.is_lendable(self.now).is_some()));
+            lendable.extend(open.clone().copied().filter(|slot| slot.lendable(self.now).is_some()));
             due.extend(open.filter_map(|slot| if let SlotState::Asleep { due } = slot { *due } else { None }));
         }
         let parked = state.parked.iter().filter(|at| at.until.is_none_or(|until| until > self.now));
         let parked: Vec<_> = parked.map(|at| (at.thread, at.until)).collect();
         let stopped = state.stopping && state.queues.is_empty();
         drop(state);
-        if (0..self.seats.len()).any(|thread| self.is_on_its_way(thread)) || parked.is_empty() {
+        if (0..self.board_threads.len()).any(|thread| self.is_on_its_way(thread)) || parked.is_empty() {
             return;
         }
-        assert!(lendable.is_empty(), "threads are parked beside {lendable:?}");
+        assert!(lendable.is_empty(), "threads are parked and {lendable:?} can be lent");
         if let Some(due) = due.into_iter().min() {
             assert!(parked.iter().filter_map(|at| at.1).any(|until| until <= due), "nobody keeps the time");
         }
@@ -132,7 +133,7 @@ impl Pool {
             Some(Next::Park(until)) => {
                 let parked = &self.board.state.lock().parked;
                 until.is_some_and(|until| until <= self.now)
-                    || !parked.iter().any(|parked| parked.thread == self.seats[thread].number)
+                    || !parked.iter().any(|parked| parked.thread == self.board_threads[thread].number)
             }
             Some(Next::Work { .. } | Next::End) => false,
         }
@@ -157,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn nobody_is_parked_beside_work(threads in 1_usize..5, steps in prop::collection::vec(step(), 0..120)) {
+    fn no_thread_stays_parked_while_there_is_work(threads in 1_usize..5, steps in prop::collection::vec(step(), 0..120)) {
         let mut pool = pool(threads);
         for step in &steps {
             pool.step(step);

@@ -18,7 +18,7 @@ pub const MIN_IDLE: Duration = Duration::from_millis(1);
 pub const MAX_IDLE: Duration = Duration::from_millis(50);
 /// How long the end of a process waits for a queue that has no shutdown timeout.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between two looks of the balancer.
+/// The time between two plans of the balancer.
 pub const REBALANCE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a producer does when its partition is full.
@@ -45,18 +45,18 @@ pub struct Settings {
     pub min_idle: Duration,
     /// The longest sleep of the idle back-off.
     pub max_idle: Duration,
-    /// How long a thread that was idle lets items gather before it takes the first.
+    /// The nap of a thread that was idle before it takes the first item, so that items gather.
     pub linger: Duration,
     /// The most items that one handler call gets.
     pub max_batch: usize,
     /// Whether an item has a weight, and capacity and counters are in weights.
     pub weighed: bool,
-    /// Whether an item's key alone decides its partition, for ever.
+    /// Whether an item's partition depends on its key alone and never changes.
     pub sticky: bool,
 }
 
 impl Settings {
-    /// The defaults, for a queue of its own threads.
+    /// The defaults, with these threads.
     pub fn new(threads: ThreadPolicy) -> Self {
         Self {
             threads,
@@ -72,7 +72,7 @@ impl Settings {
         }
     }
 
-    /// Says what is wrong with the settings, if anything.
+    /// Returns what is wrong with the settings, if anything.
     pub fn validate(&self) -> Result<(), String> {
         for (name, value) in [("buffer_size", self.buffer_size), ("max_batch", self.max_batch)] {
             if value < 1 {

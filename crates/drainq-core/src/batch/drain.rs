@@ -1,16 +1,15 @@
-//! One drain thread: what it does in a pass, and how it waits for the next.
+//! One drain thread: what it takes in a pass, and how the pass ends.
 //!
-//! A pass takes what is queued in the partitions that the thread owns and sorts it by type;
-//! `pass.rs` hands it out. The leases are held from the first take to the end of the pass, handler
-//! calls included: that is what keeps a type on one thread at a time while partitions change hands.
+//! A pass takes what is queued in the partitions that the thread owns and groups it by type; `pass.rs` hands the
+//! groups out. The thread keeps these partitions from the first take to the end of the pass, handler calls included:
+//! so a type is on one thread at a time while partitions change hands.
 //!
 //! # Invariants
 //! 1. A worker has one drainer at a time.
-//! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Nobody but a
-//!    drainer begins or ends a lease, and it ends those that it began.
-//! 3. A pass takes from no further partition once it holds [`PASS`] times the largest batch, and no
-//!    more than that batch from each: so each pass ends. The next pass starts with the partition
-//!    after the last one that was taken from.
+//! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Only a drainer begins a
+//!    pass over a partition, and it ends the passes that it began.
+//! 3. A pass stops taking once it holds [`PASS`] times the largest batch, and takes at most one largest batch from each
+//!    partition: so each pass ends. The next pass starts with the partition after the last one that was taken from.
 
 use super::group::Groups;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
@@ -24,15 +23,15 @@ use std::time::Instant;
 /// A pass stops taking when it holds this many times the largest batch.
 const PASS: usize = 4;
 
-/// The epoch of a drainer that knows that its queue shuts down.
+/// The epoch of a drainer after the close of its queue, when every thread drains every partition.
 const CLOSING: u64 = u64::MAX;
 
-/// What became of the items of a pass that ends.
+/// How much of a pass that ends was accounted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accounted {
-    /// All were accounted for by the pass.
+    /// All of it, by the pass.
     All,
-    /// The queue gave up on some of them first.
+    /// Part of it: a cut of the queue counted the rest as abandoned.
     UpToTheCut,
 }
 
@@ -40,22 +39,22 @@ pub(super) enum Accounted {
 pub struct Drainer<T: RingItem + Keyed> {
     pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
-    /// The worker's, until this drainer is dropped.
+    /// Returned to the worker when this drainer is dropped.
     right: Option<DrainRight>,
-    /// A pass was begun and is not over.
+    /// Whether a pass was begun and has not ended.
     pub(super) in_pass: bool,
-    /// Partitions that were mine at `epoch`.
+    /// The partitions that this thread owned at `epoch`.
     pub(super) mine: Vec<PartitionId>,
     epoch: u64,
-    /// Where the next pass starts in `mine`: nobody is always last.
+    /// The index in `mine` at which the next pass starts, so that no partition always comes last.
     turn: usize,
     pub(super) empty_passes: u32,
     pub(super) has_reported_idle: bool,
-    /// Items have had their time to gather.
+    /// Whether the linger time for the items that wait now has passed.
     pub(super) lingered: bool,
     taken: Vec<T>,
-    /// Partitions that the pass holds, and the index up to which it took from each.
-    leased: Vec<(PartitionId, u64)>,
+    /// The partitions of the pass under way, each with the ring index up to which it took.
+    held: Vec<(PartitionId, u64)>,
     pub(super) groups: Groups<T>,
     pub(super) started: Instant,
 }
@@ -82,7 +81,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             has_reported_idle: false,
             lingered: false,
             taken: Vec::new(),
-            leased: Vec::new(),
+            held: Vec::new(),
             groups,
             started: Instant::now(),
         }
@@ -113,18 +112,18 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 || self.queue.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty()))
     }
 
-    /// Whether the partition of this key is mine, and the last pass had nothing for it.
+    /// Whether this thread owns the partition of `key` and its last pass took no item of `key`.
     pub fn found_nothing_for(&self, key: Key) -> bool {
         self.queue.partition(self.queue.partition_of(key)).ownership().owner() == self.me && !self.groups.holds(key)
     }
 
-    /// Whether somebody wants to hear of a pass of this thread that found nothing.
+    /// Whether a handler wants to be called when a pass of this thread finds nothing for it.
     pub fn reports_idle_passes(&self) -> bool {
-        let watched = |id: &PartitionId| self.queue.partition(*id).idle_reports.load(Ordering::Relaxed) > 0;
-        self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(watched)
+        let reports = |id: &PartitionId| self.queue.partition(*id).idle_reports.load(Ordering::Relaxed) > 0;
+        self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(reports)
     }
 
-    /// Whether a pass would find something, or the list of partitions is out of date.
+    /// Whether a pass would find an item, or `mine` is out of date.
     pub fn has_work(&self) -> bool {
         if !self.queue.is_running() {
             let mut partitions = self.queue.partitions.iter();
@@ -136,8 +135,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
     }
 
-    /// Looks up which partitions are mine, if that may have changed. A queue that shuts
-    /// down belongs to every thread.
+    /// Updates `mine` if the assignment may have changed. After the close every thread drains every partition.
     pub(super) fn refresh(&mut self) {
         let closing = !self.queue.is_running();
         let epoch = if closing { CLOSING } else { self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) };
@@ -149,10 +147,10 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Takes what is there; true if that is anything.
+    /// Takes what the partitions hold; returns whether that is any item.
     pub(super) fn take(&mut self) -> bool {
         if self.in_pass && !planted("pass_forgotten") {
-            // It was forgotten, not dropped.
+            // The user forgot the last `Pass` instead of dropping it.
             self.end_pass();
         }
         self.refresh();
@@ -172,11 +170,11 @@ impl<T: RingItem + Keyed> Drainer<T> {
             {
                 continue;
             }
-            // SAFETY: this drainer is between `begin` and `end` of the partition's lease (invariant 2),
-            // where at most one is, and the lease orders one pass after the other; the cut of a
-            // shutdown takes under the counts locks of all workers, one of which is held here.
+            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2), where at
+            // most one drainer is, and the ownership orders one pass after the other; the cut of a shutdown takes
+            // under the counts locks of all workers, one of which is held here.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
-            self.leased.push((id, at.ring.taken()));
+            self.held.push((id, at.ring.taken()));
             if planted("weights_notify_early") {
                 at.room_waiters.notify(taken);
             }
@@ -198,7 +196,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
-            self.end_leases(Accounted::All);
+            self.end_ownerships(Accounted::All);
             return false;
         }
         self.in_pass = true;
@@ -211,7 +209,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         true
     }
 
-    /// Ends the pass: accounts for what is left of it, and lets the partitions go.
+    /// Ends the pass: counts what was not accounted for as abandoned, and ends its passes over partitions.
     pub(super) fn end_pass(&mut self) {
         self.in_pass = false;
         let left = self.groups.end();
@@ -227,18 +225,18 @@ impl<T: RingItem + Keyed> Drainer<T> {
             if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
         };
         drop(left);
-        self.end_leases(accounted);
+        self.end_ownerships(accounted);
         if !planted("flush_notify") {
             self.queue.pass_waiters.notify_all();
         }
         if !self.queue.is_running() && !planted("close_wake_peers") {
-            // What this pass left behind, any thread may take now; or all may end.
+            // Any thread may now take what this pass left behind; if there is nothing, all threads may end.
             self.queue.wake_all();
         }
     }
 
-    fn end_leases(&mut self, accounted: Accounted) {
-        for (id, taken) in self.leased.drain(..) {
+    fn end_ownerships(&mut self, accounted: Accounted) {
+        for (id, taken) in self.held.drain(..) {
             let at = self.queue.partition(id);
             let complete = || {
                 if accounted == Accounted::All || planted("flush_after_cut") {
@@ -248,21 +246,21 @@ impl<T: RingItem + Keyed> Drainer<T> {
             if planted("flush_mark_late") {
                 let new = at.ownership().end();
                 complete();
-                new.into_iter().for_each(|new| self.queue.tell_new_owner(new));
+                new.into_iter().for_each(|new| self.queue.wake_new_owner(new));
                 continue;
             }
-            // Before the lease ends: from then on the mark is the next owner's.
+            // Stored before the ownership ends: after that only the next owner stores it.
             complete();
             if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
-                self.queue.tell_new_owner(new);
+                self.queue.wake_new_owner(new);
             }
         }
     }
 }
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Makes sure that a thread learns of a partition that it was given, even if it sleeps.
-    pub(super) fn tell_new_owner(&self, new: ThreadId) {
+    /// Bumps the epoch and wakes the new owner of a partition if it sleeps.
+    pub(super) fn wake_new_owner(&self, new: ThreadId) {
         if !planted("move_epoch") {
             self.epoch.fetch_add(1, order("move_epoch_publish", Ordering::Release));
         }

@@ -7,10 +7,21 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, order, planted};
 use std::time::Duration;
 
+/// How far a flush is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// Everything went through a handler call, or was counted as failed or unrouted.
+    All,
+    /// The queue was cut and has abandoned items.
+    GivenUp,
+    /// Items are still queued or in a handler call.
+    NotYet,
+}
+
 /// What had been accepted when the flush began.
 pub struct Flush<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
-    /// Partition and the index up to which its items are waited for.
+    /// Partitions, each with the ring index up to which its items are waited for.
     goals: Vec<(u32, u64)>,
 }
 
@@ -37,28 +48,30 @@ impl<T: RingItem + Keyed> Flush<T> {
         self.goals.is_empty()
     }
 
-    /// Waits up to `patience`: true once everything went through a handler call or was
-    /// counted as failed or unrouted, false once the queue has given up on it, `None` if it
-    /// is not known yet.
-    pub fn wait(&mut self, patience: Duration) -> Option<bool> {
-        if let Some(answer) = self.answer() {
-            return Some(answer);
+    /// Waits up to `timeout` until all of it is accounted for.
+    pub fn wait(&mut self, timeout: Duration) -> Flushed {
+        let before = self.state();
+        if before != Flushed::NotYet {
+            return before;
         }
         let queue = self.queue.clone();
         let mut waiter = queue.pass_waiters.enter();
         for worker in &queue.workers {
             worker.sleeper.wake(|| !planted("flush_wake"));
         }
-        if self.answer().is_none() {
-            waiter.wait(patience);
+        if self.state() == Flushed::NotYet {
+            waiter.wait(timeout);
         }
-        self.answer()
+        self.state()
     }
 
-    fn answer(&mut self) -> Option<bool> {
-        if self.queue.is_cut() {
-            return Some(self.queue.abandoned.load(Ordering::Relaxed) == 0);
+    fn state(&mut self) -> Flushed {
+        if !self.queue.is_cut() {
+            return if self.is_done() { Flushed::All } else { Flushed::NotYet };
         }
-        self.is_done().then_some(true)
+        match self.queue.abandoned.load(Ordering::Relaxed) {
+            0 => Flushed::All,
+            _ => Flushed::GivenUp,
+        }
     }
 }

@@ -13,18 +13,18 @@ pub enum Grouping {
 
 /// Items for one handler call.
 pub struct Batch<T> {
-    /// Whose items; 0 where the pass is not grouped.
+    /// The key of the items; 0 in a queue that does not group by key.
     pub key: Key,
     /// The items, oldest first.
     pub items: Vec<T>,
-    /// Their weight when the batch was made, which is their number unless the queue weighs
-    /// them: the handler may empty `items`.
+    /// The weight of the items when the batch was made; in a queue that does not weigh items, their number. Stays the
+    /// same when the handler empties `items`.
     pub size: u64,
-    /// The same by key.
+    /// The weight of the items of each key.
     pub(super) tally: Vec<(Key, u64)>,
 }
 
-/// Sorts items into batches, keeping its memory from pass to pass.
+/// Groups items into batches; keeps its memory from pass to pass.
 pub(super) struct Groups<T> {
     grouping: Grouping,
     max_batch: usize,
@@ -33,9 +33,9 @@ pub(super) struct Groups<T> {
     empty: Vec<Vec<T>>,
     /// Registration in `full` of a key, plus one; 0 for a key that this pass has not met.
     position_plus_one: Vec<u32>,
-    /// The same for the keys within one batch.
+    /// The position in a batch's tally of a key, plus one; all zero between two tallies.
     tallied: Vec<u32>,
-    /// What the pass took by key, until its batches say so; kept where the pass is one group.
+    /// The weight that the pass took of each key; kept for the batch if the pass is a single batch.
     taken: Option<Vec<(Key, u64)>>,
 }
 
@@ -56,7 +56,7 @@ impl<T: Keyed> Groups<T> {
         }
     }
 
-    /// Sorts `items` in, leaving it empty.
+    /// Moves `items` into their groups.
     pub fn add(&mut self, items: &mut Vec<T>) {
         let mut last: Option<(Key, usize)> = None;
         for item in items.drain(..) {
@@ -82,7 +82,7 @@ impl<T: Keyed> Groups<T> {
         self.position_plus_one[index] as usize - 1
     }
 
-    /// Says of each key how much of it the pass took. To be called after the last `add`.
+    /// Calls `count` with each key of the pass and the weight taken of it. To be called after the last `add`.
     pub fn tally(&mut self, mut count: impl FnMut(Key, u64)) {
         match self.grouping {
             Grouping::ByKey => {
@@ -107,7 +107,7 @@ impl<T: Keyed> Groups<T> {
         self.position_plus_one.get(key as usize).is_some_and(|position| *position != 0)
     }
 
-    /// The next batch, in the order in which the pass met the keys from the last on.
+    /// The next batch; the group of the key that the pass met last comes first.
     pub fn next(&mut self) -> Option<Batch<T>> {
         let (key, items) = self.full.last_mut()?;
         let key = *key;
@@ -129,7 +129,7 @@ impl<T: Keyed> Groups<T> {
         Some(Batch { key, size: tally.iter().map(|(_, weight)| weight).sum(), tally, items })
     }
 
-    /// Takes back the memory of a batch whose items are gone.
+    /// Keeps the memory of a batch whose items are gone.
     pub fn reuse(&mut self, batch: Batch<T>) {
         let Batch { mut items, .. } = batch;
         items.clear();
@@ -138,7 +138,7 @@ impl<T: Keyed> Groups<T> {
         }
     }
 
-    /// Ends the pass: everything that nobody asked for is returned.
+    /// Ends the pass; returns the items of the batches that were not handed out.
     pub fn end(&mut self) -> Vec<T> {
         self.position_plus_one.fill(0);
         self.taken = None;

@@ -1,8 +1,8 @@
-//! New types and new partitions while the queue runs.
+//! New types and new partitions while the queue runs, and its close.
 //!
-//! Both only ever add: a partition keeps its number and a type its partition, so nothing
-//! that is under way has to stop. One control lock keeps registration, moves and the close
-//! apart; producers and drain threads never take it.
+//! Types and partitions are only ever added: a partition keeps its number and a type its partition, so that no
+//! producer or drain thread has to stop. One control lock keeps registration, moves and the close apart; producers
+//! and drain threads never take it.
 
 use super::control::Control;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
@@ -14,15 +14,15 @@ use crate::sync::atomic::Ordering;
 use crate::sync::planted;
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Gives a type its key and its partition.
+    /// Adds a type; returns its key, whose partition is chosen now.
     ///
-    /// `weight` is the handler's: how much of a partition of its own it deserves, 0 for a
-    /// type that has no handler (yet).
+    /// `weight` is that of the type's handler, the share of a partition that it deserves; 0 for a type without a
+    /// handler.
     pub fn add_type(&self, weight: f64) -> Key {
         let control = &mut *self.control.lock();
         control.weights.push(weight);
         if weight > 0.0 {
-            // Not for a type without a handler: thousands of those would each add up all weights.
+            // Skipped for a type without a handler, because thousands of these would each sum up all weights.
             self.grow_to(control, self.wanted_partitions(control));
         }
         let partition = control.loads.choose(weight);
@@ -31,7 +31,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.routes.push_with(|_| TypeRoute::new(partition)) as Key
     }
 
-    /// Changes the weight of a type's handler. Partitions may grow; no route changes.
+    /// Changes the weight of a type's handler. Partitions may be added; no type changes its partition.
     pub fn set_weight(&self, key: Key, weight: f64) {
         let control = &mut *self.control.lock();
         let old = std::mem::replace(&mut control.weights[key as usize], weight);
@@ -39,7 +39,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.grow_to(control, self.wanted_partitions(control));
     }
 
-    /// Adds partitions until there are `count`, as there were in another process.
+    /// Adds partitions until there are `count`: the number that a forked child takes over from its parent.
     pub fn grow_to_at_least(&self, count: usize) {
         self.grow_to(&mut self.control.lock(), count);
     }
@@ -69,10 +69,9 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Refuses every item from now on; says whether this call was the first to do so.
+    /// Refuses every item from now on; returns whether this call was the first to do so.
     ///
-    /// Each produce call is either before the close, and its item will be accounted for, or
-    /// is refused.
+    /// Each produce call is either before the close, and its item will be accounted for, or its item is refused.
     pub fn close(&self) -> bool {
         let mut control = self.control.lock();
         let first = !std::mem::replace(&mut control.closed, true);
@@ -95,8 +94,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         first
     }
 
-    /// Runs `change` on the assignment while nothing else changes it; not once the queue is
-    /// closing, when any thread drains any partition.
+    /// Runs `change` while no other thread changes owners; skips it after the close, when every thread drains every
+    /// partition.
     pub(super) fn while_open(&self, change: impl FnOnce()) {
         let control = self.control.lock();
         if !control.closed {
@@ -104,7 +103,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// The partition to which a key's items go, for ever.
+    /// The partition of a key's items; it never changes.
     pub fn partition_of(&self, key: Key) -> PartitionId {
         self.route(key).partition
     }

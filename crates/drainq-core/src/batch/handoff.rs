@@ -1,6 +1,6 @@
 //! Who drains which partition, and how a partition changes hands.
 //!
-//! Each partition has one lease word: its owner, the owner it is to get, and whether a pass
+//! Each partition has one ownership word: its owner, the owner it is to get, and whether a pass
 //! is going on. The word is the only truth; what a drain thread remembers of it is a hint.
 //!
 //! A move from thread 0 to thread 1, step by step (`owner -> target, busy`):
@@ -12,9 +12,9 @@
 //! assign                  1 -> 1  idle    thread 1 may start; thread 0 wakes it
 //! ```
 //!
-//! If no pass is going on, [`Ownership::revoke`] assigns at once. Nobody waits: the rebalancer
-//! leaves its wish in the word, and the thread that ends the pass carries it out. A
-//! partition has an owner at every moment.
+//! If no pass is going on, [`Ownership::revoke`] assigns at once. No thread waits: the rebalancer writes the new
+//! owner into the word as its target, and the thread that ends the pass makes the target the owner. A partition has
+//! an owner at every moment.
 //!
 //! # Invariants
 //! 1. `busy` is set by the owner alone, by a compare-and-swap from "idle and mine", and
@@ -26,7 +26,7 @@
 //! 4. `owner` is a thread number at all times.
 //!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
-//! between the steps and the rebalancer waits; the lease word needs neither.
+//! between the steps and the rebalancer waits; the ownership word needs neither.
 
 use super::item::ThreadId;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -49,14 +49,14 @@ fn target_of(word: u64) -> ThreadId {
     (word >> 16) as ThreadId
 }
 
-/// What became of a wish to move a partition.
+/// What [`Ownership::revoke`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// The partition has this owner already.
     Unneeded,
-    /// The new owner has it: wake that thread.
+    /// The partition has its new owner, which the caller must wake.
     Done,
-    /// A pass is going on; the thread that ends it hands the partition over.
+    /// A pass is going on; the thread that ends it makes the target the owner.
     Pending,
 }
 
@@ -98,8 +98,7 @@ impl Ownership {
             .is_ok()
     }
 
-    /// Starts a pass whoever the owner is, if no pass is going on: for a queue that shuts
-    /// down, when any thread may empty any partition.
+    /// Starts a pass by any thread, if no pass is going on: for a queue that shuts down, which every thread drains.
     pub fn begin_any(&self) -> bool {
         let current = self.0.load(Ordering::Relaxed);
         let take_over = order("ownership_begin", Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! What the queue knows of an item, and the numbers by which it names types, partitions and threads.
+//! What the queue reads of an item, and the numbers of types, partitions and threads.
 
 use super::config::MAX_WEIGHT;
 use crate::sync::planted;
@@ -17,15 +17,14 @@ pub trait Keyed {
     /// The key that [`super::BatchQueue::add_type`] gave for the type.
     fn key(&self) -> Key;
 
-    /// What it counts for in a queue that weighs its items: the rows of a table, say. More than
-    /// [`MAX_WEIGHT`](super::config::MAX_WEIGHT) counts for that.
+    /// The weight of the item in a queue that weighs its items: the rows of a table, say. A weight above
+    /// [`MAX_WEIGHT`](super::config::MAX_WEIGHT) counts as that.
     fn weight(&self) -> u64 {
         1
     }
 }
 
-/// What an item counts for: one, or in a queue that weighs its items its weight, bounded so that no
-/// sum of weights ever wraps.
+/// The weight of an item: 1, or in a queue that weighs its items its own, bounded so that no sum of weights wraps.
 #[inline]
 pub(super) fn weight_of(item: &impl Keyed, weighed: bool) -> u64 {
     match weighed {

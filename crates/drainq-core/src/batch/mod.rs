@@ -7,15 +7,15 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`config`], [`policy`] | settings, defaults, rules for numbers of threads and partitions |
-//! | [`item`] | what the queue knows of an item; numbers of types, partitions and threads |
+//! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
 //! | [`route`] | a type's partition, chosen once, and its counters |
-//! | `rows` | capacity and counters in weights |
-//! | [`partition`] | ring, lease and waiting producers of one partition |
+//! | `weights` | capacity and counters in weights |
+//! | [`partition`] | ring, ownership and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
 //! | [`produce`] | producing where one lock keeps the producers apart |
 //! | `control`, [`grow`] | what changes under the control lock; new types and new partitions while the queue runs |
-//! | [`drain`], [`group`] | what a drain thread takes: lease, take, group |
-//! | `pass`, `step` | what it hands out and accounts for; what it does next, and how it waits |
+//! | [`drain`], [`group`] | what a drain thread takes: begin a pass, take, group |
+//! | `pass`, `step` | what a drain thread hands out and accounts for; what it does next, and how it waits |
 //! | [`handoff`] | revoke, cycle fence, assign |
 //! | [`balance`], [`rebalance`] | plans, and carrying them out |
 //! | [`worker`] | what the queue knows of one drain thread |

@@ -1,7 +1,7 @@
-//! One partition: a ring, the lease on it, and the producers that wait for room.
+//! One partition: a ring, its ownership, and the producers that wait for room.
 //!
-//! What an `unsafe` rests on is not public: who takes from the ring, and the lease that says so.
-//! From outside a partition is looked at, and pushed into by the queue, or by [`Partition::push_fast`].
+//! The ownership and the taking end of the ring are private, because `unsafe` blocks rest on them. Code outside of this
+//! crate reads a partition, and pushes through the queue or by [`Partition::push_fast`].
 //!
 //! ```
 //! # use drainq_core::batch::{BatchQueue, Grouping, Key, Keyed, Settings, ThreadPolicy};
@@ -32,16 +32,16 @@ use crate::wait::waiters::Waiters;
 
 /// A buffer that one drain thread at a time empties.
 pub struct Partition<T: RingItem> {
-    /// What is queued, and beside it the ownership: producers read the owner to wake it.
+    /// The queued items. The ownership is the extra of the ring, on the cache line that producers read to wake the
+    /// owner.
     pub(crate) ring: Ring<T, Ownership>,
-    /// What is queued in weights, if the queue weighs items.
+    /// The weight of what is queued, if the queue weighs items.
     pub(super) weights: Weights,
-    /// Who waits for room in it.
+    /// The producers that wait for room.
     pub(super) room_waiters: Waiters,
-    /// Everything accepted up to this index has been through a handler call, or was
-    /// accounted for in another way.
+    /// All items accepted up to this ring index are accounted for.
     pub(super) completed: AtomicU64,
-    /// Types routed here of which somebody wants to hear when a pass finds nothing.
+    /// The number of types of this partition whose handlers want idle reports.
     pub(super) idle_reports: AtomicU32,
 }
 
@@ -57,56 +57,56 @@ impl<T: RingItem> Partition<T> {
         }
     }
 
-    /// Who may take from it.
+    /// Which drain thread may take from the partition.
     #[inline]
     pub(super) fn ownership(&self) -> &Ownership {
         self.ring.extra()
     }
 
-    /// The drain thread that may take from it, or is doing so.
+    /// The drain thread that owns the partition.
     pub fn owner(&self) -> ThreadId {
         self.ownership().owner()
     }
 
-    /// Items queued in it. Exact while nobody pushes or takes.
+    /// The number of queued items. Exact while no thread pushes or takes.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// Whether nothing is queued in it.
+    /// Whether no item is queued.
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    /// Producers that wait for room in it.
+    /// The number of producers that wait for room.
     pub fn waiting(&self) -> usize {
         self.room_waiters.len()
     }
 
-    /// What came in so far: items, or their weight where it counts, as of about now.
-    pub(super) fn came_in(&self) -> u64 {
+    /// What was accepted so far: items, or their weight in a queue that weighs them. Approximate while producers run.
+    pub(super) fn accepted(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
     }
 
-    /// What was taken away so far, in the same unit.
+    /// What was taken so far, in the same unit.
     pub(super) fn taken(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }
 
-    /// Whether it is worth waking a thread from its nap.
+    /// Whether the partition is at least half full, which ends the nap of its owner.
     #[inline]
     pub fn is_half_full(&self) -> bool {
         self.holds_one_in(2)
     }
 
-    /// Whether at least the capacity divided by `share` is taken.
+    /// Whether at least the capacity divided by `share` is used.
     #[inline]
     pub fn holds_one_in(&self, share: u64) -> bool {
         let used = self.weights.used_and_taken().map_or_else(|| self.ring.len() as u64, |(used, _)| used);
         share * used >= self.ring.capacity() as u64
     }
 
-    /// [`Ring::push_fast`], into a queue that does not weigh its items: where it does, the fast path is never open.
+    /// [`Ring::push_fast`]. In a queue that weighs its items the fast path is never open.
     ///
     /// # Safety
     ///

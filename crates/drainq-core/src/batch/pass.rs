@@ -1,9 +1,9 @@
 //! What one pass took: handed out batch by batch, each accounted for when its handler call is over.
 //!
 //! # Invariants
-//! 1. A pass ends with every item that it took accounted for exactly once: what its user did not account
-//!    for, whether dropped, forgotten or left behind by a panic, is abandoned.
-//! 2. What a cut has counted as abandoned is not counted again.
+//! 1. A pass ends with every item that it took accounted for exactly once. Items that the user of a pass did not
+//!    account for (dropped, forgotten or left by a panic) are counted as abandoned.
+//! 2. Items that a cut has counted as abandoned are not counted again.
 
 use super::drain::Drainer;
 use super::group::Batch;
@@ -12,13 +12,13 @@ use super::route::Outcome;
 use crate::ring::RingItem;
 use crate::sync::planted;
 
-/// What one pass took, to be handed out. Dropped, it ends the pass.
+/// The items of one pass, to be handed out. Dropped, it ends the pass.
 pub struct Pass<'a, T: RingItem + Keyed> {
     pub(super) drainer: &'a mut Drainer<T>,
 }
 
 impl<T: RingItem + Keyed> Pass<'_, T> {
-    /// The drainer, to ask about other types.
+    /// The drainer of this pass.
     pub fn drainer(&self) -> &Drainer<T> {
         self.drainer
     }
@@ -28,16 +28,16 @@ impl<T: RingItem + Keyed> Pass<'_, T> {
         self.drainer.groups.next()
     }
 
-    /// Accounts for a batch whose handler call is over: what became of how many of its
-    /// items, which must be all of them.
+    /// Accounts for a batch whose handler call is over: `outcomes` has the number of its items for each outcome, all
+    /// of them.
     ///
-    /// False if the queue gave up waiting for this call and counted the batch as abandoned
-    /// before it was over: then the rest of the pass must not be handed out either.
+    /// Returns false if a cut counted the batch as abandoned before the call was over: then the rest of the pass must
+    /// not be handed out either.
     ///
     /// # Panics
     ///
-    /// If `outcomes` is not for as many items as the batch has, or the batch not from this pass and
-    /// larger than what is left of it.
+    /// If the sum of `outcomes` is not the size of the batch, or the batch is from another pass and larger than what
+    /// is left of this one.
     pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
         assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size, "all items of a batch");
         let worker = self.drainer.worker();

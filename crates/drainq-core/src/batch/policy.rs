@@ -17,11 +17,11 @@ pub const ADAPTIVE_MULTIPLIER: usize = 25;
 pub enum ThreadPolicy {
     /// This many.
     Fixed(usize),
-    /// So many per core.
+    /// This many per core.
     CpuCores(f64),
-    /// A number, and so many more per core.
+    /// A number, and this many more per core.
     CpuCoresWithBase(usize, f64),
-    /// This many, for handlers that mostly wait for something outside.
+    /// This many; for handlers that mostly wait for a disk, a network or a database.
     IoBound(usize),
 }
 
@@ -87,9 +87,9 @@ impl ThreadPolicy {
 pub enum PartitionPolicy {
     /// This many.
     Fixed(usize),
-    /// So many per thread.
+    /// This many per thread.
     ThreadMultiply(usize),
-    /// One per unit of handler weight up to so many per thread, half of what is above.
+    /// One per unit of handler weight up to this many per thread, and half a partition for each unit above.
     Adaptive(usize),
 }
 
@@ -116,7 +116,7 @@ impl PartitionPolicy {
         check_partitions("multiplier", multiplier).map(|()| Self::Adaptive(multiplier))
     }
 
-    /// The number of partitions for so many threads and so much handler weight.
+    /// The number of partitions for this number of threads and sum of handler weights; at least one.
     pub fn resolve(self, threads: usize, weight: f64) -> usize {
         let count = match self {
             Self::Fixed(count) => count,

@@ -1,17 +1,19 @@
 //! Producing: an item goes into the ring of its partition, and the drain thread of the partition is woken if it sleeps.
 //!
-//! There are two ways. Producers that share no lock claim a slot by compare-and-swap, and the claim is the fence that the
-//! wake-up rule of `wait/sleeper.rs` asks for. Producers that share a lock, as all threads of CPython share the GIL, need neither a
-//! compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). And while the *fast path* of a partition
-//! is open they store the item and do nothing else: `ring/fast_path.rs` says until which position of the tail it is open.
+//! There are two ways. Producers that share no lock claim a slot by compare-and-swap, and the claim is the fence that
+//! `wait/sleeper.rs` requires of a producer. Producers that share a lock, as all threads of CPython share the GIL,
+//! need neither a compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). And while the
+//! *fast path* of a partition is open, they store the item and do nothing else: it is open until a position of the
+//! tail that `ring/fast_path.rs` keeps.
 //!
 //! # Invariants
-//! 1. A drain thread that falls idle closes the fast path of its partitions under the producers' lock, after its sleeper says
-//!    that it sleeps and before it looks for items a last time. So an item that came by the fast path before that is found
-//!    by the last look; an item that comes after it takes the slow path, finds the sleeper and wakes it. A partition that
-//!    changes its owner needs no more: the new owner is woken, and closes the fast path before it sleeps again.
-//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). From there on each push checks whether the drain
-//!    thread naps, and its caller whether a drain thread waits for the lock.
+//! 1. A drain thread that falls idle closes the fast path of its partitions under the producers' lock, after it has
+//!    set its sleeper's state and before its second check for items. So an item that was pushed on the fast path
+//!    before that is found by the second check; an item that is pushed after it takes the slow path, and its producer
+//!    finds the sleeper and wakes it. A partition that changes its owner needs no further step: the new owner is
+//!    woken, and closes the fast path before it sleeps again.
+//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). Beyond it each push checks whether the
+//!    drain thread naps, and its caller whether a drain thread waits for the lock.
 //! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
 //!
 //! Source: the argument about the lock is that of `wait/sleeper.rs`.
@@ -67,12 +69,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         Ok(())
     }
 
-    /// Queues items of one key in order, as far as there is room; returns how many, and why
-    /// it stopped if it did.
+    /// Queues items of one key in order, while there is room; returns how many, and the reason if any are left.
     ///
     /// # Panics
     ///
-    /// On a queue that weighs its items: each of those has to fit by itself.
+    /// On a queue that weighs its items, because each of them has to fit by itself.
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
@@ -93,13 +94,14 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.wake_sleeper(partition);
     }
 
-    /// After a fence or a claim that is one, or within the producers' lock.
+    /// Wakes the owner of a partition if it sleeps. To be called after a fence or a claim, or within the producers'
+    /// lock.
     #[inline]
     pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| partition.is_half_full());
     }
 
-    /// Gets in line for room in a partition, and makes sure that it is being drained.
+    /// Enters the waiters for room in a partition, and wakes its drain thread if it sleeps.
     pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
         let waiter = at.room_waiters.enter();
@@ -107,18 +109,18 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         waiter
     }
 
-    /// Tries to queue `item`, and waits up to `patience` for room if there is none. The
-    /// item comes back if it was not accepted in that time.
+    /// Queues `item`, and waits up to `timeout` for room if there is none. Returns the item if it was not accepted in
+    /// that time.
     pub fn produce_within(
         &self,
         partition: PartitionId,
         item: T,
         waiter: &mut Waiter<'_>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), (T, Refusal)> {
         match self.try_produce_to(partition, item) {
             Err((item, Refusal::Full)) => {
-                waiter.wait(patience);
+                waiter.wait(timeout);
                 self.try_produce_to(partition, item)
             }
             done => done,

@@ -19,11 +19,11 @@ use std::time::Duration;
 /// Why an item was not accepted, as counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// No room, or none in time.
+    /// There was no room, or none in time.
     Full,
     /// The queue is shutting down or shut down.
     Closed,
-    /// A handler waited for room in its own queue.
+    /// A handler would have waited for room in its own queue.
     WouldDeadlock,
 }
 
@@ -52,31 +52,31 @@ impl From<Refusal> for Rejection {
 
 /// A queue of typed items that drain threads hand to handlers in batches.
 ///
-/// It owns no thread: whoever made it runs one [`super::Drainer`] per worker.
+/// It owns no thread: its user runs one [`super::Drainer`] per worker, as [`super::threads::Running`] does.
 pub struct BatchQueue<T: RingItem + Keyed> {
     id: u64,
     name: String,
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
-    /// The scheduler whose slots the workers are, if they are not threads of its own.
+    /// The scheduler that drains this queue; none if the queue has drain threads of its own.
     pub(super) registration: Option<Registration>,
     pub(super) partitions: Table<Partition<T>>,
     pub(super) routes: Table<TypeRoute>,
-    /// For each key its partition, close together: all that producers read of a route.
+    /// For each key its partition: all that a producer reads of a route, close together in memory.
     pub(super) targets: Table<Pinned<Partition<T>>>,
     pub(super) workers: Box<[Worker]>,
     pub(super) control: Mutex<Control>,
-    /// Grows whenever a thread should look again which partitions are its own.
+    /// Grows when partitions change their owner or are added: then each thread updates its list of partitions.
     pub(super) epoch: CachePadded<AtomicU64>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
     rejected: [CachePadded<AtomicU64>; Rejection::ALL.len()],
     pub(super) rebalances: AtomicU64,
-    /// Whether somebody wants to hear of all passes that found nothing.
+    /// Whether a handler wants to be called for every pass that found nothing.
     pub(super) reports_every_idle_pass: AtomicBool,
-    /// Those who wait for passes to end: flush and shutdown.
+    /// The callers of a flush or a shutdown, which wait for passes to end.
     pub(super) pass_waiters: Waiters,
-    /// Those who wait for the close.
+    /// The threads that wait for the close.
     pub(super) close_waiters: Waiters,
 }
 
@@ -85,8 +85,8 @@ static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// A queue whose workers are threads of its own.
     ///
-    /// Fewer partitions than threads cut the threads to match, unless partitions grow with
-    /// the handlers.
+    /// With fewer partitions than threads it has only as many workers as partitions, unless partitions grow with the
+    /// handlers.
     ///
     /// # Panics
     ///
@@ -147,12 +147,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         &self.name
     }
 
-    /// Partitions there are now.
+    /// The number of partitions now.
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
     }
 
-    /// Workers there are.
+    /// The number of workers.
     pub fn thread_count(&self) -> usize {
         self.workers.len()
     }
@@ -173,7 +173,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.routes.get(key as usize).expect("a key comes from the queue")
     }
 
-    /// For each worker, the partitions that it owns.
+    /// The partitions that each worker owns.
     pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
         let mut owned = vec![Vec::new(); self.workers.len()];
         for (partition, at) in self.partitions.iter().enumerate() {
@@ -197,8 +197,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         worker::draining(self.id).is_some()
     }
 
-    /// Runs `work`, the queue's last word to its handlers, as if from a pass: what would wait for the
-    /// queue's end can tell that it is in there.
+    /// Runs `work` as if from a pass: the last call of a handler, at the end of the queue. Inside of it
+    /// [`Self::is_draining_here`] is true, so a call that would wait for the queue's end is recognised.
     pub fn while_draining<R>(&self, work: impl FnOnce() -> R) -> R {
         worker::while_draining(self.id, work)
     }
@@ -207,19 +207,19 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         worker::enter(self.id, worker);
     }
 
-    /// Says whether somebody wants to hear of every pass that found nothing, and so whether all
-    /// idle threads have to look up now and then.
-    pub fn report_idle_passes(&self, watched: bool) {
-        if self.reports_every_idle_pass.swap(watched, Ordering::Relaxed) != watched {
+    /// Sets whether a handler is to be called for every pass that found nothing; then all idle threads wake up from
+    /// time to time, else they sleep until there is an item.
+    pub fn report_idle_passes(&self, enabled: bool) {
+        if self.reports_every_idle_pass.swap(enabled, Ordering::Relaxed) != enabled {
             self.wake_all();
         }
     }
 
-    /// The same for passes that found nothing of this key: the thread that owns its partition has
-    /// to look up. Each call with true wants one with false.
-    pub fn report_idle_passes_of(&self, key: Key, watched: bool) {
+    /// Starts (true) or ends (false) idle reports for one key: while at least one was started and not ended, the
+    /// thread that owns the partition of `key` wakes up from time to time.
+    pub fn report_idle_passes_of(&self, key: Key, enabled: bool) {
         let count = &self.partition(self.partition_of(key)).idle_reports;
-        if watched {
+        if enabled {
             count.fetch_add(1, Ordering::Relaxed);
         } else {
             count.fetch_sub(1, Ordering::Relaxed);
@@ -234,11 +234,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Waits up to `patience`, less if the queue closes; says whether it is still open.
-    pub fn wait_open(&self, patience: Duration) -> bool {
+    /// Waits up to `timeout`, or until the queue closes; returns whether it is still open.
+    pub fn wait_open(&self, timeout: Duration) -> bool {
         let mut waiter = self.close_waiters.enter();
         if self.is_running() {
-            waiter.wait(patience);
+            waiter.wait(timeout);
         }
         self.is_running()
     }

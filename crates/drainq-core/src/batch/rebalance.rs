@@ -1,4 +1,4 @@
-//! Carrying out a balancer's plan: what each partition took in, and who gets it next.
+//! Carrying out a balancer's plan: what each partition accepted, and which thread owns it next.
 
 use super::balance::Balancer;
 use super::handoff::Move;
@@ -9,17 +9,17 @@ use crate::ring::RingItem;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
-/// Looks at a queue now and then and spreads its load.
+/// Moves partitions of one queue between its threads as its balancer plans.
 pub struct Rebalancer<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
-    /// What each partition had accepted at the last look.
+    /// What each partition had accepted at the last [`Self::measure`].
     last: Vec<u64>,
 }
 
-/// What a balancer is shown.
-pub struct Load {
-    /// Items that each partition took in since the last look.
-    pub throughput: Vec<u64>,
+/// What a balancer plans from.
+pub struct Throughput {
+    /// What each partition accepted since the last measurement: items, or their weight.
+    pub by_partition: Vec<u64>,
     /// The thread that owns each partition, or is about to.
     pub owners: Vec<ThreadId>,
     /// The number of threads.
@@ -27,9 +27,9 @@ pub struct Load {
 }
 
 impl<T: RingItem + Keyed> Rebalancer<T> {
-    /// A rebalancer whose first look counts from now.
+    /// A rebalancer whose first measurement counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
-        let last = queue.partitions.iter().map(Partition::came_in).collect();
+        let last = queue.partitions.iter().map(Partition::accepted).collect();
         Self { queue, last }
     }
 
@@ -38,15 +38,15 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
         &self.queue
     }
 
-    /// What happened since the last call.
-    pub fn look(&mut self) -> Load {
-        let now: Vec<u64> = self.queue.partitions.iter().map(Partition::came_in).collect();
+    /// Measures the throughput since the last call.
+    pub fn measure(&mut self) -> Throughput {
+        let now: Vec<u64> = self.queue.partitions.iter().map(Partition::accepted).collect();
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
-        // Where items are weighed, what came in is two words, and may be less than it was for a moment.
-        let throughput = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+        // In a queue that weighs items the accepted weight is the sum of two words, and may shrink for a moment.
+        let by_partition = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
         let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.ownership().target()).collect();
         self.last = now;
-        Load { throughput, owners, threads: self.queue.thread_count() }
+        Throughput { by_partition, owners, threads: self.queue.thread_count() }
     }
 
     /// Gives each partition to the thread that the plan names; returns the number of moves.
@@ -58,8 +58,8 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
     /// If the plan names a thread that the queue does not have.
     pub fn carry_out(&self, plan: &[ThreadId]) -> usize {
         let threads = self.queue.thread_count();
-        if let Some(nobody) = plan.iter().find(|new| usize::from(**new) >= threads) {
-            panic!("a plan names thread {nobody}, and queue {:?} has {threads}", self.queue.name());
+        if let Some(unknown) = plan.iter().find(|new| usize::from(**new) >= threads) {
+            panic!("a plan names thread {unknown}, and queue {:?} has {threads}", self.queue.name());
         }
         let mut moves = 0;
         self.queue.while_open(|| {
@@ -67,7 +67,7 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
                 match at.ownership().revoke(*new) {
                     Move::Unneeded => continue,
                     Move::Pending => {}
-                    Move::Done => self.queue.tell_new_owner(*new),
+                    Move::Done => self.queue.wake_new_owner(*new),
                 }
                 moves += 1;
             }
@@ -78,9 +78,9 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
         moves
     }
 
-    /// One look and, if the balancer wants it, one plan carried out; returns the moves.
+    /// Measures, asks the balancer for a plan and carries it out; returns the number of moves, 0 without a plan.
     pub fn run(&mut self, balancer: &dyn Balancer) -> usize {
-        let Load { throughput, owners, threads } = self.look();
-        balancer.assign(&throughput, &owners, threads).map_or(0, |plan| self.carry_out(&plan))
+        let Throughput { by_partition, owners, threads } = self.measure();
+        balancer.assign(&by_partition, &owners, threads).map_or(0, |plan| self.carry_out(&plan))
     }
 }

@@ -1,13 +1,13 @@
-//! Which partition a type's items go to, and what happened to them.
+//! Which partition a type's items go to, and how many of them were handled.
 //!
 //! # Invariants
-//! 1. A key's partition is chosen when the key is made and never changes: growth and moves
-//!    change who drains a partition, not where a type's items go. So the items of a type
-//!    keep their order, and one thread at a time has them.
-//! 2. A partition's weight is the sum of the weights of the types routed to it.
+//! 1. A key's partition is chosen when the key is made and never changes: growth and moves change the owner of a
+//!    partition, not the partition of a type. So the items of a type keep their order, and one thread at a time has
+//!    them.
+//! 2. The load of a partition is the sum of the weights of the types routed to it.
 //!
-//! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type
-//! when the number of partitions grows and leaves a third of them empty.
+//! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type when the number of partitions
+//! grows and leaves a third of them empty.
 
 use super::item::PartitionId;
 use crate::sync::CachePadded;
@@ -28,7 +28,7 @@ pub enum Outcome {
 
 /// The route of one type and its counters, all in items.
 pub struct TypeRoute {
-    /// Where its items go (invariant 1).
+    /// The partition of its items (invariant 1).
     pub partition: PartitionId,
     /// Counted by drain threads: producers only read a route.
     counts: CachePadded<Counts>,
@@ -74,7 +74,7 @@ impl TypeRoute {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The counters as they are, for a type of which so many items are in the ring.
+    /// The counters, for a type of which `queued` items are in its ring.
     pub(super) fn counts(&self, queued: u64) -> TypeCounts {
         TypeCounts {
             accepted: queued + self.counts.taken.load(Ordering::Relaxed),
@@ -85,28 +85,28 @@ impl TypeRoute {
     }
 }
 
-/// The load that each partition was promised: how many types, of what weight.
+/// The load of each partition, and how many types are routed to it.
 #[derive(Default)]
 pub(super) struct Loads {
     by_partition: Vec<(f64, u32)>,
 }
 
 impl Loads {
-    /// Makes room for so many partitions.
+    /// Adds partitions without load, up to this number.
     pub fn grow(&mut self, partitions: usize) {
         self.by_partition.resize(partitions.max(self.by_partition.len()), (0.0, 0));
     }
 
-    /// Picks the partition with the least weight, then the fewest types, for a new type.
+    /// Routes a new type to the partition with the least load, then the fewest types.
     pub fn choose(&mut self, weight: f64) -> PartitionId {
-        let (partition, promised) = self
+        let (partition, load) = self
             .by_partition
             .iter_mut()
             .enumerate()
             .min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)))
             .expect("a queue has a partition");
-        promised.0 += weight;
-        promised.1 += 1;
+        load.0 += weight;
+        load.1 += 1;
         partition as PartitionId
     }
 

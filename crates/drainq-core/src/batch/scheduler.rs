@@ -1,23 +1,22 @@
 //! Drain threads that several queues share, without one queue starving the others.
 //!
-//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work
-//! borrows a drainer from a slot where there is some, makes a pass with it and gives it back.
-//! Which slot, and who parks and who is called, is decided in `board.rs`; here is what the
-//! slots hold.
+//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from
+//! a slot that has work, makes a pass with it and gives it back. `board.rs` decides which slot is lent, and which
+//! threads park and are notified; this file has what the slots hold.
 //!
 //! # Invariants
 //! 1. A drainer is touched by the thread that its slot is lent to, and by no other.
-//! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by
-//!    the rule of `wait/sleeper.rs`: an item that its second look missed rings, and a ring for a
-//!    slot that is still lent makes it ready.
-//! 3. A drainer that is finished is given back for no further use; the last one of a queue takes
-//!    the queue off the scheduler.
+//! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by the rule of
+//!    `wait/sleeper.rs`: an item that its second check missed rings, and a ring for a slot that is still lent makes
+//!    it ready.
+//! 3. A drainer that is finished is given back for no further use; the last one of a queue takes the queue off the
+//!    scheduler.
 //!
-//! With the invariants of `board.rs` no item is slept over, and a queue whose handlers hang leaves
-//! at least one thread to the others.
+//! With the invariants of `board.rs` no drain thread sleeps while an item waits, and a queue whose handlers hang
+//! leaves at least one thread to the others.
 //!
-//! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds
-//! up every queue on its thread.
+//! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds up every queue on its
+//! thread.
 
 use super::board::{Board, BoardThread, Given, Next, PoolSleepers, QueueNumber, Registration};
 use super::drain::Drainer;
@@ -36,7 +35,7 @@ struct DrainerSlot<T: RingItem + Keyed> {
     empty_passes: u32,
 }
 
-/// A queue on a scheduler, with what its owner wants to find again.
+/// A queue on a scheduler, with the context of its owner.
 struct Member<T: RingItem + Keyed, C> {
     number: QueueNumber,
     context: C,
@@ -47,7 +46,7 @@ struct Member<T: RingItem + Keyed, C> {
 
 /// A number of threads that drain several queues in turn.
 ///
-/// Its owner starts the threads; each calls [`PoolThread::borrow`] until there is nothing more to come.
+/// Its owner starts the threads; each calls [`PoolThread::borrow`] until that returns `None`.
 pub struct Scheduler<T: RingItem + Keyed, C> {
     board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,
@@ -59,7 +58,7 @@ pub struct PoolThread<'a, T: RingItem + Keyed, C> {
     thread: BoardThread,
 }
 
-/// A drainer on loan to a thread, which gives it back by dropping this, and then borrows the next.
+/// A drainer on loan to a thread; dropped, it is given back.
 pub struct Loan<'a, T: RingItem + Keyed, C> {
     scheduler: &'a Scheduler<T, C>,
     member: Arc<Member<T, C>>,
@@ -79,7 +78,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
         self.board.threads()
     }
 
-    /// What a queue is made with that is then added to this scheduler.
+    /// The sleepers of a queue that is then added to this scheduler.
     pub fn sleepers(&self) -> PoolSleepers {
         let number = self.board.number();
         let sleeper = |slot| {
@@ -90,7 +89,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
         PoolSleepers { sleepers, registration: Registration { board: self.board.clone(), number } }
     }
 
-    /// Takes a queue on.
+    /// Adds a queue.
     ///
     /// # Panics
     ///
@@ -123,7 +122,7 @@ impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
     /// Waits for a drainer with work; `None` once the scheduler was stopped and its last queue has ended.
     pub fn borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
-            match self.look() {
+            match self.next_loan() {
                 Ok(loan) => return Some(loan),
                 Err(Next::Park(until)) => self.thread.park(until),
                 Err(_) => return None,
@@ -131,10 +130,10 @@ impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
         }
     }
 
-    /// A drainer with work, if there is one now; for a program that has more to do than to wait for it.
+    /// A drainer with work, if there is one now; does not wait.
     pub fn try_borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
-            match self.look() {
+            match self.next_loan() {
                 Ok(loan) => return Some(loan),
                 Err(Next::Park(_)) if !self.scheduler.board.unpark(&self.thread) => {}
                 Err(_) => return None,
@@ -142,7 +141,7 @@ impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
         }
     }
 
-    fn look(&self) -> Result<Loan<'a, T, C>, Next> {
+    fn next_loan(&self) -> Result<Loan<'a, T, C>, Next> {
         loop {
             match self.scheduler.board.next(&self.thread, Instant::now()) {
                 Next::Work { queue, slot, due } => {
@@ -172,7 +171,7 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         self.drainer.as_ref().is_some_and(|drainer| drainer.has_work() || (due && drainer.reports_idle_passes()))
     }
 
-    /// What the queue's owner wanted to find again.
+    /// The context of the queue: the argument of [`Scheduler::add`].
     pub fn context(&self) -> &C {
         &self.member.context
     }
@@ -182,19 +181,19 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         self.drainer.as_mut().expect("a loan has its drainer until it ends")
     }
 
-    /// The pass found something: the next sleep is a short one again.
+    /// Notes that the pass found an item: the next sleep is the shortest again.
     pub fn found(&mut self) {
         self.found = true;
     }
 
-    /// Puts the drainer back into its slot, and says in which state the slot is then (invariants 2 and 3).
+    /// Puts the drainer back into its slot; returns the state of the slot (invariants 2 and 3).
     fn put_drainer_back(&mut self) -> Given {
         let Some(drainer) = self.drainer.take().filter(|drainer| !drainer.is_finished()) else { return Given::Ended };
         let slot = &mut *self.member.slots[self.slot].lock();
         slot.empty_passes = if self.found { 0 } else { slot.empty_passes };
         let given = if drainer.has_work() && !planted("pool_second_check") {
             if !self.found {
-                // Claimed, but not published yet.
+                // An item is claimed, and not published yet.
                 thread::yield_now();
             }
             Given::Ready

@@ -1,9 +1,8 @@
 //! The end of a queue: waiting for its threads, and giving up on them.
 //!
-//! The order of a shutdown: close (no item is accepted any more, waiting producers are
-//! released), drain (threads empty all partitions, each handler on one thread at a time),
-//! end. If a deadline passes first, the cut: what is still in a ring or in flight is counted
-//! as abandoned, whatever the handler that hangs does later.
+//! The order of a shutdown: close (no item is accepted any more, waiting producers are released), drain (threads
+//! empty all partitions, each handler on one thread at a time), end. If the deadline passes first, the cut: what is
+//! still in a ring or in flight is counted as abandoned, whatever a handler that hangs does later.
 
 use super::item::{Keyed, weight_of};
 use super::queue::BatchQueue;
@@ -12,40 +11,40 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
 use std::time::Duration;
 
-/// What a cut found undone.
+/// What a cut found in the queue.
 pub struct Cut<T> {
-    /// Items taken out of the rings, for the caller to drop.
+    /// Items taken out of the rings, which the caller drops.
     pub items: Vec<T>,
-    /// Items abandoned in all, by weight where it counts: those, and what was in flight.
+    /// All that was abandoned, `items` and what was in flight: in items, or in weights in a queue that weighs them.
     pub abandoned: u64,
 }
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Whether everything that was accepted is accounted for and nothing more can come.
+    /// Whether the queue is closed and everything that was accepted is accounted for.
     pub fn is_drained(&self) -> bool {
         !self.is_running()
             && self.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
             && (planted("drained_in_flight") || self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0))
     }
 
-    /// Waits up to `patience` for that.
-    pub fn wait_drained(&self, patience: Duration) -> bool {
+    /// Waits up to `timeout` until [`Self::is_drained`]; returns whether it is.
+    pub fn wait_drained(&self, timeout: Duration) -> bool {
         if self.is_drained() {
             return true;
         }
         let mut waiter = self.pass_waiters.enter();
         if !self.is_drained() {
-            waiter.wait(patience);
+            waiter.wait(timeout);
         }
         self.is_drained()
     }
 
-    /// Whether the queue gave up on what was left.
+    /// Whether [`Self::cut`] was called.
     pub fn is_cut(&self) -> bool {
         self.workers.iter().any(|worker| worker.counts.lock().cut)
     }
 
-    /// Gives up: everything not handled yet is abandoned, now.
+    /// Closes the queue and abandons everything that is not handled yet.
     pub fn cut(&self) -> Cut<T> {
         self.close();
         let mut workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
@@ -59,7 +58,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
                 if at.ring.is_empty() || planted("cut_unpublished") {
                     break;
                 }
-                // A producer claimed its place before the close and is about to publish.
+                // A producer claimed its slot before the close and is about to publish its item.
                 backoff.snooze();
             }
             abandoned += at.weights.took(&taken);

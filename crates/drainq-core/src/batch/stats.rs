@@ -13,7 +13,7 @@ use crate::sync::atomic::Ordering;
 /// snapshot, also of a busy queue.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Items per partition that fit.
+    /// The capacity of one partition, in items.
     pub buffer_size: usize,
     /// Items in each partition's ring.
     pub used: Vec<usize>,
@@ -67,8 +67,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             };
             // SAFETY: takes happen under a worker's counts lock, unless that worker is cut, and then
             // the rings are empty and closed; this thread holds all of these locks.
-            unsafe { at.ring.look(at.ring.accepted(), &mut count) };
-            // What is in the ring, not what was admitted to it: that may not be accepted after all.
+            unsafe { at.ring.for_each(at.ring.accepted(), &mut count) };
+            // What is in the ring, not what was admitted to it: an admitted item may still be refused by the ring.
             accepted += at.taken() + here;
             queued += here;
             used.push(here as usize);

@@ -1,4 +1,4 @@
-//! How a drain thread finds out what to do next, and how it waits until there is something.
+//! What a drain thread does next: a pass, an idle report, a sleep, or the end.
 
 use super::drain::Drainer;
 use super::item::{Keyed, PartitionId};
@@ -9,29 +9,28 @@ use crate::wait::sleeper::{Depth, sleep_after};
 
 /// What a drain thread is to do next.
 pub enum Step<'a, T: RingItem + Keyed> {
-    /// Hand these items out.
+    /// Hand out these items.
     Pass(Pass<'a, T>),
-    /// Nothing was found; tell whoever wants to hear of it.
+    /// The pass found nothing, and at least one handler wants to be called for that.
     Idle(&'a mut Drainer<T>),
     /// The queue is closed and empty: the thread may end.
     Closed,
 }
 
 impl<T: RingItem + Keyed> Drainer<T> {
-    /// Waits until there is something to do, and says what.
+    /// Waits until there is something to do, and returns what.
     ///
-    /// `sync_with_producers` is called before the thread falls idle: it takes the lock that keeps the
-    /// queue's producers apart, if there is one, runs what it is given, and gives the lock back.
-    /// Without such a lock it does nothing.
+    /// `sync_with_producers` is called before the thread falls idle. In a queue whose producers share a lock it takes
+    /// that lock, runs the function that it is given, and gives the lock back; in other queues it does nothing.
     ///
     /// # Panics
     ///
-    /// On a drainer of a pool, whose threads wait elsewhere: see [`Self::try_step`].
+    /// On a drainer of a pool, whose threads wait in the pool: see [`Self::try_step`].
     pub fn next_step(&mut self, sync_with_producers: impl Fn(&dyn Fn())) -> Step<'_, T> {
         let backoff = Backoff::new();
         loop {
-            // Whoever was told that nothing was found has been told so a moment ago: sleep on that,
-            // for the second look finds what has come meanwhile.
+            // After an idle report the thread goes to sleep without another pass: the second check before its sleep
+            // finds the items that came in the meantime.
             if !std::mem::take(&mut self.has_reported_idle) {
                 self.linger(&sync_with_producers);
                 if self.take() {
@@ -47,12 +46,12 @@ impl<T: RingItem + Keyed> Drainer<T> {
             }
             self.empty_passes = self.empty_passes.saturating_add(1);
             let settings = &self.queue.settings;
-            let watched = self.reports_idle_passes();
-            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, watched);
+            let reports = self.reports_idle_passes();
+            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, reports);
             let parker = self.parker();
             let sync_with_producers = || {
                 if how.0 == Depth::Idle {
-                    // From now on the next item of each partition must find the sleeper.
+                    // From now on the producer of the next item must take the slow path, where it finds the sleeper.
                     sync_with_producers(&|| {
                         self.mine.iter().for_each(|id| self.queue.partition(*id).ring.close_fast_path())
                     });
@@ -68,8 +67,8 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Lets items gather, if that was asked for and the first has just come. A partition
-    /// that is half full, a flush and a close end it.
+    /// Naps for the linger time of the settings before the first item after an idle time is taken. A partition that
+    /// is half full, a flush and a close end the nap.
     fn linger(&mut self, sync_with_producers: &impl Fn(&dyn Fn())) {
         let time = self.queue.settings.linger;
         if time.is_zero() || self.lingered {
@@ -83,7 +82,8 @@ impl<T: RingItem + Keyed> Drainer<T> {
         self.worker().sleeper.sleep(
             self.parker(),
             (Depth::Nap, Some(time)),
-            // The fast path is open up to a quarter, and only half a partition ends this nap.
+            // The fast path may stay open: it ends at a quarter of a partition, and only half a partition ends this
+            // nap.
             || sync_with_producers(&|| {}),
             || {
                 let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
@@ -95,7 +95,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         );
     }
 
-    /// What there is to do now, without waiting, for a thread that serves several queues.
+    /// Makes a pass if there are items, without waiting; for a thread that serves several queues.
     pub fn try_step(&mut self) -> Step<'_, T> {
         if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
     }

@@ -23,8 +23,8 @@ pub trait BatchHandler<T>: Send + Sync {
     /// Handles a batch. A panic counts the batch as failed; later batches go on.
     fn consume(&self, batch: &mut Vec<T>);
 
-    /// Called when a pass found nothing for this handler, once the queue is told that
-    /// somebody wants to hear of it: [`BatchQueue::report_idle_passes`], [`BatchQueue::report_idle_passes_of`].
+    /// Called when a pass found nothing for this handler, if the queue reports idle passes:
+    /// [`BatchQueue::report_idle_passes`], [`BatchQueue::report_idle_passes_of`].
     fn on_idle(&self) {}
 }
 
@@ -110,7 +110,7 @@ impl<T: RingItem + Keyed> Running<T> {
         if self.queue.is_draining_here() && !planted("running_own_thread") {
             return true;
         }
-        // Held until all have ended: a second caller waits for it.
+        // The lock is held until all threads have ended, so a second caller waits for them too.
         let mut threads = self.threads.lock();
         let ended: Vec<_> = threads.drain(..).map(JoinHandle::join).collect();
         ended.iter().all(Result::is_ok)

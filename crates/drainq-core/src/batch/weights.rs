@@ -1,19 +1,19 @@
 //! Capacity in weights, for items that stand for many: tables, arrays, frames.
 //!
 //! # Invariants
-//! 1. `used` is the weight that was admitted and not taken away since. It is at most the capacity, unless a
-//!    single item is heavier than that: one such item is let in when nothing else is there, for else it
-//!    never would be.
-//! 2. An item's weight is added before the item is pushed, and taken back if that fails; so a drain
-//!    thread never takes away what was not added, and `used` is never negative. It is one word, changed
-//!    by read-modify-writes alone: nobody compares two counters of different ages.
+//! 1. `used` is the weight that was admitted and not taken since. It is at most the capacity, with one exception: a
+//!    single item that is heavier than the capacity is admitted into an empty partition, because it would never fit
+//!    otherwise.
+//! 2. An item's weight is added before the item is pushed, and taken back if the push fails; so a drain thread never
+//!    takes a weight that was not added, and `used` is never negative. It is one word, changed by read-modify-writes
+//!    alone: no decision compares two counters of different ages.
 //! 3. An item weighs [`MAX_WEIGHT`](super::config::MAX_WEIGHT) at most (`weight_of`), so that no sum wraps.
 
 use super::item::{Keyed, weight_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
-/// The weights of one partition, or nothing where each item counts for one.
+/// The weights of one partition; `None` in a queue where each item counts for one.
 pub(crate) struct Weights(Option<Sums>);
 
 struct Sums {
@@ -49,14 +49,14 @@ impl Weights {
         sums.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
     }
 
-    /// Takes the weight of an item back that was not pushed after all.
+    /// Subtracts the weight of an item whose push failed.
     pub(crate) fn take_back(&self, weight: u64) {
         if let Some(sums) = self.0.as_ref().filter(|_| !planted("weights_take_back")) {
             sums.used.fetch_sub(weight, Ordering::AcqRel);
         }
     }
 
-    /// The weight of items that were just taken, which makes room for as much.
+    /// Moves the weight of items that were just taken from used to taken, which makes room for as much; returns it.
     pub(crate) fn took(&self, items: &[impl Keyed]) -> u64 {
         let Some(sums) = &self.0 else { return items.len() as u64 };
         let weight = items.iter().map(|item| weight_of(item, true)).sum();
@@ -67,7 +67,7 @@ impl Weights {
         weight
     }
 
-    /// The weight that is used and the weight that was taken, where items are weighed.
+    /// The used and the taken weight, in a queue that weighs items.
     pub(crate) fn used_and_taken(&self) -> Option<(u64, u64)> {
         let sums = self.0.as_ref()?;
         Some((sums.used.load(Ordering::Acquire), sums.taken.load(Ordering::Acquire)))

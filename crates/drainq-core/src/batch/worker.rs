@@ -1,10 +1,10 @@
 //! What a queue knows of one of its drain threads.
 //!
 //! # Invariants
-//! 1. Items are taken from rings, and outcomes counted, under the `counts` lock of the
-//!    thread that does it. Whoever holds the locks of all workers sees every accepted item
-//!    in exactly one place: in a ring, in flight, or counted.
-//! 2. Once `cut` is set under the lock, the thread takes and counts nothing more.
+//! 1. Items are taken from rings, and outcomes counted, under the `counts` lock of the thread that does it. A thread
+//!    that holds the locks of all workers sees every accepted item in exactly one place: in a ring, in flight, or
+//!    counted.
+//! 2. Once `cut` is set under the lock, the worker takes and counts nothing more.
 
 use super::item::ThreadId;
 use crate::sync::{CachePadded, Mutex, Parker};
@@ -16,32 +16,32 @@ use std::cell::Cell;
 pub struct WorkerCounts {
     /// Taken, and their handler call has not returned.
     pub in_flight: u64,
-    /// Through a handler call that returned.
+    /// Their handler call returned.
     pub handled: u64,
-    /// Through a handler call that raised.
+    /// Their handler call raised.
     pub failed: u64,
-    /// Of the failed ones, those that a durable queue took.
+    /// Their handler call raised, and a durable queue took them.
     pub dead_lettered: u64,
-    /// Without a handler.
+    /// Their type has no handler.
     pub unrouted: u64,
-    /// Passes that found something.
+    /// Passes that found an item.
     pub cycles: u64,
     /// Time between taking and the end of the pass.
     pub busy_nanos: u64,
-    /// The queue gave up waiting for this thread (invariant 2).
+    /// A cut of the queue counted what this thread had in flight as abandoned (invariant 2).
     pub cut: bool,
 }
 
 /// One drain thread, seen from the queue.
 pub(super) struct Worker {
-    /// Its sleep.
+    /// How the thread sleeps and is woken.
     pub sleeper: CachePadded<Sleeper>,
     pub(super) counts: Mutex<WorkerCounts>,
-    /// What the one drainer of this worker holds; nothing while there is one.
+    /// The right to drain as this worker; none while a drainer has it.
     right: Mutex<Option<DrainRight>>,
 }
 
-/// The right to drain as this worker, and the end on which its thread parks, if it is one of its own.
+/// The right to drain as one worker, with the parker of its thread; a worker of a pool has no parker.
 pub(super) struct DrainRight(Option<Parker>);
 
 impl DrainRight {
@@ -68,7 +68,7 @@ impl Worker {
         }
     }
 
-    /// The right to drain as this worker, unless a drainer has it.
+    /// Takes the right to drain as this worker; `None` if a drainer has it.
     pub(super) fn take_right(&self) -> Option<DrainRight> {
         self.right.lock().take()
     }
@@ -82,12 +82,12 @@ thread_local! {
     static DRAINING: Cell<(u64, ThreadId)> = const { Cell::new((0, 0)) };
 }
 
-/// Says that the current thread drains the queue with this id.
+/// Marks the current thread as one that drains the queue with this id.
 pub(super) fn enter(queue: u64, worker: ThreadId) {
     DRAINING.set((queue, worker));
 }
 
-/// Runs `work` on a thread that counts as one of this queue's drain threads meanwhile.
+/// Runs `work` with the current thread marked as a drain thread of this queue.
 pub(super) fn while_draining<R>(queue: u64, work: impl FnOnce() -> R) -> R {
     let before = DRAINING.replace((queue, 0));
     let done = work();
@@ -95,7 +95,7 @@ pub(super) fn while_draining<R>(queue: u64, work: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Says that the current thread drains nothing now.
+/// Marks the current thread as one that drains no queue.
 pub(super) fn leave() {
     DRAINING.set((0, 0));
 }

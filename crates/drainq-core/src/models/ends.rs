@@ -1,7 +1,7 @@
-//! The real queue when somebody waits for its work to be done: flush, close, cut.
+//! The real queue while a thread waits for its work to be done: flush, close, cut.
 
 use super::{FOR_EVER, Met, Plain, Queue, accounts, drain, parcel, queue, queue_by};
-use crate::batch::flush::Flush;
+use crate::batch::flush::{Flush, Flushed};
 use crate::batch::rebalance::Rebalancer;
 use crate::batch::{Drainer, Key, Outcome, PartitionPolicy, Rejection, Step};
 use crate::ring::Refusal;
@@ -20,7 +20,7 @@ fn a_flush_returns_after_the_handler_call() {
         };
         assert!(queue.try_produce(parcel(key, 5)).is_ok());
         let mut flush = Flush::of_queue(&queue);
-        while flush.wait(FOR_EVER) != Some(true) {}
+        while flush.wait(FOR_EVER) != Flushed::All {}
         assert_eq!(handler.get(), 1);
         queue.close();
         assert_eq!(drainer.join().unwrap(), [5]);
@@ -75,7 +75,7 @@ fn a_flush_returns_though_the_partition_changes_hands() {
         handler.add(1);
         assert!(pass.account(batch, &[(Outcome::Handled, 1)]));
         drop(pass);
-        while flush.wait(FOR_EVER) != Some(true) {}
+        while flush.wait(FOR_EVER) != Flushed::All {}
         assert_eq!(handler.get(), 2, "both handler calls are over");
         assert_eq!(new.join().unwrap(), [2]);
     });
@@ -115,8 +115,8 @@ fn a_shutdown_waits_for_the_handler_call() {
     });
 }
 
-/// A thread that lets items gather sleeps until its partition is half full, somebody waits for a
-/// flush, or the queue closes: here no time passes by itself. It then hands out what has gathered.
+/// A thread that lets items gather sleeps until its partition is half full, a flush waits, or the queue closes: no
+/// time passes in a model. The thread then hands out what has gathered.
 fn gathered(expected: &'static [u32], end: fn(&Arc<Queue>, Key)) {
     model(move || {
         let queue = queue_by(1, |settings| {
@@ -150,7 +150,7 @@ fn a_close_ends_the_gathering() {
 fn a_flush_ends_the_gathering() {
     gathered(&[1], |queue, _| {
         let mut flush = Flush::of_queue(queue);
-        while flush.wait(FOR_EVER) != Some(true) {}
+        while flush.wait(FOR_EVER) != Flushed::All {}
     });
 }
 
@@ -199,7 +199,7 @@ fn a_cut_counts_an_item_that_is_being_pushed() {
 }
 
 /// A flush waits for a pass that hangs, the cut gives up on that pass, and it ends after all:
-/// the flush hears of the cut, and never takes the late end for a handler call that was over.
+/// the flush ends with the cut, and never takes the late end for a handler call that was over.
 #[test]
 fn a_flush_does_not_count_what_the_cut_gave_up() {
     model(|| {
@@ -210,8 +210,9 @@ fn a_flush_does_not_count_what_the_cut_gave_up() {
             let mut flush = Flush::of_queue(&queue);
             thread::spawn(move || {
                 loop {
-                    if let Some(done) = flush.wait(FOR_EVER) {
-                        return done;
+                    match flush.wait(FOR_EVER) {
+                        Flushed::NotYet => {}
+                        known => return known,
                     }
                 }
             })
@@ -220,12 +221,12 @@ fn a_flush_does_not_count_what_the_cut_gave_up() {
         let Step::Pass(pass) = drainer.try_step() else { unreachable!("there is an item") };
         assert_eq!(queue.cut().abandoned, 1);
         drop(pass);
-        assert!(!flush.join().unwrap());
+        assert_eq!(flush.join().unwrap(), Flushed::GivenUp);
         accounts(&queue);
     });
 }
 
-/// A flush of what no thread comes for hears of the cut.
+/// A flush of items that no thread takes ends with the cut.
 #[test]
 fn a_cut_ends_the_wait_of_a_flush() {
     model(|| {
@@ -235,13 +236,14 @@ fn a_cut_ends_the_wait_of_a_flush() {
         let mut flush = Flush::of_queue(&queue);
         let waits = thread::spawn(move || {
             loop {
-                if let Some(done) = flush.wait(FOR_EVER) {
-                    return done;
+                match flush.wait(FOR_EVER) {
+                    Flushed::NotYet => {}
+                    known => return known,
                 }
             }
         });
         assert_eq!(queue.cut().abandoned, 1);
-        assert!(!waits.join().unwrap());
+        assert_eq!(waits.join().unwrap(), Flushed::GivenUp);
     });
 }
 

@@ -64,7 +64,7 @@ impl Plain {
 
     /// Adds and returns the sum.
     pub fn add(&self, amount: u32) -> u32 {
-        // SAFETY: the model's promise: nobody else touches the cell now.
+        // SAFETY: the model's promise: no other thread touches the cell now.
         let add = |at: *mut u32| unsafe {
             *at += amount;
             *at
@@ -107,7 +107,7 @@ pub fn parcel(key: Key, content: u32) -> Box<Parcel> {
     heavy(key, content, 1)
 }
 
-/// A parcel that counts for so many.
+/// A parcel of this weight.
 pub fn heavy(key: Key, content: u32, weight: u64) -> Box<Parcel> {
     Box::new(Parcel { key, weight, content: Plain::new(content) })
 }

@@ -1,4 +1,4 @@
-//! The real queue while partitions change hands and come into being: nobody sleeps over an
+//! The real queue while partitions change hands and come into being: no thread sleeps beside an
 //! item, and a handler is on one thread at a time.
 
 use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_synced, parcel, queue};
@@ -44,8 +44,8 @@ fn an_item_produced_during_the_move_is_drained_by_the_new_owner() {
     });
 }
 
-/// The same for producers that have a lock instead of a fence, the second item on the fast path that the first one opened:
-/// the new owner synchronises with the producers, which closes the fast path.
+/// The same for producers that have a lock instead of a fence, the second item on the fast path that the first one
+/// opened: the new owner synchronises with the producers, which closes the fast path.
 #[test]
 fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner() {
     model(|| {
@@ -70,7 +70,7 @@ fn an_item_produced_under_the_lock_during_the_move_is_drained_by_the_new_owner()
         };
         {
             let _lock = lock.lock();
-            // SAFETY: all produce calls are made under the lock, and nobody closes.
+            // SAFETY: all produce calls are made under the lock, and no thread closes.
             unsafe { produce_under_lock(&queue, parcel(key, 6)) };
         }
         assert_eq!(mover.join().unwrap(), 1);
@@ -95,8 +95,8 @@ unsafe fn produce_under_lock(queue: &Queue, item: Box<Parcel>) -> &'static str {
     "with a look"
 }
 
-/// An item is pushed on the fast path while the thread falls asleep: if before the thread has the lock, the thread's last
-/// check finds it; if after that, the fast path is closed and the push wakes the thread.
+/// An item is pushed on the fast path while the thread falls asleep: if before the thread has the lock, the thread's
+/// last check finds it; if after that, the fast path is closed and the push wakes the thread.
 #[test]
 fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
     let met = Met::default();
@@ -119,7 +119,7 @@ fn an_item_pushed_on_the_fast_path_is_never_slept_over() {
         };
         {
             let _lock = lock.lock();
-            // SAFETY: all produce calls are made under the lock, and nobody closes.
+            // SAFETY: all produce calls are made under the lock, and no thread closes.
             note.note(unsafe { produce_under_lock(&queue, parcel(key, 2)) });
         }
         assert_eq!(drainer.join().unwrap(), [1, 2]);

@@ -1,5 +1,5 @@
-//! Drain threads that several queues share: nobody is parked beside an item, a queue that hangs leaves
-//! a thread to the others, and everybody ends.
+//! Drain threads that several queues share: no thread stays parked while an item waits, a queue that hangs leaves
+//! a thread to the others, and every thread ends.
 
 use super::{Met, Parcel, Queue, Race, accounts, parcel};
 use crate::batch::scheduler::Scheduler;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 type Pool = Scheduler<Box<Parcel>, ()>;
 
-/// A queue with so many partitions, to be added to this pool.
+/// A queue with this number of partitions, to be added to this pool.
 fn pooled(pool: &Pool, partitions: usize) -> Arc<Queue> {
     let settings = Settings {
         min_idle: Duration::ZERO,
@@ -74,7 +74,7 @@ fn an_item_for_a_pooled_queue_is_never_slept_over() {
 /// A pool's threads do not take the producers' lock before they sleep, so producers have the fence.
 #[test]
 fn an_item_produced_under_a_lock_for_a_pooled_queue_is_never_slept_over() {
-    // SAFETY: one producer, and nobody closes.
+    // SAFETY: one producer, and no thread closes.
     produced_into_a_pool(|queue, key| assert!(unsafe { queue.try_produce_serialised(0, parcel(key, 5)) }.is_ok()));
 }
 
@@ -124,13 +124,13 @@ impl Meeting {
         Self(Arc::new((Mutex::new(Vec::new()), AtomicUsize::new(0))))
     }
 
-    /// Somebody is here.
+    /// Counts one arrival.
     fn come(&self) {
         self.0.1.fetch_add(1, Ordering::AcqRel);
         self.0.0.lock().drain(..).for_each(|waiting| waiting.unpark());
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many have arrived.
     fn wait_for(&self, count: usize) {
         let parker = Parker::new();
         loop {
@@ -200,7 +200,7 @@ fn a_queue_that_joins_with_work_is_drained() {
         assert!(joins.try_produce(parcel(0, 1)).is_ok());
         pool.add(joins.clone(), ());
         let mut flush = crate::batch::flush::Flush::of_queue(&joins);
-        while flush.wait(super::FOR_EVER) != Some(true) {}
+        while flush.wait(super::FOR_EVER) != crate::batch::flush::Flushed::All {}
         first.close();
         joins.close();
         pool.stop();

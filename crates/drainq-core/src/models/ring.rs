@@ -140,14 +140,14 @@ fn a_segment_is_used_again_with_all_its_slots_empty() {
     met.exactly(&["in the first segment", "later"]);
 }
 
-/// Somebody who only looks never sees more taken than accepted.
+/// A thread that only reads never sees more taken than accepted.
 #[test]
 fn the_length_is_never_negative() {
     let met = Met::default();
     let note = met.clone();
     deep_model(move || {
         let ring = Raced::new(2);
-        let watcher = {
+        let reader = {
             let ring = ring.clone();
             thread::spawn(move || {
                 ring.race.step();
@@ -160,7 +160,7 @@ fn the_length_is_never_negative() {
         };
         let taken = ring.take(1).len();
         note.note(["not taken", "taken"][taken]);
-        note.note(["seen empty", "seen full"][watcher.join().unwrap()]);
+        note.note(["seen empty", "seen full"][reader.join().unwrap()]);
         assert!(producer.join().unwrap());
         assert_eq!(ring.ring.len(), 1 - taken);
     });
@@ -205,7 +205,8 @@ unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) ->
     Ok("by a claim")
 }
 
-/// A push on the fast path does not read the head: the slots of the last round were empty when the fast path was opened.
+/// A push on the fast path does not read the head: the slots of the last round were empty when the fast path was
+/// opened.
 #[test]
 fn on_the_fast_path_every_slot_was_free() {
     let met = Met::default();

@@ -1,4 +1,4 @@
-//! The append-only table: whoever sees the length sees the element.
+//! The append-only table: a thread that sees the length sees the element.
 
 use super::{Met, Plain, Race};
 use crate::sync::{Arc, deep_model, thread};

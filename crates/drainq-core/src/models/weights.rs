@@ -73,7 +73,7 @@ fn a_producer_that_waits_for_room_for_its_weight_gets_it() {
 }
 
 /// Producers without a lock, and a drain thread that takes what one of them added while the other looks for
-/// room: there is room for all three rows at all times, so nobody is refused.
+/// room: there is room for all three rows at all times, so no producer is refused.
 #[test]
 fn no_producer_is_refused_where_there_is_always_room() {
     let met = Met::default();

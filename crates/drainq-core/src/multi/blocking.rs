@@ -1,8 +1,9 @@
 //! The blocking calls of a Rust program, by the protocol of [`Wait`].
 
 use super::gather::Gathered;
+use super::put::PutRefusal;
 use super::queue::{MultiQueue, SubQueue};
-use super::state::{Nothing, PutRefusal};
+use super::take::Nothing;
 use super::wait::Wait;
 use crate::wait::thread::WaitingThread;
 

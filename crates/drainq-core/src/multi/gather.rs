@@ -1,19 +1,19 @@
-//! A bulk get: takes nothing until there is enough, so that two of them cannot starve each other.
+//! A bulk get takes no item until there are enough, so that two bulk gets cannot starve each other.
 //!
-//! Taking what is there and waiting for the rest is hold and wait: with two getters of ten and ten
-//! items, each may end up with five for ever. So a waiting bulk get leaves the items where they are
-//! and is woken when there are enough of them. One exception: where a full sub-queue keeps producers
-//! out, enough may never come, so the first bulk getter in line takes what is there and holds it. Only
-//! one does, so nobody starves another.
+//! To take what is there and wait for the rest is *hold and wait*: of two getters that want ten of ten items, each
+//! may end up with five for ever. So a waiting bulk get leaves the items where they are and is notified when there
+//! are enough of them. One exception: if a full sub-queue keeps producers out, there may never be enough, so the
+//! first waiting bulk getter takes what is there and holds it. Only one getter holds items at a time, so holders
+//! cannot starve each other.
 //!
-//! What is held lies here, under the lock, and not in the frame of the getter. It goes back to the
-//! heads it came from if the wait ends otherwise, and to the leftovers of a sub-queue that is removed.
-//! A getter that asks a foreign selection item by item holds what it has so far in the same way.
+//! Held items lie here, under the lock, and not in the stack frame of the getter. If the wait ends without success
+//! they go back to the heads of their sub-queues, and into a sub-queue that was removed meanwhile. A getter with a
+//! selection of its own, which it calls item by item, holds what it has so far in the same way.
 //!
 //! # Invariants
 //! 1. `held[ticket]` is in the order in which the items were taken; all are of attached sub-queues.
-//! 2. A held item counts in the `depth` of its sub-queue and of the whole, in `held` of its sub-queue,
-//!    and in nothing that says what can be taken.
+//! 2. A held item counts in the `depth` of its sub-queue and of the whole, in `held` of its sub-queue, and in no
+//!    number of items that can be taken.
 //!
 //! Source: hold and wait as a condition of deadlock, E. G. Coffman et al., *System Deadlocks* (1971).
 
@@ -26,10 +26,10 @@ use super::waiters::Wakes;
 use crate::sync::{Arc, planted};
 use crate::wait::tickets::Ticket;
 
-/// Whether a bulk get has what it wants.
+/// Whether a bulk get has enough items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gathered {
-    /// It has; or nothing more will come.
+    /// It has, or no more items will come.
     Enough,
     /// It has to wait.
     TooFew,
@@ -54,7 +54,7 @@ impl<T, L> Wait<T, L> {
         gathered
     }
 
-    /// Whether to take items one by one by [`SubQueue::hold`], and then to [`Wait::keep_or_give_back`].
+    /// Whether the getter may take items one by one with [`SubQueue::hold`]; [`Wait::keep_or_give_back`] must follow.
     pub fn may_gather(&mut self, least: usize) -> bool {
         let former = self.ticket;
         let (ticket, may_gather) = self.shared.with(|state, _| {
@@ -65,8 +65,8 @@ impl<T, L> Wait<T, L> {
         may_gather
     }
 
-    /// Ends a gathering one by one: whether there is enough. If not, what another was faster to
-    /// take from is given back, unless this waiter may hold.
+    /// Ends a gathering item by item; returns whether there are enough. If there are not, because another getter was
+    /// faster, the items are given back, unless this waiter is the holder.
     pub fn keep_or_give_back(&mut self, least: usize) -> Gathered {
         let Some(ticket) = self.ticket else { return Gathered::TooFew };
         let (gathered, need, _discarded) = self.shared.with(|state, _| state.keep_or_give_back(ticket, least));
@@ -74,19 +74,19 @@ impl<T, L> Wait<T, L> {
         gathered
     }
 
-    /// How many items it holds.
+    /// The number of items that it holds.
     pub fn held(&self) -> usize {
         self.ticket.map_or(0, |ticket| self.shared.with(|state, _| state.held_by(ticket)))
     }
 
-    /// Hands out what it holds.
+    /// Returns the items that it holds, which are got now.
     pub fn finish(&mut self) -> Vec<T> {
         self.ticket.map_or_else(Vec::new, |ticket| self.shared.with(|state, _| state.hand_out(ticket)))
     }
 }
 
 impl<T, L> SubQueue<T, L> {
-    /// Takes the head for `wait`, a getter's of the same multi-queue, to hold; false if it cannot be served.
+    /// Lets `wait`, a getter of the same multi-queue, hold the head; returns false if this sub-queue cannot be served.
     pub fn hold(&self, wait: &Wait<T, L>) -> bool {
         let slot = self.owner.slot;
         let (true, Some(ticket)) = (Arc::ptr_eq(&wait.shared, &self.owner.shared), wait.ticket) else { return false };
@@ -102,7 +102,7 @@ impl<T, L> SubQueue<T, L> {
 }
 
 impl<T, L> MultiState<T, L> {
-    /// Whether `ticket` may take items: enough are there, or no more will come, or it is to hold.
+    /// Whether `ticket` may take items: there are enough, or no more will come, or it becomes the holder.
     fn may_gather(&mut self, ticket: Ticket, least: usize) -> bool {
         let missing = least.saturating_sub(self.held_by(ticket));
         if missing <= self.servable || self.is_shut_down || planted("multi_hold_and_wait") {
@@ -115,7 +115,8 @@ impl<T, L> MultiState<T, L> {
         holds
     }
 
-    /// Whether there is enough, and how many are missing; what is too little goes back, unless it is held.
+    /// Returns whether there are enough items, how many the getter needs, and what a shutdown discards. Too few items
+    /// go back, unless `ticket` is the holder.
     fn keep_or_give_back(&mut self, ticket: Ticket, least: usize) -> (Gathered, usize, Vec<T>) {
         let missing = least.saturating_sub(self.held_by(ticket));
         if missing == 0 || self.is_shut_down {
@@ -130,14 +131,14 @@ impl<T, L> MultiState<T, L> {
         self.held.get(&ticket).map_or(0, Vec::len)
     }
 
-    /// Moves the head of `slot`, which is servable, to what `ticket` holds.
+    /// Moves the head of `slot`, which can be served, to what `ticket` holds.
     fn hold(&mut self, slot: Slot, ticket: Ticket, wakes: &mut Wakes) {
         let entry = self.detach_head(slot, wakes);
         self.sub_mut(slot).held += 1;
         self.held.entry(ticket).or_default().push(Held { slot, entry });
     }
 
-    /// What `ticket` holds is got.
+    /// Takes out what `ticket` holds, and counts it as got.
     fn hand_out(&mut self, ticket: Ticket) -> Vec<T> {
         let held = self.held.remove(&ticket).unwrap_or_default();
         for Held { slot, .. } in &held {
@@ -147,7 +148,7 @@ impl<T, L> MultiState<T, L> {
         held.into_iter().map(|held| held.entry.item).collect()
     }
 
-    /// What `ticket` holds goes back to the heads it came from; returns what a shutdown discards.
+    /// Returns what `ticket` holds to the heads of its sub-queues; returns what a shutdown discards.
     pub fn give_back(&mut self, ticket: Ticket) -> Vec<T> {
         let held = self.held.remove(&ticket).unwrap_or_default();
         let mut discarded = Vec::new();
@@ -164,7 +165,7 @@ impl<T, L> MultiState<T, L> {
         discarded
     }
 
-    /// What anybody holds of `slot` goes back to its head.
+    /// Returns all held items of `slot` to its head.
     pub fn reclaim(&mut self, slot: Slot) {
         if planted("multi_reclaim") || self.sub(slot).held == 0 {
             return;

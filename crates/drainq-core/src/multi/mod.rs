@@ -1,26 +1,26 @@
-//! Many keyed queues behind one blocking head.
+//! The multi-queue: many keyed sub-queues behind one blocking get.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
-//! | `state` | everything under the one lock, and each step on it |
+//! | `state` | everything under the one lock: sub-queues, counters |
+//! | `put`, `take` | items in and out |
+//! | `gather`, `held` | bulk gets: no item is taken until there are enough |
 //! | `sub_queue` | what one sub-queue holds |
-//! | `shared` | what the handles share: the lock, the clock; who keeps a slot |
-//! | `gather`, `held` | bulk gets: nothing is taken until there is enough |
-//! | `notify` | which waiters a step has something for |
-//! | `settings` | live changes of priority, capacity, weight, reasons |
+//! | `shared` | what the handles share: the lock, the clock; how long a slot is kept |
+//! | `notify`, [`waiters`] | which waiters a step has something for |
+//! | `settings` | changes of priority, capacity, weight and reasons while the queue runs |
 //! | `stats`, `restart` | snapshots of the counters; a forked child |
-//! | [`selector`] | whose turn it is: groups by priority, round-robin by weight |
-//! | [`bitmap`] | the next ready place among any number, in a few steps |
-//! | [`waiters`] | the kinds of waiters |
-//! | [`wait`] | a place in line, given back however the waiting ends |
-//! | `blocking` | the blocking calls of a Rust program |
+//! | [`selector`] | whose turn it is: groups by priority, round robin by weight |
+//! | [`bitmap`] | the next ready position among any number, in a few steps |
+//! | [`wait`] | a wait for items or room, which leaves the waiters however it ends |
+//! | `blocking` | the blocking calls of a program in Rust |
 //!
-//! One short lock guards it all. No code of the caller's runs under it, so a holder never
-//! waits for anything: not for another lock, not for an interpreter.
+//! One short lock guards all of it. No code of the caller runs under that lock, so its holder never waits for
+//! anything: not for another lock, not for an interpreter.
 //!
-//! Source: linked-blocking-multi-queue 1.0.0 for what it does; one lock instead of two, the
-//! bitmap instead of a scan, and the state that a removed sub-queue keeps are ours.
+//! Source: linked-blocking-multi-queue 1.0.0 for what it does; one lock instead of two, the bitmap instead of a scan,
+//! and the state that a removed sub-queue keeps are ours.
 
 pub mod bitmap;
 mod blocking;
@@ -29,6 +29,7 @@ mod held;
 #[cfg(test)]
 mod models;
 mod notify;
+mod put;
 pub mod queue;
 mod restart;
 pub mod selector;
@@ -37,6 +38,7 @@ mod shared;
 mod state;
 mod stats;
 mod sub_queue;
+mod take;
 #[cfg(test)]
 mod tests;
 pub mod wait;
@@ -45,9 +47,11 @@ pub mod waiters;
 pub use crate::wait::thread::WaitingThread;
 pub use crate::wait::tickets::Wake;
 pub use gather::Gathered;
+pub use put::PutRefusal;
 pub use queue::{MultiQueue, SubQueue};
 pub use selector::Order;
 pub use shared::MultiShared;
-pub use state::{Nothing, PutRefusal, ShutdownMode, SubQueueSettings};
+pub use state::{ShutdownMode, SubQueueSettings};
 pub use sub_queue::{Counters, Membership, Stats};
+pub use take::Nothing;
 pub use wait::{Stalled, Wait};

@@ -1,11 +1,7 @@
-//! The waiting protocol under a model checker: no wake-up is lost, whoever gives up.
+//! Waiting in a multi-queue under a model checker: no notification is lost, whichever waiter gives up.
 //!
-//! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`.
-//! The mutants that they kill there: `multi_enter` (lining up does not look again),
-//! `multi_pass_on` (a given-up wake-up goes to nobody), `tickets_spent` (a used wake-up stays
-//! counted as under way), `multi_final` (shutdown and removal wake nobody), `multi_unreachable` (a
-//! waiter that cannot be reached keeps its wake-up), `multi_orphan` (putters do not learn that the
-//! multi-queue is gone), `multi_hold_and_wait` (a bulk getter takes what there is, and waits).
+//! Each test runs 200 times on real threads, and in every interleaving under `--cfg loom`. `scripts/mutants/core.py`
+//! names the faults that they notice there.
 
 use super::{MultiQueue, Order, PutRefusal, SubQueue, SubQueueSettings, WaitingThread};
 use crate::clock::ManualClock;

@@ -1,12 +1,14 @@
 //! The handles: a [`MultiQueue`] is the blocking head of many [`SubQueue`]s.
 //!
-//! No algorithm lives here: each call takes the lock, does one step of [`MultiState`], releases
-//! the lock, and then wakes whom that step has something for.
+//! They have no algorithm of their own: each call takes the lock, does one step of [`MultiState`], releases the lock,
+//! and then wakes the waiters that the step notified.
 
+use super::put::PutRefusal;
 use super::selector::{Order, Slot};
 use super::shared::{MultiShared, Owner};
-use super::state::{MultiState, Nothing, PutRefusal, ShutdownMode, SubQueueSettings};
+use super::state::{MultiState, ShutdownMode, SubQueueSettings};
 use super::sub_queue::{Membership, Stats};
+use super::take::Nothing;
 use super::wait::Wait;
 use super::waiters::WaitersOf;
 use crate::clock::Clock;
@@ -14,7 +16,7 @@ use crate::sync::{Arc, Mutex};
 
 /// The blocking head of many sub-queues.
 ///
-/// `T` is the item, `L` what the caller knows a sub-queue by.
+/// `T` is the item, `L` the label by which the caller knows a sub-queue.
 pub struct MultiQueue<T, L> {
     shared: Arc<MultiShared<T, L>>,
 }
@@ -25,7 +27,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         Self { shared: Arc::new(MultiShared { state: Mutex::new(MultiState::new(order)), clock: Box::new(clock) }) }
     }
 
-    /// Adds a sub-queue; gives the label back after shutdown.
+    /// Adds a sub-queue; returns the label if the queue was shut down.
     pub fn add(&self, label: L, settings: SubQueueSettings, disabled_by: Option<String>) -> Result<SubQueue<T, L>, L> {
         let slot = self.shared.with(|state, _| state.add(label, settings, disabled_by))?;
         Ok(SubQueue { owner: Arc::new(Owner { shared: self.shared.clone(), slot }) })
@@ -45,7 +47,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Takes up to `most` items in one step, if there are `least` of them, and one, now.
+    /// Takes up to `most` items in one step, if there are `least` of them and at least one.
     pub fn try_get_all(&self, least: usize, most: usize) -> Option<Vec<T>> {
         self.shared.with(|state, wakes| {
             if state.servable < least.max(1) {
@@ -68,7 +70,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// The labels of what can be served, a list for each group by priority, in order of turn.
+    /// The labels of the sub-queues that can be served, a list for each group by priority, in order of turn.
     pub fn servable(&self) -> Result<Vec<Vec<L>>, Nothing> {
         self.shared.with(|state, _| {
             let groups = state.selector.in_turn_order();
@@ -80,12 +82,12 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// What the handles share, for [`MultiShared::restart_in_child`].
+    /// What the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
     pub fn shared(&self) -> &Arc<MultiShared<T, L>> {
         &self.shared
     }
 
-    /// A place in the line of getters; nobody stands there before [`Wait::enter`].
+    /// A getter, which is not a waiter before [`Wait::enter`].
     pub fn getter(&self) -> Wait<T, L> {
         Wait::new(self.shared.clone(), WaitersOf::Getters, None)
     }
@@ -101,7 +103,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.len() == 0
     }
 
-    /// For how many sub-queues there is memory.
+    /// The number of slots, vacant ones included.
     #[cfg(test)]
     pub fn slots(&self) -> usize {
         self.shared.with(|state, _| state.subs.len())
@@ -112,12 +114,12 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, _| state.is_shut_down)
     }
 
-    /// Refuses items from now on; returns what is discarded.
-    pub fn shut_down(&self, leftovers: ShutdownMode) -> Vec<T> {
-        self.shared.with(|state, wakes| state.shut_down(leftovers, wakes))
+    /// Refuses items from now on; returns the items that the mode discards.
+    pub fn shut_down(&self, mode: ShutdownMode) -> Vec<T> {
+        self.shared.with(|state, wakes| state.shut_down(mode, wakes))
     }
 
-    /// The counters of `subs` that are still attached, of the whole, and the blocked getters.
+    /// The counters of each of `subs` that is still attached, those of the whole, and the number of blocked getters.
     pub fn stats(&self, subs: &[&SubQueue<T, L>]) -> (Vec<Option<Stats>>, Stats, usize) {
         let now = self.shared.now();
         self.shared.with(|state, _| {
@@ -170,7 +172,7 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.take_from(*slot, wakes)).map(|entry| entry.item)
     }
 
-    /// A place in the line of putters; nobody stands there before [`Wait::enter`].
+    /// A putter, which is not a waiter before [`Wait::enter`].
     pub fn putter(&self) -> Wait<T, L> {
         Wait::new(self.owner.shared.clone(), WaitersOf::Putters(self.owner.slot), Some(self.owner.clone()))
     }

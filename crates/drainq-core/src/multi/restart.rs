@@ -1,9 +1,9 @@
-//! What a forked child does with the copy of its parent's multi-queue: it goes on with the same
-//! sub-queues and settings, empty.
+//! What a forked child does with the copy of its parent's multi-queue: it goes on with the same sub-queues and
+//! settings, empty.
 //!
-//! The parent's items, waiters and counts belong to the parent. They are forgotten, not dropped: to
-//! drop an item could run code of its owner, and to wake a waiter would touch what a thread that
-//! does not exist here may have been in the middle of.
+//! The parent's items, waiters and counts belong to the parent. The child forgets them and does not drop them: to
+//! drop an item could run code of its owner, and to wake a waiter would touch what a thread of the parent may have
+//! been changing.
 
 use super::shared::MultiShared;
 use super::state::MultiState;

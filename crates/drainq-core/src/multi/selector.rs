@@ -1,29 +1,25 @@
-//! Whose turn it is: priority groups, and round-robin over fixed positions inside each.
+//! Whose turn it is: priority groups, and round robin over fixed positions inside each.
 //!
-//! A sub-queue has a *location*: a position in the group of its priority. Places are handed out in
-//! order and never reused, so a removal costs nobody a turn; a group whose positions are mostly
-//! vacant is renumbered in the same order. A bitmap of the occupied positions that are *ready*
-//! (enabled and not empty), and one of the groups that have any, make a choice as cheap
-//! among 10,000 idle sub-queues as among one.
+//! A sub-queue has a *location*: a position in the group of its priority. Positions are given out in order and not
+//! used again, so a removal costs no other sub-queue its turn; a group whose positions are mostly vacant is
+//! renumbered in the same order. A bitmap of the occupied positions that are *ready* (enabled and not empty), and one
+//! of the groups that have such positions, make a choice as cheap among 10,000 idle sub-queues as among one.
 //!
-//! A group has a *rank*, which ascends with the priority. Ranks have gaps, so that a new group moves
-//! no other; when a gap is used up, all are spread anew. So a new priority costs, on average, a
-//! search among the groups.
+//! A group has a *rank*, which ascends with the priority. Ranks have gaps, so that a new group moves no other; when a
+//! gap is used up, all ranks are spread anew. So a new priority costs, on average, a search among the groups.
 //!
-//! `weight` is the number of turns in a row (deficit round-robin with one item a turn).
-//! A ready sub-queue is passed over by at most the sum of the other weights: of its group
-//! in [`Order::Priority`] while its group is the first ready one, of all sub-queues in
-//! [`Order::Weighted`].
+//! `weight` is the number of turns in a row (deficit round robin with one item a turn). A ready sub-queue is passed
+//! over by at most the sum of the other weights: of its group in [`Order::Priority`] while its group is the first
+//! ready one, of all sub-queues in [`Order::Weighted`].
 //!
 //! # Invariants
-//! 1. `by_priority` holds the live groups; their ranks ascend with the priority, and
-//!    `at_rank[groups[id].rank] == id`.
-//! 2. A position of `ready` is occupied; `ready_groups` holds the rank of each group with any.
-//! 3. `turn.served` turns in a row have gone to the occupant of `turn.position`; 0 means that
-//!    the search starts at that position.
+//! 1. `by_priority` holds the groups; their ranks ascend with the priority, and `at_rank[groups[id].rank] == id`.
+//! 2. A position of `ready` is occupied; `ready_groups` holds the rank of each group with such a position.
+//! 3. `turn.served` turns in a row have gone to the sub-queue at `turn.position`; 0 means that the search starts at
+//!    that position.
 //!
-//! Source: linked-blocking-multi-queue's default selection; M. Shreedhar and G. Varghese,
-//! *Efficient Fair Queuing Using Deficit Round-Robin* (1996).
+//! Source: linked-blocking-multi-queue's default selection; M. Shreedhar and G. Varghese, *Efficient Fair Queuing Using
+//! Deficit Round-Robin* (1996).
 
 use super::bitmap::Bitmap;
 use std::collections::BTreeMap;
@@ -75,14 +71,14 @@ struct Location {
     position: usize,
 }
 
-/// Who is next, and whether it goes on with its turn.
+/// Where the next sub-queue is, and whether it goes on with its turn.
 struct Choice {
     group: usize,
     position: usize,
     goes_on: bool,
 }
 
-/// The locations of all sub-queues and the state of the turn.
+/// The locations of all sub-queues, and the state of the turns.
 #[derive(Debug)]
 pub struct Selection {
     mode: Order,
@@ -123,7 +119,7 @@ impl Selection {
         self.locations[slot] = Some(Location { group, position });
     }
 
-    /// Takes the location of `slot` away; nobody loses a turn by it.
+    /// Removes `slot`; no other sub-queue loses a turn.
     pub fn remove(&mut self, slot: Slot) {
         let Some(Location { group: id, position }) = self.locations.get(slot).copied().flatten() else {
             return;
@@ -153,7 +149,7 @@ impl Selection {
         }
     }
 
-    /// Says whether `slot` can be served.
+    /// Sets whether `slot` can be served.
     #[inline]
     pub fn set_ready(&mut self, slot: Slot, ready: bool) {
         let Some(Some(location)) = self.locations.get(slot) else {
@@ -169,13 +165,13 @@ impl Selection {
         }
     }
 
-    /// Whose turn it is; changes nothing.
+    /// The sub-queue whose turn it is; changes nothing.
     pub fn next(&self) -> Option<Slot> {
         let choice = self.choose()?;
         self.groups[choice.group].positions[choice.position].map(|occupant| occupant.slot)
     }
 
-    /// Whose turn it is; counts as served.
+    /// The sub-queue whose turn it is, which counts as served.
     #[inline]
     pub fn take_turn(&mut self) -> Option<Slot> {
         let Choice { group: id, position, goes_on } = self.choose()?;
@@ -186,7 +182,7 @@ impl Selection {
         group.positions[position].map(|occupant| occupant.slot)
     }
 
-    /// Moves the turn of its group: `slot` has been served once, whosever turn it was.
+    /// Counts `slot` as served out of turn: the turn of its group moves to it.
     pub fn served(&mut self, slot: Slot) {
         let Some(Some(Location { group, position })) = self.locations.get(slot).copied() else { return };
         let group = &mut self.groups[group];
@@ -347,7 +343,7 @@ impl Group {
         self.turn.position + usize::from(self.turn.served > 0)
     }
 
-    /// The ready occupants, the one whose turn it is first.
+    /// The ready sub-queues, the one whose turn it is first.
     fn in_turn_order(&self) -> Vec<Slot> {
         let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
         let from = |at| std::iter::successors(self.ready.next(at), |&position| self.ready.next(position + 1));

@@ -13,7 +13,7 @@ impl<T, L> MultiState<T, L> {
         self.count_servable(slot);
     }
 
-    /// Moves a sub-queue to the place after the last one of another priority.
+    /// Moves a sub-queue behind the last sub-queue of another priority.
     pub fn set_priority(&mut self, slot: Slot, priority: i64) {
         let sub = self.sub_mut(slot);
         if std::mem::replace(&mut sub.priority, priority) == priority || sub.membership == Membership::Removed {

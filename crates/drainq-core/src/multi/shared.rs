@@ -1,6 +1,6 @@
-//! What the handles of one multi-queue share, and who keeps a sub-queue's slot.
+//! What the handles of one multi-queue share, and how long the slot of a sub-queue is kept.
 //!
-//! A slot and its leftovers go when the last handle of its sub-queue goes.
+//! A slot, and the items that are left in it, are dropped with the last handle of the sub-queue.
 
 use super::selector::Slot;
 use super::state::MultiState;
@@ -16,7 +16,7 @@ pub struct MultiShared<T, L> {
 }
 
 impl<T, L> MultiShared<T, L> {
-    /// Runs one step under the lock, then delivers the wake-ups that it made due.
+    /// Runs one step under the lock, then wakes the waiters that the step notified.
     #[inline]
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut MultiState<T, L>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
@@ -39,9 +39,9 @@ impl<T, L> MultiShared<T, L> {
         self.clock.now().as_nanos() as u64
     }
 
-    /// Leaves a line: what it held goes back, and a wake-up under way to the next.
+    /// Removes a waiter: the items that it held go back, and an unused token goes to the next waiter.
     pub(super) fn leave(&self, of: WaitersOf, ticket: Ticket) {
-        // A waker or an item may own things of the caller's: they drop here, without the lock.
+        // A waker or an item may run code of the caller when it drops: here, without the lock.
         let _dropped = self.with(|state, wakes| {
             let discarded = state.give_back(ticket);
             let waker = state.tickets(of).leave(ticket);
@@ -62,7 +62,7 @@ impl<T, L> MultiShared<T, L> {
     }
 }
 
-/// Holds one slot; shared by a sub-queue's handle and those who wait on it.
+/// Owns one slot; shared by the handle of a sub-queue and the waiters for its room.
 pub struct Owner<T, L> {
     pub(super) shared: Arc<MultiShared<T, L>>,
     pub(super) slot: Slot,

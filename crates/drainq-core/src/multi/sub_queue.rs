@@ -1,20 +1,19 @@
 //! What one sub-queue holds: its items, its limits, its counters, its waiting putters.
 //!
-//! Everything here is touched under the multi-queue's one lock.
+//! All of it is read and changed under the multi-queue's one lock.
 //!
 //! # Invariants
-//! 1. `put == got + removed + items.len() + held` at any time the lock is free.
-//! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted
-//!    `get_many` gave items back.
+//! 1. `put == got + removed + items.len() + held` whenever the lock is free.
+//! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted `get_many` gave items back.
 
 use crate::wait::tickets::Tickets;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The items for which an empty sub-queue keeps the memory.
+/// The memory that an empty sub-queue keeps, in items.
 const KEPT: usize = 4096;
 
-/// How often something happened since the beginning.
+/// What became of items, since the sub-queue was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Items accepted.
@@ -34,7 +33,7 @@ pub struct Counters {
 pub enum Membership {
     /// It is served and accepts items.
     Attached,
-    /// It was removed, for good: its leftovers can be read, nothing else touches the multi-queue.
+    /// It was removed: its items can still be read, and no call changes the multi-queue through it.
     Removed,
 }
 

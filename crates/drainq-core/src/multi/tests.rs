@@ -203,7 +203,7 @@ fn a_wake_up_given_or_used_since_the_last_look_is_not_stalled() {
 }
 
 #[test]
-fn a_task_whose_wake_up_went_on_keeps_its_place_in_line() {
+fn a_task_whose_token_lapsed_keeps_its_seniority() {
     model(|| {
         let queue = queue();
         let sub = sub_of(&queue, usize::MAX);

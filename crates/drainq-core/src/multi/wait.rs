@@ -6,8 +6,8 @@
 //! 2. [`Wait::enter`]: be one of the waiters (again), and be woken at once if there is something,
 //! 3. sleep until woken, and go back to 1.
 //!
-//! A [`Wait`] that is dropped leaves the waiters: its unused token goes to the next, and items that it held go back to the
-//! heads of their sub-queues. So success, a timeout, Ctrl-C and a cancelled task all end in one way.
+//! A [`Wait`] that is dropped leaves the waiters: its unused token goes to the next, and items that it held go back
+//! to the heads of their sub-queues. So success, a timeout, Ctrl-C and a cancelled task all end in one way.
 //!
 //! A thread sleeps on a [`WaitingThread`](crate::wait::thread::WaitingThread), a task on a future of its event loop.
 
@@ -53,7 +53,8 @@ impl<T, L> Wait<T, L> {
         self.numbers = Some(numbers);
     }
 
-    /// Finds tokens of other waiters that were unused at the last call too, for [`Wait::pass_stalled_on`]. Takes no lock.
+    /// Finds tokens of other waiters that were unused at the last call too, for [`Wait::pass_stalled_on`]. Takes no
+    /// lock.
     pub fn find_stalled(&mut self) -> Option<Stalled> {
         self.numbers.as_ref()?.stalled(&mut self.last_number).map(Stalled)
     }

@@ -1,25 +1,26 @@
 //! Pushing where one lock keeps the producers apart: no compare-and-swap, and on the fast path nothing but a store.
 //!
-//! Most pushes find what the last one found: the ring open and mostly empty, the segment the same, the drain thread awake.
-//! So a push that has checked all of that writes down for how long the answer holds: up to the position `fast_until` of the
-//! tail. Pushes before it check only that `tail < fast_until`.
+//! Most pushes meet the state that the last push met: the ring is open and mostly empty, the segment is the same, the
+//! drain thread is awake. So a push that has checked all of that stores until which tail no check is needed:
+//! `fast_until`. Pushes below it check only that `tail < fast_until`.
 //!
 //! ```text
 //! head            tail                 fast_until            head + capacity
 //!  |--- queued ----|--- no checks -------|--- checks ----------|
 //! ```
 //!
-//! A close, and a drain thread that falls asleep, take the lock and set `fast_until` to 0. A ring that fills up needs no such
-//! step: `fast_until` lies no further above a head that was read than a share of the capacity, and never beyond the segment.
+//! A close, and a drain thread that falls asleep, take the lock and set `fast_until` to 0. A ring that fills up needs
+//! no such step: `fast_until` lies no further above a head that was read than a share of the capacity, and never
+//! beyond the segment.
 //!
 //! # Invariants
-//! 7. `tail` (bits and all), `fast_until` and `segment` are written under the producers' lock, in a ring whose producers have
-//!    one. In other rings `fast_until` is 0 for ever.
-//! 8. While `tail < fast_until`: the ring is open, the slot at `tail` is free, and it lies in `segment`, which is in the
-//!    directory.
+//! 7. `tail` (bits and all), `fast_until` and `segment` are written under the producers' lock, in a ring whose
+//!    producers have one. In other rings `fast_until` is 0 for ever.
+//! 8. While `tail < fast_until`: the ring is open, the slot at `tail` is free, and it lies in `segment`, which is in
+//!    the directory.
 //!
-//! Source: the limit of JCTools' and FastFlow's producers, which saves them a read of the consumer's index; here it saves
-//! every check.
+//! Source: the limit of JCTools' and FastFlow's producers, which saves them a read of the consumer's index; here it
+//! saves every check.
 
 use super::item::RingItem;
 use super::segments::{SEGMENT, Segment};
@@ -73,7 +74,8 @@ impl<T: RingItem, B> Ring<T, B> {
         true
     }
 
-    /// Queues what `next` returns until it returns nothing or the fast path ends; returns how many. `next` must not panic.
+    /// Queues what `next` returns until it returns nothing or the fast path ends; returns how many. `next` must not
+    /// panic.
     ///
     /// # Safety
     ///
@@ -105,7 +107,7 @@ impl<T: RingItem, B> Ring<T, B> {
     #[inline(always)]
     unsafe fn fast_slots(&self) -> &[AtomicPtr<()>; SEGMENT] {
         let segment: *const Segment = self.front.segment.load(Ordering::Relaxed);
-        // SAFETY: the caller says that the fast path is open: invariants 8 and 4.
+        // SAFETY: the caller promises that the fast path is open: invariants 8 and 4.
         unsafe { &(*segment).slots }
     }
 
@@ -115,7 +117,8 @@ impl<T: RingItem, B> Ring<T, B> {
         slots[index as usize % SEGMENT].store(word, order("fast_publish", Ordering::Release));
     }
 
-    /// Opens the fast path until one in `share` slots is taken, or to the end of the segment; returns whether it is open.
+    /// Opens the fast path until one in `share` slots is taken, or to the end of the segment; returns whether it is
+    /// open.
     ///
     /// # Safety
     ///

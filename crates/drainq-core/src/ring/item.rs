@@ -1,4 +1,5 @@
-//! Items as one machine word each, so that a queued item costs eight bytes and one store.
+//! Ring items: values in the form in which a slot holds them, one machine word, so that a queued item costs eight
+//! bytes and one store.
 //!
 //! Source: pointer-like slots as in the JCTools queues, where null means empty.
 
@@ -6,12 +7,12 @@ use crate::sync::plain::Arc;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// A value that fits into one non-null word and comes back out of it.
+/// A value that turns into one non-null word, and back.
 pub trait RingItem: Send + Sized + 'static {
-    /// Gives the value up for its word. Must not panic: a queue has claimed its slot.
+    /// Turns the value into its word. Must not panic, because the ring has claimed a slot for it.
     fn into_word(self) -> NonNull<()>;
 
-    /// Takes the value back.
+    /// Turns a word back into its value.
     ///
     /// # Safety
     ///

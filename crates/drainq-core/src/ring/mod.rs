@@ -1,35 +1,33 @@
 //! The buffer of a partition: many producers, one consumer, bounded, lock-free.
 //!
-//! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken).
-//! An item is pushed in two steps: a compare-and-swap on `tail` claims a slot, a store
-//! publishes the item in it. The consumer takes published items in order and frees all of
-//! them by one store to `head`. The indices are at the same time the counters of what was
-//! accepted and taken, so counting costs nothing.
+//! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken). An item is pushed in two
+//! steps: a compare-and-swap on `tail` claims a slot, a store publishes the item in that slot. The consumer takes
+//! published items in order and frees their slots by one store to `head`. The indices are at the same time the
+//! counters of what was accepted and taken, so counting costs nothing.
 //!
-//! The slots live in segments of [`SEGMENT`] words. A segment is made when the first of its
-//! slots is claimed, and given back when the last was taken; so memory follows what is
-//! queued, not what could be. A directory maps an index to its segment.
+//! The slots are in segments of [`SEGMENT`] words. A segment is made when its first slot is claimed, and given back
+//! when its last slot was taken; so memory follows what is queued, not the capacity. A directory maps an index to its
+//! segment.
 //!
 //! # Invariants
-//! 1. `head <= tail <= head + capacity`: nobody claims `index` without having read a head
-//!    above `index - capacity`, so the capacity is exact.
-//! 2. A slot is written by the one producer that claimed it, from null to a word, and by
-//!    the consumer, from a word to null. Null means: claimed but not published, or free.
-//! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before
-//!    it moves `head` beyond it with `Release`. A producer reads `head` with `Acquire`
-//!    before it claims, so it never meets the slot or the segment of the last round: the
-//!    directory has room for one segment more than the capacity. Or it reads `limit` with
-//!    `Acquire`, which a producer that had read `head` stored with `Release`; an old limit
-//!    is too low, never too high.
-//! 4. A segment in the directory lives at least until all its slots were taken, so a
-//!    producer whose slot is not published yet may use it.
-//! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim
-//!    compares, so each push is either before the close or refused.
-//! 6. `take` is called by one thread at a time, each call after the end of the last one
-//!    (its caller holds the partition's lease, or all pass locks).
+//! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -
+//!    capacity`, so the capacity is exact.
+//! 2. A slot is written by the one producer that claimed it, from null to a ring item, and by the consumer, from a
+//!    ring item to null. Null means: claimed and not published, or free.
+//! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
+//!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never meets the slot or the
+//!    segment of the last round: the directory has room for one segment more than the capacity. Or it reads `limit`
+//!    with `Acquire`, which a producer that had read `head` stored with `Release`; an old limit is too low, never too
+//!    high.
+//! 4. A segment in the directory lives at least until all its slots were taken, so a producer whose slot is not
+//!    published yet may use the segment.
+//! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim compares, so each push is
+//!    either before the close or refused.
+//! 6. `take` is called by one thread at a time, each call after the end of the last one (its caller is in a pass over
+//!    the partition, or has the counts locks of all workers).
 //!
-//! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty slot), JCTools'
-//! chunked MPSC queues (segments), crossbeam's channels (the mark bit in the tail).
+//! Source: FastFlow's and JCTools' pointer rings (null as the mark of an empty slot), JCTools' chunked MPSC queues
+//! (segments), crossbeam's channels (the mark bit in the tail).
 
 mod fast_path;
 mod item;
@@ -45,8 +43,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
-/// The most slots that one claim takes: a producer that stalls between claim and
-/// publication holds the consumer up for no more than this.
+/// The most slots that one claim takes: a producer that stalls between claim and publication delays the consumer by
+/// no more.
 pub const CLAIM: usize = 1024;
 
 /// Items that fit into one ring at most. Its directory of segments takes a byte for each 32 of them.
@@ -64,10 +62,9 @@ pub enum Refusal {
     Closed,
 }
 
-/// A bounded queue of words for many producers and one consumer.
+/// A bounded queue of ring items for many producers and one consumer.
 ///
-/// Its user may keep something of its own `beside` what a push needs, on the same cache line, where
-/// it costs producers nothing to look at.
+/// The `extra` of its owner is on the cache line that a push needs, so producers read it at no cost.
 pub struct Ring<T: RingItem, B = ()> {
     front: CachePadded<Front<B>>,
     back: CachePadded<Back>,
@@ -78,12 +75,12 @@ pub struct Ring<T: RingItem, B = ()> {
 struct Front<B> {
     /// Index of the next slot to claim, times two, plus the CLOSED bit.
     tail: AtomicU64,
-    /// The first index that was not free when a producer last looked at `head`.
+    /// The first index that was not free when a producer last read `head`.
     limit: AtomicU64,
     capacity: u64,
     /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
     directory: Box<[AtomicPtr<Segment>]>,
-    /// The tail at which the fast path ends (`fast_path.rs`), and the segment in which it lies.
+    /// The tail at which the fast path ends (`fast_path.rs`), and the segment of the slots before it.
     fast_until: AtomicU64,
     segment: AtomicPtr<Segment>,
     extra: B,
@@ -95,7 +92,7 @@ struct Back {
     head: AtomicU64,
     /// A used segment kept for the next producer that needs one, or null.
     spare: AtomicPtr<Segment>,
-    /// Segments that there are, for whoever counts memory.
+    /// The number of segments, for statistics of memory.
     made: plain::AtomicU64,
 }
 
@@ -117,7 +114,7 @@ impl<T: RingItem> Ring<T> {
 }
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// As [`Ring::new`], with something beside.
+    /// As [`Ring::new`], with an extra.
     ///
     /// # Panics
     ///
@@ -145,7 +142,7 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// What was put beside.
+    /// What the owner of the ring stores beside the tail.
     #[inline]
     pub fn extra(&self) -> &B {
         &self.front.extra
@@ -168,11 +165,11 @@ impl<T: RingItem, B> Ring<T, B> {
         self.back.head.load(order("ring_len", Ordering::Acquire))
     }
 
-    /// Items accepted and not taken. Exact while nobody pushes or takes.
+    /// Items accepted and not taken. Exact while no thread pushes or takes.
     #[inline]
     pub fn len(&self) -> usize {
-        // This order of the two, and the Acquire of the first, so that the difference is not
-        // negative: who sees a head sees the tail that its consumer saw.
+        // The head is read before the tail, and with Acquire, so that the difference is not negative: a thread that
+        // sees a head sees the tail that the consumer saw.
         let taken = self.taken();
         (self.accepted() - taken).min(self.front.capacity) as usize
     }
@@ -194,7 +191,7 @@ impl<T: RingItem, B> Ring<T, B> {
         self.front.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Queues `item`, or gives it back with the reason.
+    /// Queues `item`, or returns it with the reason.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), (T, Refusal)> {
         match self.claim::<false>(1) {
@@ -206,8 +203,7 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// Queues as many of `items` as there is room for, in order; says how many and, if any
-    /// are left, why.
+    /// Queues items in order while there is room; returns how many and, if any are left, the reason.
     pub fn push_many(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
         self.publish_many::<false>(items)
     }
@@ -226,9 +222,9 @@ impl<T: RingItem, B> Ring<T, B> {
         (pushed, None)
     }
 
-    /// Claims up to `wanted` slots by one compare-and-swap, which is also the producer's fence
-    /// of [`crate::wait::sleeper`], or, where a lock keeps the producers apart, by one store: the first
-    /// index and how many.
+    /// Claims up to `wanted` slots: by one compare-and-swap, which is also the producer's fence of
+    /// [`crate::wait::sleeper`], or by one store where a lock keeps the producers apart. Returns the first index and
+    /// the number of slots.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let backoff = Backoff::new();
@@ -241,7 +237,7 @@ impl<T: RingItem, B> Ring<T, B> {
             let wanted = wanted as u64;
             let mut room = self.front.limit.load(order("ring_limit_read", Ordering::Acquire)).saturating_sub(index);
             if room < wanted {
-                room = self.look_for_room(index);
+                room = self.read_head_for_room(index);
                 if room == 0 {
                     return Err(Refusal::Full);
                 }
@@ -269,7 +265,7 @@ impl<T: RingItem, B> Ring<T, B> {
 
     /// Reads anew how many slots there are from `index` on, and leaves the limit to others.
     #[cold]
-    fn look_for_room(&self, index: u64) -> u64 {
+    fn read_head_for_room(&self, index: u64) -> u64 {
         let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
         self.front.limit.store(limit, order("ring_limit", Ordering::Release));
         limit.saturating_sub(index)
@@ -308,7 +304,7 @@ impl<T: RingItem, B> Ring<T, B> {
     /// Calls do not overlap: each starts after the end of the last one (invariant 6).
     pub unsafe fn take(&self, max: usize, out: &mut Vec<T>) -> usize {
         let head = self.back.head.load(Ordering::Relaxed);
-        // No more than was claimed: beyond it may lie a segment that is not ours to look at.
+        // Read up to the tail at most: a segment beyond it may be freed.
         let end = (self.front.tail.load(Ordering::Acquire) / ONE).min(head + max as u64);
         out.reserve((end - head) as usize);
         let read = order("ring_read", Ordering::Acquire);
@@ -322,7 +318,7 @@ impl<T: RingItem, B> Ring<T, B> {
             for slot in unsafe { &(&(*segment.as_ptr()).slots)[first..last] } {
                 let Some(word) = NonNull::new(slot.load(read)) else { break 'segments };
                 slot.store(ptr::null_mut(), Ordering::Relaxed);
-                // SAFETY: the word was published once and its slot is cleared (invariant 2).
+                // SAFETY: the item was published once and its slot is cleared (invariant 2).
                 out.push(unsafe { T::from_word(word) });
                 index += 1;
             }
@@ -337,27 +333,27 @@ impl<T: RingItem, B> Ring<T, B> {
         (index - head) as usize
     }
 
-    /// Shows each item that was accepted up to index `end` and not taken, oldest first. Waits for
-    /// those whose producers are about to publish them.
+    /// Calls `see` with each item that was accepted up to index `end` and not taken, oldest first. Waits for the
+    /// items whose producers are about to publish them.
     ///
     /// # Safety
     ///
-    /// As [`Ring::take`], and not at the same time as that (invariant 6); `end` is no more than
+    /// As [`Ring::take`], and not at the same time as a `take` (invariant 6); `end` is no more than
     /// [`Ring::accepted`] was.
-    pub unsafe fn look(&self, end: u64, mut see: impl FnMut(&T)) {
+    pub unsafe fn for_each(&self, end: u64, mut see: impl FnMut(&T)) {
         for index in self.taken()..end {
             let backoff = Backoff::new();
             let word = loop {
                 let segment = NonNull::new(self.entry(index).load(Ordering::Acquire));
                 // SAFETY: only the one who takes takes segments out of the directory, which is
-                // nobody now.
+                // no thread now.
                 let slot = segment.map(|segment| unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] });
                 match slot.and_then(|slot| NonNull::new(slot.load(Ordering::Acquire))) {
                     Some(word) => break word,
                     None => backoff.snooze(),
                 }
             };
-            // SAFETY: the word was published, and the ring keeps the item (invariant 2): it is
+            // SAFETY: the item was published, and the ring keeps the item (invariant 2): it is
             // shown and not dropped.
             see(&ManuallyDrop::new(unsafe { T::from_word(word) }));
         }

@@ -1,4 +1,4 @@
-//! The memory of a ring: segments that come with the first item and go with the last.
+//! The memory of a ring: segments are made with the first item in them and freed with the last.
 
 use super::Ring;
 use super::item::RingItem;
@@ -30,17 +30,17 @@ pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
     assert!(entries > 0, "a directory has an entry");
     let layout = Layout::array::<AtomicPtr<Segment>>(entries).expect("a ring's capacity is bounded");
-    // SAFETY: the layout is not empty, for there is an entry.
+    // SAFETY: the layout is not empty, because there is an entry.
     let memory = unsafe { alloc_zeroed(layout) }.cast::<AtomicPtr<Segment>>();
     if memory.is_null() {
         handle_alloc_error(layout);
     }
-    // SAFETY: the memory is of this layout, from the allocator that boxes use, and held by nobody else; zeros
+    // SAFETY: the memory is of this layout, from the allocator that boxes use, and has no other owner; zeros
     // are null pointers, and an atomic pointer is in memory what a pointer is.
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory, entries)) }
 }
 
-/// The same where an atomic is more than its memory.
+/// The same for the atomics of a model checker, which are more than their memory.
 #[cfg(any(loom, drainq_shuttle))]
 pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
@@ -100,7 +100,7 @@ impl<T: RingItem, B> Ring<T, B> {
 impl<T: RingItem, B> Drop for Ring<T, B> {
     fn drop(&mut self) {
         let mut left = Vec::new();
-        // SAFETY: `&mut self`: nobody else is here (invariant 6).
+        // SAFETY: `&mut self`: no other thread has the ring (invariant 6).
         unsafe { self.take(usize::MAX >> 2, &mut left) };
         // Entries before the head's are empty (invariant 3), and none after the tail's was made.
         let (head, tail) = (self.taken() / SEGMENT as u64, self.accepted() / SEGMENT as u64);

@@ -98,8 +98,8 @@ proptest! {
             next += wanted;
             prop_assert_eq!(ring.len(), model.len());
             let mut seen = Vec::new();
-            // SAFETY: nobody takes meanwhile.
-            unsafe { ring.look(ring.accepted(), |item| seen.push(usize::from(*item))) };
+            // SAFETY: no other thread takes.
+            unsafe { ring.for_each(ring.accepted(), |item| seen.push(usize::from(*item))) };
             prop_assert!(model.iter().copied().eq(seen), "a look shows what is queued");
         }
     }

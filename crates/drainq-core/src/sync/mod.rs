@@ -1,13 +1,21 @@
-//! The one door to threads, atomics, locks and parking.
+//! The only module that uses threads, atomics, locks and parking directly.
 //!
-//! No other module of this crate names `std::sync`, `std::thread` or crossbeam.
-//! So one `cfg` puts a model checker in their place: `--cfg loom` explores every
-//! interleaving under Rust's memory model, `--cfg drainq_shuttle` random schedules.
+//! No other module of this crate names `std::sync`, `std::thread` or crossbeam. So one `cfg` replaces them by a model
+//! checker's: `--cfg loom` explores every interleaving under Rust's memory model, `--cfg drainq_shuttle` random
+//! schedules.
 //!
-//! All three stand-ins have one shape: [`Mutex::lock`] returns a guard (no poisoning), and
-//! waiting goes through a [`Parker`], whose [`Unparker`] leaves a token that is never lost.
-//! Under a model a timed park has no timeout: a wake that only the timeout would have
-//! replaced is then found as a deadlock.
+//! | file | what it is made of |
+//! | --- | --- |
+//! | `real.rs` | `std` and crossbeam |
+//! | `modelled.rs` | the macro that makes the same names of a model checker's; `loom.rs`, `shuttle.rs` call it |
+//! | `mutants.rs` | deliberate faults, by name |
+//!
+//! All three have one shape: [`Mutex::lock`] returns a guard (no poisoning), and a thread waits on a [`Parker`], whose
+//! [`Unparker`] leaves a token that is never lost.
+
+#[cfg(any(loom, drainq_shuttle))]
+#[macro_use]
+mod modelled;
 
 #[cfg(loom)]
 #[path = "loom.rs"]
@@ -26,7 +34,7 @@ pub use crossbeam_utils::CachePadded;
 
 pub(crate) use mutants::{full_fence, order, planted};
 
-/// The standard library's own, under a model too: for what a model need not explore.
+/// The standard library's own, also under a model checker: for what a model need not explore.
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex, OnceLock};
@@ -39,13 +47,13 @@ pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(3, test);
 }
 
-/// As [`model`], with so many preemptions at most: few, where a model is of something large.
+/// As [`model`], with at most `preemptions` preemptions: few for a large model.
 #[cfg(test)]
 pub(crate) fn bounded_model(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     imp::model(preemptions, test);
 }
 
-/// As [`model`], with more preemptions: for protocols small enough, or that need them.
+/// As [`model`], with four preemptions instead of three: for single protocols.
 #[cfg(test)]
 pub(crate) fn deep_model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(4, test);

@@ -1,9 +1,9 @@
 //! Deliberate faults, by name: what shows that the test of an ordering can fail.
 //!
-//! Every ordering and every wake-up that a model argues for asks here whether to be wrong.
-//! In a normal build the answer is a constant, and the compiler removes the question. Under
-//! a model checker, or with `--cfg drainq_mutants`, the variable `DRAINQ_MUTANT` names the
-//! one fault to make, or several with commas between them. `scripts/mutants/core.py` lists all of them with the test that fails.
+//! Every ordering and every wake-up that a model argues for calls one of these functions. In a normal build the
+//! answer is a constant, and the compiler removes the question. Under a model checker, or with `--cfg
+//! drainq_mutants`, the variable `DRAINQ_MUTANT` names the one fault to make, or several with commas between them.
+//! `scripts/mutants/core.py` lists all of them with the test that fails.
 
 use super::atomic::Ordering;
 

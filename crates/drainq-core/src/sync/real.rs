@@ -1,9 +1,9 @@
-//! Real threads: `std` and crossbeam.
+//! The contents of `sync` on real threads: `std` and crossbeam.
 //!
-//! The locks are those of `std`, which keep no state outside themselves. A parking_lot lock that is
-//! waited for goes through a table of the whole process with locks of its own: a fork while a thread
-//! is in there would leave them taken in the child, for the child's new locks too. Only under
-//! ThreadSanitizer, which does not see through the locks of `std`, they are parking_lot's.
+//! The locks are those of `std`, which keep no state outside themselves. A thread that waits for a parking_lot lock
+//! goes through a table of the whole process with locks of its own: a fork at that moment would leave these locks
+//! taken in the child, for the child's new locks too. Only under ThreadSanitizer, which does not see through the
+//! locks of `std`, the locks are parking_lot's.
 
 pub use std::sync::Arc;
 pub use std::sync::atomic::{self, fence};

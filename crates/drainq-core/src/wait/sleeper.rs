@@ -1,17 +1,17 @@
 //! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
 //!
-//! A drain thread that found no item first *naps* for a short fixed time. Only a full or half-full partition ends the nap
-//! early: so batches form, and a steady trickle of items costs no more than one wake-up per nap. If there is no item after
-//! the nap, the thread falls *idle*, and the next item wakes it at once.
+//! A drain thread that found no item first *naps* for a short fixed time. Only a full or half-full partition ends the
+//! nap early: so batches form, and a steady trickle of items costs no more than one wake-up per nap. If there is no
+//! item after the nap, the thread falls *idle*, and the next item wakes it at once.
 //!
 //! # Invariants
-//! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes an
-//!    item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds the
-//!    sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock and gives
-//!    it back between its two steps (`sync_with_producers`). A produce call that held the lock before is seen by the second
-//!    check; a produce call that holds the lock later sees the state.
-//! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds rings:
-//!    a thousand producers make one wake-up.
+//! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes
+//!    an item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds
+//!    the sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock
+//!    and gives it back between its two steps (`sync_with_producers`). A produce call that held the lock before is
+//!    seen by the second check; a produce call that holds the lock later sees the state.
+//! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds
+//!    rings: a thousand producers make one wake-up.
 //! 3. To unpark a thread leaves a token: a wake-up between the second check and the park ends the park at once.
 //!
 //! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
@@ -31,12 +31,12 @@ pub fn producer_fence() {
     full_fence("wake_producer_fence");
 }
 
-/// The [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that sleepers
-/// read in their second check.
+/// The [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that
+/// sleepers read in their second check.
 ///
-/// The claim is what the second check must not miss, not the item: a sleeper that sees the claim stays awake until the item
-/// is published. On x86 the locked instruction is a full barrier, and SeqCst keeps the compiler from moving an access over
-/// it; on other processors this is a fence.
+/// The claim is what the second check must not miss, not the item: a sleeper that sees the claim stays awake until
+/// the item is published. On x86 the locked instruction is a full barrier, and SeqCst keeps the compiler from moving
+/// an access over it; on other processors this is a fence.
 #[inline]
 pub fn fence_after_swap() {
     if !cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
@@ -81,11 +81,11 @@ impl Sleeper {
         (Self::new(Box::new(move || unparker.unpark())), parker)
     }
 
-    /// Sets the state to asleep and runs the second check, `work`: returns true if the thread may park, and false, with the
-    /// state awake again, if `work` found something.
+    /// Sets the state to asleep and runs the second check, `work`: returns true if the thread may park, and false,
+    /// with the state awake again, if `work` found something.
     ///
-    /// Before the check it calls `sync_with_producers`, which takes the producers' lock and gives it back, if they share a
-    /// lock (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
+    /// Before the check it calls `sync_with_producers`, which takes the producers' lock and gives it back, if they
+    /// share a lock (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
     pub fn fall_asleep(&self, depth: Depth, sync_with_producers: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
@@ -121,8 +121,8 @@ impl Sleeper {
         }
     }
 
-    /// Wakes the thread if it is idle, and if it naps and `urgent` returns true. To be called after [`producer_fence`], or
-    /// within the producers' lock.
+    /// Wakes the thread if it is idle, and if it naps and `urgent` returns true. To be called after
+    /// [`producer_fence`], or within the producers' lock.
     #[inline]
     pub fn wake(&self, urgent: impl FnOnce() -> bool) {
         let state = self.state.load(Ordering::Relaxed);
@@ -150,9 +150,9 @@ impl Sleeper {
 
 /// The idle back-off: how deep and how long a thread sleeps after this number of passes in a row without an item.
 ///
-/// The first sleep is a nap of `min_idle`. Each later sleep lasts twice as long as the one before, `max_idle` at most, and
-/// ends with the first item. If no handler wants to be called in idle passes (`reports_idle_passes` is false), a thread
-/// that is idle sleeps until it is woken.
+/// The first sleep is a nap of `min_idle`. Each later sleep lasts twice as long as the one before, `max_idle` at
+/// most, and ends with the first item. If no handler wants to be called in idle passes (`reports_idle_passes` is
+/// false), a thread that is idle sleeps until it is woken.
 pub fn sleep_after(
     empty_passes: u32,
     min_idle: Duration,

@@ -1,24 +1,24 @@
 //! Waiters under the lock of the queue that they wait for: in order of arrival, each with a ticket.
 //!
-//! The multi-queue and the set queue keep their waiters here. A notification is a *token*, a permission to try, not an item:
-//! the notified waiter tries again, and if another thread was faster it enters again with its old ticket, so it keeps its
-//! seniority. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next waiter. So does a token
-//! whose waiter does not run (its event loop stands still): the token *lapses* when another waiter finds it unused at two
-//! reads of [`TokenNumbers`] in a row.
+//! The multi-queue and the set queue keep their waiters here. A notification is a *token*, a permission to try, not
+//! an item: the notified waiter tries again, and if another thread was faster it enters again with its old ticket, so
+//! it keeps its seniority. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next
+//! waiter. So does a token whose waiter does not run (its event loop stands still): the token *lapses* when another
+//! waiter finds it unused at two reads of [`TokenNumbers`] in a row.
 //!
-//! A waiter says how much it *needs* to go on: items or room. A waiter that needs several is notified when that many are
-//! there. If they never can be, because a full sub-queue keeps producers out, the first such waiter is notified to take
-//! what is there and *hold* it.
+//! A waiter says how much it *needs* to go on: items or room. A waiter that needs several is notified when that many
+//! are there. If they never can be, because a full sub-queue keeps producers out, the first such waiter is notified
+//! to take what is there and *hold* it.
 //!
 //! # Invariants
-//! 1. `tokens` holds the tickets that were notified and have not left, entered again or lapsed; `promised` is the sum of
-//!    their needs.
+//! 1. `tokens` holds the tickets that were notified and have not left, entered again or lapsed; `promised` is the sum
+//!    of their needs.
 //! 2. After [`Tickets::notify`]: no waiter in `waiting` needs at most what is available and not promised. So no waiter
 //!    sleeps while there is something for it, and no waiter is notified in vain.
 //! 3. A ticket is never given out twice, so a late `leave` of a ticket that is gone does nothing.
 //! 4. `holder` is the only waiter that holds items while it waits for more.
-//! 5. `numbers` has the smallest number of an unused token, and the last number given. They are hints: a thread reads them
-//!    without the lock, and takes the lock before it acts on them.
+//! 5. `numbers` has the smallest number of an unused token, and the last number given. They are hints: a thread reads
+//!    them without the lock, and takes the lock before it acts on them.
 //!
 //! Source: the waiter lists of `asyncio.Queue` (a cancelled getter wakes the next one); the bound on notifications, the
 //! needs and the lapse are ours.
@@ -98,7 +98,8 @@ pub struct TokenNumbers {
 const NONE: u64 = u64::MAX;
 
 impl TokenNumbers {
-    /// Finds tokens that were given before the last call and are still unused: returns the number of the youngest of these.
+    /// Finds tokens that were given before the last call and are still unused: returns the number of the youngest of
+    /// these.
     ///
     /// `before` is kept by the caller from call to call: the last number that had been given.
     pub fn stalled(&self, before: &mut Option<u64>) -> Option<u64> {
@@ -154,8 +155,8 @@ impl Tickets {
         self.numbers.clone()
     }
 
-    /// Adds a waiter, at the position of its ticket; a new ticket is larger than all before. Its token, if it has one, is
-    /// used; [`Tickets::notify`] must follow.
+    /// Adds a waiter, at the position of its ticket; a new ticket is larger than all before. Its token, if it has
+    /// one, is used; [`Tickets::notify`] must follow.
     ///
     /// Returns the former waker of the ticket, to be dropped without the lock.
     pub fn enter(&mut self, ticket: Ticket, request: Request, waker: Box<dyn Wake>) -> Option<Box<dyn Wake>> {

@@ -1,14 +1,15 @@
-//! Threads that wait for room, or for another change that no common lock covers, notified in the order in which they came.
+//! Threads that wait for room, or for another change that no common lock covers, notified in the order in which they
+//! came.
 //!
-//! What changes (the room in a ring, say) is read and written without a lock. So a waiter and the thread that makes room
-//! have to find each other by fences.
+//! What changes (the room in a ring, say) is read and written without a lock. So a waiter and the thread that makes
+//! room have to find each other by fences.
 //!
 //! # Invariants
-//! 1. A waiter enters, runs a SeqCst fence, then tries once more. A thread that makes room runs a SeqCst fence, then reads
-//!    the number of waiters. So either the waiter finds the room, or the other thread finds the waiter.
-//! 2. A notified waiter is not among the waiters any more. A waiter that leaves with a notification that it did not use
-//!    passes it on to the next: no notification is lost. Not used is a notification of a waiter that gives up, and one that
-//!    arrives after its waiter found room by itself.
+//! 1. A waiter enters, runs a SeqCst fence, then tries once more. A thread that makes room runs a SeqCst fence, then
+//!    reads the number of waiters. So either the waiter finds the room, or the other thread finds the waiter.
+//! 2. A notified waiter is not among the waiters any more. A waiter that leaves with a notification that it did not
+//!    use passes it on to the next: no notification is lost. Not used is a notification of a waiter that gives up,
+//!    and one that arrives after its waiter found room by itself.
 //!
 //! # Synchronization
 //!
@@ -129,8 +130,9 @@ impl Waiter<'_> {
 
     /// Waits for a notification, `timeout` at most; the caller then tries again.
     ///
-    /// A waiter that was notified and found the room taken by another does not wait at once: it enters again, as the first,
-    /// and its caller's next try is the one after the fence (invariant 1), not the answer to a notification that comes now.
+    /// A waiter that was notified and found the room taken by another does not wait at once: it enters again, as the
+    /// first, and its caller's next try is the one after the fence (invariant 1), not the answer to a notification
+    /// that comes now.
     pub fn wait(&mut self, timeout: Duration) {
         let was_notified = self.bell.is_notified.load(Ordering::Relaxed);
         if was_notified {

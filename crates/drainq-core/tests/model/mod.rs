@@ -6,7 +6,7 @@
 
 pub mod pool;
 
-use drainq_core::batch::flush::Flush;
+use drainq_core::batch::flush::{Flush, Flushed};
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{
     BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
@@ -111,7 +111,11 @@ impl Checked {
         self.run(&[Op::Close]);
         let flush = Flush::of_queue(&self.queue).wait(Duration::ZERO);
         let queued: usize = self.partitions.iter().map(|at| at.queued.len()).sum();
-        let known = if self.cut { flush.is_some() } else { flush == if queued == 0 { Some(true) } else { None } };
+        let known = if self.cut {
+            flush != Flushed::NotYet
+        } else {
+            flush == if queued == 0 { Flushed::All } else { Flushed::NotYet }
+        };
         assert!(known, "a flush of {queued} queued items says {flush:?}");
         let most = queued + 1;
         for round in 0..most {
@@ -119,7 +123,7 @@ impl Checked {
         }
         assert!(self.queue.is_drained() && self.queue.is_quiet());
         let flush = Flush::of_queue(&self.queue).wait(Duration::ZERO);
-        assert!(self.cut || flush == Some(true), "a flush of a drained queue says {flush:?}");
+        assert!(self.cut || flush == Flushed::All, "a flush of a drained queue says {flush:?}");
         assert!(self.drainers.iter().flatten().all(Drainer::is_finished));
     }
 

@@ -45,7 +45,7 @@ impl Known {
 /// Runs the operations, checks after each request for work, and sees everything to its end.
 pub fn run(threads: usize, ops: &[PoolOp]) {
     let pool: Scheduler<Box<Item>, usize> = Scheduler::new(threads);
-    let mut seats: Vec<_> = (0..threads).map(|_| pool.thread()).collect();
+    let mut threads_of_pool: Vec<_> = (0..threads).map(|_| pool.thread()).collect();
     let mut loans: Vec<Option<Loan<'_, Box<Item>, usize>>> = (0..threads).map(|_| None).collect();
     let mut queues: Vec<Known> = Vec::new();
     for op in ops {
@@ -58,7 +58,7 @@ pub fn run(threads: usize, ops: &[PoolOp]) {
             PoolOp::Borrow(thread) => {
                 let thread = usize::from(*thread) % threads;
                 if loans[thread].is_none() {
-                    loans[thread] = seats[thread].try_borrow();
+                    loans[thread] = threads_of_pool[thread].try_borrow();
                     note(&mut queues, threads, loans[thread].as_mut());
                 }
             }
@@ -77,14 +77,14 @@ pub fn run(threads: usize, ops: &[PoolOp]) {
         known.closed = true;
     }
     pool.stop();
-    while let Some(loan) = seats[0].try_borrow() {
+    while let Some(loan) = threads_of_pool[0].try_borrow() {
         work(&mut queues, Some(loan));
     }
     for known in &queues {
         assert!(known.queue.is_drained(), "{:?} are left", known.queued);
         assert_eq!(known.queue.snapshot().total(|counts| counts.handled), known.produced);
     }
-    assert!(seats.iter_mut().all(|seat| seat.borrow().is_none()), "every thread may end");
+    assert!(threads_of_pool.iter_mut().all(|thread| thread.borrow().is_none()), "every thread may end");
 }
 
 fn added(pool: &Scheduler<Box<Item>, usize>, number: usize, partitions: usize) -> Known {

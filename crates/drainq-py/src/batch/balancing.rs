@@ -3,7 +3,7 @@
 use super::config::BatchQueueConfig;
 use crate::{calls, errors};
 use drainq_core::batch::item::ThreadId;
-use drainq_core::batch::rebalance::Load;
+use drainq_core::batch::rebalance::Throughput;
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ impl Balancing {
     }
 
     /// Asks the balancer for the new owner of each partition, and checks the answer.
-    pub fn plan(&self, py: Python<'_>, load: Load) -> PyResult<Option<Vec<ThreadId>>> {
-        let plan = calls::plan(self.balancer.bind(py), load.throughput, &load.owners, load.threads)?;
+    pub fn plan(&self, py: Python<'_>, measured: Throughput) -> PyResult<Option<Vec<ThreadId>>> {
+        let plan = calls::plan(self.balancer.bind(py), measured.by_partition, &measured.owners, measured.threads)?;
         let Some(plan) = plan else { return Ok(None) };
-        let valid = |owner: &i64| (0..load.threads as i64).contains(owner);
-        if plan.len() != load.owners.len() || !plan.iter().all(valid) {
+        let valid = |owner: &i64| (0..measured.threads as i64).contains(owner);
+        if plan.len() != measured.owners.len() || !plan.iter().all(valid) {
             return Err(errors::bad_value(format!(
                 "a balancer must return one thread number below {} for each of the {} partitions, got {plan:?}",
-                load.threads,
-                load.owners.len()
+                measured.threads,
+                measured.owners.len()
             )));
         }
         Ok(Some(plan.into_iter().map(|owner| owner as ThreadId).collect()))

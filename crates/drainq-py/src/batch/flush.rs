@@ -3,13 +3,14 @@
 use super::queue::BatchQueue;
 use super::types::item::Item;
 use crate::deadline::{self, Deadline};
-use drainq_core::batch::flush::Flush;
+use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
 
 impl BatchQueue {
     /// Waits for a flush; false if the time ran out or a shutdown gave up on items.
     pub(super) fn wait_flushed(&self, py: Python<'_>, mut flush: Flush<Item>, deadline: Deadline) -> PyResult<bool> {
-        Ok(deadline::wait(py, deadline, |slice| flush.wait(slice))?.unwrap_or(false))
+        Ok(deadline::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet))?
+            == Some(Flushed::All))
     }
 }
 

@@ -41,8 +41,8 @@ impl SharedQueue {
     /// Asks the balancer for a plan and carries it out; returns how many partitions got another owner.
     pub fn rebalance(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(balancing) = &self.balancing else { return Ok(0) };
-        let load = self.process().rebalancer.lock().look();
-        let Some(plan) = balancing.plan(py, load)? else { return Ok(0) };
+        let measured = self.process().rebalancer.lock().measure();
+        let Some(plan) = balancing.plan(py, measured)? else { return Ok(0) };
         Ok(self.process().rebalancer.lock().carry_out(&plan))
     }
 }

@@ -8,7 +8,7 @@ use crate::deadline::{self, Deadline};
 use crate::errors;
 use crate::fork::Generation;
 use drainq_core::batch::config::EXIT_TIMEOUT;
-use drainq_core::batch::flush::Flush;
+use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -77,7 +77,8 @@ impl Live for SharedQueue {
     fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         let deadline = Deadline::after("shutdown_timeout", Some(self.exit_timeout() / 2.0))?;
         let mut flush = Flush::of_queue(self.queue());
-        deadline::wait(py, deadline, |slice| flush.wait(slice)).map(drop)
+        deadline::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet))
+            .map(drop)
     }
 
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {

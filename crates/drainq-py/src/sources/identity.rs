@@ -13,6 +13,7 @@
 //!    meanwhile, and no object is asked about twice.
 
 use crate::{errors, gil};
+use drainq_core::sources::set_queue::Same;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
@@ -53,20 +54,21 @@ impl<'py> Identity<'py> {
         self.key.py()
     }
 
-    /// Whether `known` is the same key; `None` if only [`ask`](Self::ask) can tell.
+    /// Whether `known` is the same key; unsure if only [`ask`](Self::ask) can tell.
     #[inline]
-    pub fn same(&self, known: &Py<PyAny>) -> Option<bool> {
+    pub fn same(&self, known: &Py<PyAny>) -> Same {
         if known.is(&self.key) {
-            return Some(true);
+            return Same::Yes;
         }
         let known = known.bind(self.key.py());
         if let (Some(ours), Some(theirs)) = (Plain::of(&self.key), Plain::of(known)) {
-            return if ours == theirs { known.eq(&self.key).ok() } else { Some(false) };
+            if ours != theirs {
+                return Same::No;
+            }
+            return known.eq(&self.key).map_or(Same::Unsure, Same::from);
         }
-        if let Some((_, answer)) = self.answers.iter().find(|(asked, _)| asked.is(known)) {
-            return Some(*answer);
-        }
-        None
+        let answer = self.answers.iter().find(|(asked, _)| asked.is(known));
+        answer.map_or(Same::Unsure, |(_, answer)| Same::from(*answer))
     }
 
     /// Compares with `known` by its `__eq__` and keeps the answer.

@@ -1,22 +1,22 @@
 //! A FIFO that knows what it holds: order and identity of the entries in one structure.
 //!
-//! A queue beside a set has moments in which the two disagree, and an offer that falls into
-//! such a moment is dropped and lost, or doubled. Here one slot holds an entry from its
-//! arrival until it is forgotten, and what happens in between only changes the slot's state.
+//! A queue beside a set has moments in which the two disagree, and an offer at such a moment is dropped and lost, or
+//! doubled. Here one slot holds an entry from its arrival until it is forgotten, and in between only the state of the
+//! slot changes.
 //!
-//! The structure never compares two entries by itself: [`SetQueue::find`] is handed the
-//! comparison, which may answer "I cannot tell here" (a comparison that runs foreign code must
-//! not run under the owner's lock). It never reads a clock either: `now` is an argument.
+//! The structure never compares two entries by itself: the caller of [`SetQueue::find`] hands in the comparison,
+//! which may return [`Same::Unsure`] (a comparison that runs foreign code must not run under the caller's lock). It
+//! never reads a clock either: `now` is an argument.
 //!
 //! # Invariants
 //! 1. `table` holds the index of each occupied slot exactly once, with and under the slot's hash.
-//! 2. A slot is occupied iff its `entry` is `Some`; the index of every other slot is in `free`.
-//! 3. An occupied slot's index is in `waiting` once iff its state is `Waiting`, and in
-//!    `remembered` once iff its state is `Remembered`.
+//! 2. A slot is occupied if and only if its `entry` is `Some`; the index of every other slot is in `free`.
+//! 3. An occupied slot's index is in `waiting` once if its state is `Waiting`, and in `remembered` once if its state is
+//!    `Remembered`; else it is in neither.
 //! 4. `remembered` is in the order in which its entries may be forgotten.
 //!
-//! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the life after the
-//! queue follows `processing` and `dirty` of client-go's work queue.
+//! Source: `ConcurrentSetQueue` of "Fast Critical Path with Async Queueing"; the life after the queue follows
+//! `processing` and `dirty` of client-go's work queue.
 
 use crate::sync::planted;
 use hashbrown::HashTable;
@@ -45,22 +45,39 @@ pub enum EntryState {
     Remembered,
 }
 
-/// What [`SetQueue::find`] says.
+/// Whether a known entry is the one that [`SetQueue::find`] looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Same {
+    /// It is.
+    Yes,
+    /// It is another.
+    No,
+    /// The comparison cannot tell without the code of the entry's owner.
+    Unsure,
+}
+
+impl From<bool> for Same {
+    fn from(is_same: bool) -> Self {
+        if is_same { Self::Yes } else { Self::No }
+    }
+}
+
+/// What [`SetQueue::find`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup<'a, E> {
     /// No known entry is the same.
     Absent,
-    /// This one is: its place, valid until the next change of the queue, and its state.
+    /// This entry is: its number, valid until the next change of the queue, and its state.
     Known(EntryId, EntryState),
-    /// The comparison could not tell about this one, and no other is the same.
+    /// The comparison returned [`Same::Unsure`] for this entry, and no other is the same.
     Unsure(&'a E),
 }
 
-/// The place of a known entry.
+/// The number of a known entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryId(u32);
 
-/// A look at the source under way; see [`SetQueue::begin_poll`].
+/// A request to the source that is running; see [`SetQueue::begin_poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Poll(pub u64);
 
@@ -70,7 +87,7 @@ struct EntrySlot<E> {
     state: EntryState,
 }
 
-/// Where an entry is; its hash is here too, so that a search or a growing table visits no slot in vain.
+/// Where an entry is; its hash is here too, so that a search or a growing table reads only the slots of that hash.
 #[derive(Clone, Copy)]
 struct Indexed {
     slot: u32,
@@ -87,13 +104,13 @@ struct Remembered {
 /// A FIFO of entries in which an equal one can be looked up.
 ///
 /// ```
-/// use drainq_core::sources::set_queue::{AfterTake, Lookup, SetQueue};
+/// use drainq_core::sources::set_queue::{AfterTake, Lookup, Same, SetQueue};
 /// use std::time::Duration;
 ///
 /// let mut queue = SetQueue::new(AfterTake::Forget);
 /// for word in ["a", "b", "a"] {
 ///     let hash = u64::from(word.as_bytes()[0]);
-///     if let Lookup::Absent = queue.find(hash, |known| Some(*known == word)) {
+///     if let Lookup::Absent = queue.find(hash, |known| Same::from(*known == word)) {
 ///         queue.push(hash, word);
 ///     }
 /// }
@@ -112,7 +129,7 @@ pub struct SetQueue<E> {
     last_poll: u64,
 }
 
-/// Low bits of a hash that a table's places keep, so that neighbours stay neighbours.
+/// Low bits of a hash that positions in the table keep, so that neighbours stay neighbours.
 const RUN_BITS: u32 = 3;
 
 /// Slots kept when nothing is known any more; a larger table is given back.
@@ -159,11 +176,9 @@ impl<E> SetQueue<E> {
         self.slots.iter().filter_map(|slot| slot.entry.as_ref())
     }
 
-    /// Looks for a known entry with this hash that is the `same`.
-    ///
-    /// `same` answers `None` where it cannot tell.
+    /// Finds a known entry with this hash for which `same` returns [`Same::Yes`].
     #[inline]
-    pub fn find(&self, hash: u64, mut same: impl FnMut(&E) -> Option<bool>) -> Lookup<'_, E> {
+    pub fn find(&self, hash: u64, mut same: impl FnMut(&E) -> Same) -> Lookup<'_, E> {
         let hash = fold(hash);
         let mut unsure = None;
         let found = self.table.find(spread(hash), |indexed| {
@@ -172,10 +187,10 @@ impl<E> SetQueue<E> {
             }
             let Some(entry) = &self.slots[indexed.slot as usize].entry else { return false };
             let answer = same(entry);
-            if answer.is_none() {
+            if answer == Same::Unsure {
                 unsure = Some(entry);
             }
-            answer == Some(true)
+            answer == Same::Yes
         });
         match (found, unsure) {
             (Some(&Indexed { slot, .. }), _) => Lookup::Known(EntryId(slot), self.slots[slot as usize].state),
@@ -204,8 +219,8 @@ impl<E> SetQueue<E> {
         self.waiting.push_back(slot);
     }
 
-    /// Takes the first entry: `give` gets it whole if it is forgotten at once, else `lend` gets
-    /// a look at it while it stays known.
+    /// Takes the first entry: calls `give` with the entry if it is forgotten at once, else `lend` with a reference
+    /// while it stays known.
     #[inline]
     pub fn take<R>(&mut self, now: Duration, lend: impl FnOnce(&mut E) -> R, give: impl FnOnce(E) -> R) -> Option<R> {
         let index = self.waiting.pop_front()?;
@@ -224,10 +239,10 @@ impl<E> SetQueue<E> {
         taken
     }
 
-    /// Says that an entry in flight has been dealt with.
+    /// Ends the flight of an entry that has been dealt with.
     ///
-    /// It is forgotten at once, unless it is to be remembered for a while or a poll is under
-    /// way that may still bring it back. Returns what was forgotten; `Err` if it was not in flight.
+    /// The entry is forgotten at once, unless it is to be remembered for a while or a poll is under way that may
+    /// still bring it back. Returns the entry if it was forgotten; `Err` if it was not in flight.
     pub fn done(&mut self, place: EntryId, now: Duration) -> Result<Option<E>, EntryState> {
         let slot = &mut self.slots[place.0 as usize];
         if slot.state != EntryState::InFlight || slot.entry.is_none() {
@@ -243,8 +258,8 @@ impl<E> SetQueue<E> {
         Ok(None)
     }
 
-    /// Begins a poll of the source: what is done from now until its end may be part of what it
-    /// brings, read before it was done, and so stays known until then.
+    /// Begins a poll of the source. Its result may hold entries that were read before they were done, so entries that
+    /// are done from now until its end stay known until then.
     pub fn begin_poll(&mut self) -> Poll {
         self.last_poll += 1;
         self.polls.push(self.last_poll);
@@ -329,7 +344,7 @@ fn fold(hash: u64) -> u32 {
     mixed << RUN_BITS | (hash as u32 & ((1 << RUN_BITS) - 1))
 }
 
-/// Spreads a folded hash over 64 bits: the table takes the place from the low ones, a tag from the high ones.
+/// Spreads a folded hash over 64 bits: the table takes the position from the low ones, a tag from the high ones.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash) | u64::from(hash.wrapping_mul(0x9E37_79B1)) << 32

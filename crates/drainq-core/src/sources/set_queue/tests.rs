@@ -8,7 +8,7 @@ use crate::sync::model;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(queue: &mut SetQueue<u8>, entry: u8) -> bool {
-    let absent = queue.find(0, |known| Some(*known == entry)) == Lookup::Absent;
+    let absent = queue.find(0, |known| Same::from(*known == entry)) == Lookup::Absent;
     if absent {
         queue.push(0, entry);
     }
@@ -20,7 +20,7 @@ fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
 }
 
 fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
-    match queue.find(0, |known| Some(*known == entry)) {
+    match queue.find(0, |known| Same::from(*known == entry)) {
         Lookup::Known(place, _) => queue.done(place, now).is_ok(),
         _ => false,
     }
@@ -44,7 +44,7 @@ fn an_answer_that_is_unsure_names_the_entry() {
     model(|| {
         let mut queue = SetQueue::new(AfterTake::Forget);
         queue.push(0, 7);
-        assert_eq!(queue.find(0, |_| None), Lookup::Unsure(&7));
+        assert_eq!(queue.find(0, |_| Same::Unsure), Lookup::Unsure(&7));
     });
 }
 
