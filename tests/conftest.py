@@ -9,18 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.postgres import PostgresMissing, PostgresServer
+from tests.postgres import PostgresServer, running_server, without_postgres
 from tests.spark_session import sessions
 
 settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("drainq")  # no test asserts a time, so a generated example may take as long as it takes
-
-
-def without_postgres(reason: str) -> None:
-    """Skip, visibly; but in CI a test that did not run is a test that failed."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -34,22 +27,14 @@ def postgres_url() -> Iterator[str]:
     if named:
         yield named
         return
-    try:
-        server = PostgresServer()
-    except PostgresMissing as missing:
-        without_postgres(str(missing))
-    with server:
+    with running_server() as server:
         yield server.url
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server that the test may stop, crash and start again."""
-    try:
-        server = PostgresServer()
-    except PostgresMissing as missing:
-        without_postgres(str(missing))
-    with server:
+    with running_server() as server:
         yield server
 
 

@@ -148,7 +148,7 @@ MUTANTS = [
     Mutant(
         "forgotten_ticks_stay_known",
         "what was uninstalled cannot be installed again",
-        f"{DELAYED}/storage/sqlite_ticks.py",
+        f"{DELAYED}/storage/statements.py",
         """            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})\n""",
         "",
         f"{TESTS}/test_cron.py::test_what_was_uninstalled_may_be_installed_again",

@@ -19,8 +19,7 @@ import pytest
 
 from drainq.delayed import NO_RETRIES, DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.errors import DrainqError
-from tests.conftest import without_postgres
-from tests.postgres import PostgresMissing, PostgresServer
+from tests.postgres import PostgresServer, running_server
 from tests.soak.ledger import wait_until
 
 psycopg = pytest.importorskip("psycopg")
@@ -33,11 +32,7 @@ OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """One server for the tests of this file."""
-    try:
-        server = PostgresServer()
-    except PostgresMissing as missing:
-        without_postgres(str(missing))
-    with server:
+    with running_server() as server:
         yield server
 
 

@@ -30,6 +30,7 @@ from drainq._native import ThreadStats, TypeStats
 from tests.hostile import mischief
 from tests.hostile.__main__ import properties
 from tests.hostile.mischief import PATIENCE, Callback, Consumer, Item, Name, Number, Other, Text, many, strike
+from tests.hostile.table import Table
 
 CLASSES = (
     BatchQueue,
@@ -140,23 +141,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pool": {"threads": None, "shared_scheduler": (Text("hostile"), ThreadPolicy.fixed(2))},
 }
 
-ENTRIES: dict[str, list[Callable[[], None]]] = {}
-
-
-def entry(name: str, *variants: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Enters a function into the table: with a scene of each variant, or as it is if there is none."""
-
-    def enter(function: Callable[..., None]) -> Callable[..., None]:
-        def play(variant: str) -> None:
-            scene = Scene(**VARIANTS[variant])
-            function(scene)
-            scene.end()
-
-        plays = [functools.partial(play, variant) for variant in variants] if variants else [function]
-        ENTRIES.setdefault(name, []).extend(plays)
-        return function
-
-    return enter
+TABLE = Table(Scene, VARIANTS, unnamed=())
+ENTRIES, entry = TABLE.entries, TABLE.entry
 
 
 def read(value: object) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import queue as std
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from drainq._native import QueueAwaitable
 from tests.hostile import mischief
 from tests.hostile.__main__ import properties
 from tests.hostile.mischief import PATIENCE, Callback, Name, Number, Text, many, strike
+from tests.hostile.table import Table
 
 CLASSES = (MultiQueue, SubQueue, QueueAwaitable, MultiQueueStats, SubQueueStats)
 
@@ -96,22 +96,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "small": {"capacity": 3},
 }
 
-ENTRIES: dict[str, list[Callable[[], None]]] = {}
-
-
-def entry(name: str, *variants: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Enters a function into the table, with a scene of each variant; all if none is named."""
-
-    def enter(function: Callable[..., None]) -> Callable[..., None]:
-        def play(variant: str) -> None:
-            scene = Scene(**VARIANTS[variant])
-            function(scene)
-            scene.end()
-
-        ENTRIES.setdefault(name, []).extend(functools.partial(play, variant) for variant in variants or VARIANTS)
-        return function
-
-    return enter
+TABLE = Table(Scene, VARIANTS, unnamed=tuple(VARIANTS))
+ENTRIES, entry = TABLE.entries, TABLE.entry
 
 
 def read(value: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import queue as std
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from drainq import SetQueue, SetQueueStats, ShutDown
 from tests.hostile import mischief
 from tests.hostile.__main__ import properties
 from tests.hostile.mischief import Callback, Name, Number, many
+from tests.hostile.table import Table
 
 CLASSES = (SetQueue, SetQueueStats)
 
@@ -92,22 +92,8 @@ VARIANTS: dict[str, dict[str, Callable[[], Any]]] = {
     "ttl": {"in_flight": lambda: "ttl", "ttl": lambda: Number(1), "clock": Clock},
 }
 
-ENTRIES: dict[str, list[Callable[[], None]]] = {}
-
-
-def entry(name: str, *variants: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Enters a function into the table, with a scene of each variant; all if none is named."""
-
-    def enter(function: Callable[..., None]) -> Callable[..., None]:
-        def play(variant: str) -> None:
-            scene = Scene(**VARIANTS[variant])
-            function(scene)
-            scene.end()
-
-        ENTRIES.setdefault(name, []).extend(functools.partial(play, variant) for variant in variants or VARIANTS)
-        return function
-
-    return enter
+TABLE = Table(Scene, VARIANTS, unnamed=tuple(VARIANTS))
+ENTRIES, entry = TABLE.entries, TABLE.entry
 
 
 @entry("SetQueue.__new__", "plain")

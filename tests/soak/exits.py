@@ -102,7 +102,7 @@ def run(seed: int) -> None:
             timeout=2 * PATIENCE,
         )
     except subprocess.TimeoutExpired as late:
-        raise Wrong(f"an interpreter did not end\n{chosen}\n{late.stderr}") from late
+        raise Wrong(f"an interpreter did not end\n{chosen}\n{late.stderr!r}") from late
     said = f"{chosen}\n{done.stderr[-4000:]}"
     if done.returncode != 0:
         raise Wrong(f"an interpreter ended with {done.returncode}\n{said}")

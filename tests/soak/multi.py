@@ -13,7 +13,8 @@ from typing import Any
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
 from tests.soak.hostile import give_up_the_gil
 from tests.soak.interrupt import QUIET, Interrupted, Signals
-from tests.soak.ledger import PATIENCE, Wrong
+from tests.soak.ledger import Wrong
+from tests.soak.threads import join, run_round, unstarted
 
 
 class Key:
@@ -206,39 +207,23 @@ class Round:
             for turn in range(4):
                 self.produce(f"main {turn}", self.calls // 10, signals)
                 self.consume(f"main {turn}", signals, self.calls // 10)
-        self._join(putters)
+        join(putters, self.queue.stats)
         self.stop.set()
         if self.rng.random() < 0.5:
             self.queue.shutdown()
-        self._join(getters)
+        join(getters, self.queue.stats)
         left = []
         for key in self.queue:
             left += self.queue[key].clear()
         stats = self.queue.stats()
         if stats.depth or stats.blocked_getters or stats.blocked_putters:
-            raise Wrong(f"somebody still waits, or something is still there: {stats}")
+            raise Wrong(f"a thread still waits, or an item is still there: {stats}")
         self.account.check(left)
 
     def _thread(self, work: Any, *args: Any) -> threading.Thread:
-        def body() -> None:
-            try:
-                work(*args)
-            except BaseException as error:
-                self.account.wrong.append(f"{args}: {error!r}")
-
-        return threading.Thread(target=body, daemon=True)
-
-    def _join(self, threads: list[threading.Thread]) -> None:
-        for thread in threads:
-            thread.join(PATIENCE)
-            if thread.is_alive():
-                raise Wrong(f"a thread has not ended in {PATIENCE:.0f} s: {self.queue.stats()}")
+        return unstarted(self.account.wrong, work, *args)
 
 
 def run(seed: int) -> None:
-    """One round; on failure what it was is part of the error."""
-    round = Round(seed)
-    try:
-        round.run()
-    except Exception as error:
-        raise Wrong(f"{error!r}\n{round}") from error
+    """One round."""
+    run_round(Round(seed))

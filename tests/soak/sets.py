@@ -12,7 +12,8 @@ from drainq import SetQueue
 from drainq.errors import ShutDown
 from tests.soak.hostile import give_up_the_gil
 from tests.soak.interrupt import QUIET, Interrupted, Signals
-from tests.soak.ledger import PATIENCE, Wrong
+from tests.soak.ledger import Wrong
+from tests.soak.threads import join, run_round, unstarted
 
 
 class Hostile:
@@ -108,9 +109,9 @@ class Round:
             for turn in range(4):
                 self.produce(f"main {turn}", self.calls // 10, signals)
                 self.consume(f"main {turn}", self.calls // 10, signals)
-        self._join(putters)
+        join(putters, self.queue.stats)
         self.stop.set()
-        self._join(getters)
+        join(getters, self.queue.stats)
         self._check()
 
     def _check(self) -> None:
@@ -129,25 +130,9 @@ class Round:
             raise Wrong(f"put {sum(put.values())}, got {sum(got.values())}, but the queue says {stats}")
 
     def _thread(self, work: Any, *args: Any) -> threading.Thread:
-        def body() -> None:
-            try:
-                work(*args)
-            except BaseException as error:
-                self.wrong.append(f"{args}: {error!r}")
-
-        return threading.Thread(target=body, daemon=True)
-
-    def _join(self, threads: list[threading.Thread]) -> None:
-        for thread in threads:
-            thread.join(PATIENCE)
-            if thread.is_alive():
-                raise Wrong(f"a thread has not ended in {PATIENCE:.0f} s: {self.queue.stats()}")
+        return unstarted(self.wrong, work, *args)
 
 
 def run(seed: int) -> None:
-    """One round; on failure what it was is part of the error."""
-    round = Round(seed)
-    try:
-        round.run()
-    except Exception as error:
-        raise Wrong(f"{error!r}\n{round}") from error
+    """One round."""
+    run_round(Round(seed))

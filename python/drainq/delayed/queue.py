@@ -106,14 +106,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             database_time=database_time,
             history=history,
         )
-        self.cron: CronService[T] = CronService(
-            storage=storage,
-            kind=kind,
-            encode=codec.encode,
-            clock=session.clock,
-            call=session.call,
-            made=session.wakeup.wake,
-        )
+        self.cron: CronService[T] = CronService(session)
         """The schedules that put messages into this queue."""
 
     @classmethod

@@ -10,31 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from drainq.clock import Clock
 from drainq.delayed.cron.message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
+from drainq.delayed.session import Session
 from drainq.delayed.storage.operator import Tick
-from drainq.delayed.storage.protocol import Storage
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 MOST_BACKFILLED = 100_000
 """Most ticks that one :meth:`CronAdmin.backfill` makes."""
 
 _log = logging.getLogger("drainq")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-class Caller(Protocol):
-    """Makes a storage call, and makes it again if it failed for a passing reason."""
-
-    def __call__(self, work: Callable[[], R], /) -> R:
-        """Return what ``work`` returns."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,22 +48,13 @@ class Plan(Generic[T]):
 class CronAdmin(Generic[T]):
     """The part of :class:`~drainq.delayed.CronService` that lists, forgets and makes up for."""
 
-    def __init__(
-        self,
-        *,
-        storage: Storage,
-        kind: str,
-        encode: Callable[[T], bytes],
-        clock: Clock,
-        call: Caller,
-        made: Callable[[], object],
-    ) -> None:
-        self._storage = storage
-        self._kind = kind
-        self._encode = encode
-        self._clock = clock
-        self._call = call
-        self._made = made
+    def __init__(self, session: Session) -> None:
+        self._storage = session.storage
+        self._kind = session.kind
+        self._encode: Callable[[T], bytes] = session.codec.encode
+        self._clock = session.clock
+        self._call = session.call
+        self._made = session.wakeup.wake  # called after messages were put in
         self._installed: dict[str, Plan[T]] = {}
 
     def schedules(self) -> list[InstalledSchedule]:

@@ -27,8 +27,7 @@ from typing import Generic, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from drainq.callables import check_callable
-from drainq.clock import Clock
-from drainq.delayed.cron.admin import Caller, CronAdmin, Plan, Ticks, check_names
+from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.daily import CronDailySchedule, duration_of, zone_of
 from drainq.delayed.cron.handle import CronHandle
@@ -36,7 +35,7 @@ from drainq.delayed.cron.message import CronMessage, microseconds
 from drainq.delayed.cron.ticks import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
 from drainq.delayed.cron.watch import Watch
 from drainq.delayed.message import to_ms
-from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.session import Session
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,26 +76,9 @@ class CronService(CronAdmin[T]):
     Source: ``CronService.kt`` of funfix ``delayedqueue``.
     """
 
-    def __init__(
-        self,
-        *,
-        storage: Storage,
-        kind: str,
-        encode: Callable[[T], bytes],
-        clock: Clock,
-        call: Caller,
-        made: Callable[[], object],
-    ) -> None:
-        """Made by the queue.
-
-        Args:
-            storage: where the messages live; ``kind`` is the queue's.
-            encode: a payload as bytes.
-            call: makes a storage call, and makes it again if it failed for a passing reason.
-            made: called whenever messages were put in, to wake the consumers that wait for them.
-        """
-        super().__init__(storage=storage, kind=kind, encode=encode, clock=clock, call=call, made=made)
-        self._watch = Watch(clock)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._watch = Watch(session.clock)
 
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
         """Put the messages of one configuration into the queue, once.

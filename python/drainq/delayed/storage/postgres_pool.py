@@ -110,18 +110,10 @@ class PostgresPool:
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """A cursor in one transaction, which the block's end commits."""
-        connection = self._take()
-        try:
-            with connection.transaction(), connection.cursor() as cursor:
-                if connection.behind_a_pooler:
-                    cursor.execute(self.opener.set_local, prepare=False)
-                yield cursor
-        except BaseException as error:
-            self._note(connection, error)
-            raise
-        finally:
-            connection.patient = False
-            self._give_back(connection)
+        with self._borrowed() as connection, connection.transaction(), connection.cursor() as cursor:
+            if connection.behind_a_pooler:
+                cursor.execute(self.opener.set_local, prepare=False)
+            yield cursor
 
     @contextmanager
     def patient(self) -> Iterator[Any]:
@@ -134,17 +126,9 @@ class PostgresPool:
     @contextmanager
     def cursor(self, *, patient: bool = False) -> Iterator[Any]:
         """A cursor outside a transaction, also for statements that refuse to be in one; ``patient``: without limit."""
-        connection = self._take()
-        try:
-            with connection.cursor() as cursor:
-                connection.patient = patient
-                yield cursor
-        except BaseException as error:
-            self._note(connection, error)
-            raise
-        finally:
-            connection.patient = False
-            self._give_back(connection)
+        with self._borrowed() as connection, connection.cursor() as cursor:
+            connection.patient = patient
+            yield cursor
 
     @contextmanager
     def alone(self, **settings: int) -> Iterator[Any]:
@@ -162,6 +146,19 @@ class PostgresPool:
             _close(connection)
 
     # --- inside
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[BoundedConnection]:
+        """A connection of the pool, which comes back impatient; what fails on it is noted."""
+        connection = self._take()
+        try:
+            yield connection
+        except BaseException as error:
+            self._note(connection, error)
+            raise
+        finally:
+            connection.patient = False
+            self._give_back(connection)
 
     def _take(self) -> BoundedConnection:
         if not self._room.acquire(timeout=seconds_left(_LONGEST_WAIT)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
+from drainq.delayed.cron.tick_key import escape_hash, key_range
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.postgres_offer import PostgresOffers
@@ -63,30 +63,6 @@ class PostgresTicks(PostgresOffers):
         with self._schedules.transaction() as cursor:
             self._lock_schedules(cursor, kind)
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
-
-    def _forget(
-        self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
-    ) -> int:
-        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
-
-        Args:
-            within: the range of keys to search; ``but``: the part of it to leave alone.
-            after: leave what is due at this time or before.
-        """
-        values = {
-            "kind": kind,
-            "low": within[0],
-            "high": within[1],
-            "but_low": but[0],
-            "but_high": but[1],
-            "after": after,
-        }
-        self._execute(cursor, "UNDELIVERED_TICKS", values)
-        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
-        if doomed:
-            self._execute(cursor, "DELETE_TICKS", {"ids": self._ids([number for number, _ in doomed])})
-            self._execute(cursor, "FORGET_TICKS", {"kind": kind, "keys": [key for _, key in doomed]})
-        return len(doomed)
 
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
         which = {"kind": kind, "prefix": prefix}

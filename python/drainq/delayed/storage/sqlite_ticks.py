@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
-from drainq.delayed.cron.tick_key import escape_hash, hash_in, key_range
+from drainq.delayed.cron.tick_key import escape_hash, key_range
 from drainq.delayed.storage.operator import Tick
 from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS
 from drainq.delayed.storage.sqlite_statements import SQLiteStatements
@@ -41,37 +40,6 @@ class SQLiteTicks(SQLiteStatements):
         ours = f"{prefix}/{escape_hash(config_hash)}"
         with self._transaction() as cursor:
             return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
-
-    def _forget(
-        self,
-        cursor: sqlite3.Cursor,
-        kind: str,
-        prefix: str,
-        within: tuple[str, str],
-        *,
-        but: tuple[str, str],
-        after: int,
-    ) -> int:
-        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too.
-
-        Args:
-            within: the range of keys to search; ``but``: the part of it to leave alone.
-            after: leave what is due at this time or before.
-        """
-        values = {
-            "kind": kind,
-            "low": within[0],
-            "high": within[1],
-            "but_low": but[0],
-            "but_high": but[1],
-            "after": after,
-        }
-        cursor.execute(self._sql["UNDELIVERED_TICKS"], values)
-        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
-        if doomed:
-            cursor.execute(self._sql["DELETE_TICKS"], {"ids": self._ids([number for number, _ in doomed])})
-            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})
-        return len(doomed)
 
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
         which = {"kind": kind, "prefix": prefix}

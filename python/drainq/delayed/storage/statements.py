@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
+from drainq.delayed.cron.tick_key import hash_in
 from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState
 from drainq.delayed.storage.protocol import Counts
 from drainq.delayed.storage.records import DeadLetter, Held, Row
@@ -186,3 +187,20 @@ class StatementStorage(ABC):
     def schedule_state(self, kind: str, *, prefix: str, config_hash: str) -> ScheduleState:
         values = {"kind": kind, "prefix": prefix, "hash": config_hash}
         return ScheduleState(*self._ask_for_schedules("SCHEDULE_STATE", values)[0])
+
+    def _forget(
+        self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
+    ) -> int:
+        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too; return how many.
+
+        Args:
+            within: the range of keys to search; ``but``: the part of it to leave alone.
+            after: leave what is due at this time or before.
+        """
+        keys = {"low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1]}
+        cursor.execute(self._sql["UNDELIVERED_TICKS"], {"kind": kind, "after": after, **keys})
+        doomed = [(number, key) for number, key in cursor.fetchall() if hash_in(key, prefix) is not None]
+        if doomed:
+            cursor.execute(self._sql["DELETE_TICKS"], {"ids": self._ids([number for number, _ in doomed])})
+            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})
+        return len(doomed)
