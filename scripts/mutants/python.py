@@ -60,8 +60,8 @@ MUTANTS = [
         "earlier_row_wins",
         "of one key an earlier row wins when its batch was written row by row",
         f"{PACKAGE}/sql/each.py",
-        "        for row in rows[taken:] if taken else rows:\n",
-        "        for row in rows[taken:] if taken else rows[::-1]:\n",
+        "        for row in rows:\n            taken += 1\n",
+        "        for row in reversed(rows):\n            taken += 1\n",
         "tests/workers/test_writer.py::test_of_one_key_the_last_wins_also_beside_poison",
     ),
     # -- upserts ----------------------------------------------------------------------------------

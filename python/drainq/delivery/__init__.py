@@ -7,6 +7,7 @@
 | ``delivery`` | sends a batch: waits while a failure may pass, isolates poison, gives up at the deadline |
 | ``payload`` | makes typed values fit for a codec, and takes them back |
 | ``dead_letters`` | keeps what was given up on in a delayed queue, and sends it again |
+| ``resend`` | sends dead letters again, by itself and at a flush |
 | ``worker`` | the queue in front: produce, flush, close, stats |
 | ``sender`` | a worker that hands each batch to a sink at once |
 """
@@ -14,6 +15,7 @@
 from drainq.delivery.books import Books, Outcome, WorkerStats
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
+from drainq.delivery.resend import Resender
 from drainq.delivery.sender import Sender
 from drainq.delivery.sink import DeliveryError, DeliveryStopped, Failure, Refused, Sink, Unavailable
 from drainq.delivery.worker import Worker
@@ -27,6 +29,7 @@ __all__ = [
     "Failure",
     "Outcome",
     "Refused",
+    "Resender",
     "Sender",
     "Sink",
     "Unavailable",

@@ -5,7 +5,8 @@
 2. An item is counted once: by the worker that put it in. Another worker that sends it counts ``resent``.
 3. What is sent again is halved like any batch: good items go, poison stays, with its error.
 4. With ``key_of`` an older item never replaces a newer one of its key: once a newer one was sent, the older one is
-   taken out of its message. It counts as sent: it was replaced, as it would have been had it been written in time.
+   taken out of its message. It counts as sent: it was replaced, as it would have been had it been written in time. Or
+   it gets a message of its own, for a sink that adds it without replacing anything.
    That holds within a process, and for messages that were there when it began; two processes that write the same key
    at the same time have no order.
 5. A message is taken out after its items were sent, so a crash in between sends them twice, and loses none.
@@ -65,10 +66,12 @@ class DeadLetters:
         delayed: where the messages live; its codec encodes dicts, as the default one does.
         label: says whose messages these are, such as ``"batch-writer/visits"``; those of others are left alone.
         books: counts.
-        clock: says when a message is due.
+        clock: says when a message is due, if the delayed queue has no ``clock`` of its own.
         key_of: what an item replaces and is replaced by; None: items do not replace each other.
         pack_item, unpack_item: an item as values that :func:`~drainq.delivery.payload.pack` knows, and back.
         size: how many items a list counts for in the books, if its entries stand for several each.
+        older_sink: gets the items that a newer one of their key has overtaken, where these still have something to add,
+            such as a sum; None: they are taken out.
     """
 
     def __init__(
@@ -82,9 +85,11 @@ class DeadLetters:
         pack_item: Callable[[Any], Any] | None = None,
         unpack_item: Callable[[Any], Any] | None = None,
         size: Callable[[list[Any]], int] = len,
+        older_sink: Sink | None = None,
     ) -> None:
-        self._size = size
-        self._delayed, self._label, self._books, self._clock = delayed, label[:120], books, clock
+        self._size, self._older_sink = size, older_sink
+        self._delayed, self._label, self._books = delayed, label[:120], books
+        self._clock = getattr(delayed, "clock", None) or clock  # what is due the queue's own clock decides
         self._key_of = key_of
         self._pack_item = pack_item or (lambda item: item)
         self._unpack_item = unpack_item or (lambda item: item)
@@ -141,14 +146,14 @@ class DeadLetters:
         self._note_kept([item for item, _ in done], [key for _, key in done])
         return kept
 
-    def _offer_all(self, messages: list[tuple[str, Any]], due: float) -> None:
+    def _offer_all(self, messages: list[tuple[str, Any]], due: Any, *, can_update: bool = False) -> None:
         room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
         offer_batch = getattr(self._delayed, "offer_batch", None)
         if room is not None and offer_batch is not None:
-            offer_batch([room.ScheduledMessage(key, payload, due, False) for key, payload in messages])
+            offer_batch([room.ScheduledMessage(key, payload, due, can_update) for key, payload in messages])
             return
         for key, payload in messages:
-            self._delayed.offer_if_not_exists(key, payload, due)
+            (self._delayed.offer_or_update if can_update else self._delayed.offer_if_not_exists)(key, payload, due)
 
     def _new_key(self) -> str:
         return f"{self._label}/{self._origin}/{next(self._numbers):09d}"
@@ -216,16 +221,19 @@ class DeadLetters:
             envelope.nack(RESEND_DELAY, error=one_line(error))
             return True
         origin, key = payload.get("from"), envelope.message_id
-        sent, left, why, goes_on = self._send_halving(items, sink)
+        older = bool(payload.get("older"))
+        sent, left, why, goes_on = self._send_halving(items, (self._older_sink or sink) if older else sink)
         if left:
             tries = int(payload.get("tries", 0)) + 1
             packed = [self._packed(item) for item in left]
             due = self._clock.now() + RESEND_DELAY if goes_on else envelope.schedule_at
-            self._delayed.offer_or_update(key, self._payload(packed, why, origin=origin, tries=tries), due)
+            again = {**payload, **self._payload(packed, why, origin=origin, tries=tries)}
+            self._delayed.offer_or_update(key, again, due)
         elif not envelope.ack():
             log.warning("%s: message %r was sent, and may be sent again", self._label, key)
             return goes_on
-        self._replace_older(sent, key)
+        if not older:
+            self._replace_older(sent, key)
         if origin == self._origin:
             self._books.move(self._size(sent), Outcome.DEAD_LETTERED, Outcome.SENT)
         else:
@@ -310,13 +318,19 @@ class DeadLetters:
             if envelope is None:
                 return
             payload = envelope.payload
-            left, out = [], []
+            left, out, moved = [], [], []
             for packed in payload["items"]:
                 item = self._unpack_item(unpack(packed))
                 if self._key(item) in keys:
                     out.append(item)
+                    moved.append(packed)
                 else:
                     left.append(packed)
+            if payload.get("older"):
+                return  # it replaces nothing
+            if self._older_sink is not None:
+                self._move_apart(message, payload, left, moved, envelope.schedule_at)
+                return
             if left:
                 self._delayed.offer_or_update(message, {**payload, "items": left}, envelope.schedule_at)
             elif not self._delayed.drop_message(message):
@@ -326,6 +340,15 @@ class DeadLetters:
             return
         if payload.get("from") == self._origin:
             self._books.move(self._size(out), Outcome.DEAD_LETTERED, Outcome.SENT)
+
+    def _move_apart(self, message: str, payload: Any, left: list[Any], moved: list[Any], due: Any) -> None:
+        """Give items that were overtaken a message of their own."""
+        changed = [(f"{message}/older", {**payload, "items": moved, "older": True})]
+        if left:
+            changed.append((message, {**payload, "items": left}))
+        self._offer_all(changed, due, can_update=True)
+        if not left:
+            self._delayed.drop_message(message)
 
     def _note_kept(self, items: Sequence[Any], messages: Sequence[str]) -> None:
         if self._key_of is None:
@@ -353,7 +376,7 @@ class DeadLetters:
             for row in self._delayed.peek(MOST_KNOWN):
                 envelope = self._delayed.read(row.key)
                 payload = {} if envelope is None else envelope.payload
-                if payload.get("sink") == self._label:
+                if payload.get("sink") == self._label and not payload.get("older"):
                     for packed in payload["items"]:
                         key = self._key(self._unpack_item(unpack(packed)))
                         if key is not None:

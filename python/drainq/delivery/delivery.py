@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from drainq.delivery.books import Books, Outcome
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.sink import DeliveryError, Failure, Sink
 from drainq.sql.errors import one_line
+from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")
 
@@ -313,10 +315,23 @@ class Delivery:
                 parcel.outcome = Outcome.LOST
         return parcels
 
-    def keep(self, parcels: list[Parcel]) -> None:
-        """Put batches of :meth:`cut` that are still not sent into the dead letters; may take as long as these do."""
-        if self._dead_letters is None:
+    def keep(self, parcels: list[Parcel], deadline: float | None) -> None:
+        """Put batches of :meth:`cut` that are still not sent into the dead letters; wait for that until a deadline."""
+        if self._dead_letters is None or not parcels:
             return
+        kept = threading.Event()
+
+        def keep() -> None:
+            try:
+                self._keep(parcels)
+            finally:
+                kept.set()
+
+        SHARED.after(0, keep)
+        kept.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _keep(self, parcels: list[Parcel]) -> None:
+        assert self._dead_letters is not None
         for parcel in parcels:
             with self._lock:
                 if parcel.outcome is not Outcome.LOST or id(parcel) not in self._in_hand:

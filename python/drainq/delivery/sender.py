@@ -6,9 +6,6 @@ seconds, and at each ``flush``.
 
 from __future__ import annotations
 
-import threading
-import time
-import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -21,11 +18,11 @@ from drainq._native import (
     ThreadPolicy,
 )
 from drainq.clock import Clock
-from drainq.delivery.dead_letters import RESEND_INTERVAL, DeadLetters, DelayedQueueLike, check_delayed
+from drainq.delivery.dead_letters import DeadLetters, DelayedQueueLike, check_delayed
 from drainq.delivery.delivery import RETRY_FOR, Delivery
+from drainq.delivery.resend import Resender
 from drainq.delivery.sink import Sink
-from drainq.delivery.worker import Worker, check_seconds, log, wait_until
-from drainq.timer import FOREVER, SHARED, Repeat
+from drainq.delivery.worker import Worker, check_seconds
 
 
 class Sender(Worker):
@@ -75,7 +72,7 @@ class Sender(Worker):
         check_seconds("retry_for", retry_for)
         check_delayed(delayed)
         self._sink, self._threads = sink, threads
-        self._resend: Repeat | None = None
+        self._resender: Resender | None = None
         super().__init__(queue=queue, weight=weight, clock=clock)
         self._dead_letters = None
         if delayed is not None:
@@ -86,7 +83,8 @@ class Sender(Worker):
         self._delivery = Delivery(
             sink, books=self._books, name=name, retry_for=retry_for, dead_letters=self._dead_letters
         )
-        self._begin_resending()
+        if self._dead_letters is not None:
+            self._resender = Resender(self, self._dead_letters, sink)
 
     @property
     def sink(self) -> Sink:
@@ -108,40 +106,25 @@ class Sender(Worker):
 
     def on_idle(self) -> None:
         """Send again what is due in the delayed queue."""
-        if self._dead_letters is not None:
-            self._dead_letters.resend(self._sink)
+        if self._resender is not None:
+            self._resender.now()
 
     def _flush_held(self, deadline: float | None) -> bool:
-        if self._resend is None or self._closed:
-            return True
-        with self._turned:
-            wanted = self._turns_begun + 1  # a turn that begins from now on
-            self._resend.wake()
-            return wait_until(self._turned, lambda: self._turns_ended >= wanted or self._closed, deadline)
+        return self._resender is None or self._closed or self._resender.flush(deadline)
 
     def _stopped_by(self) -> Exception | None:
         return self._delivery.stopped
 
     def _give_up(self) -> None:
-        if self._dead_letters is not None:
-            self._dead_letters.stop()
+        if self._resender is not None:
+            self._resender.give_up()
         self._delivery.give_up()
 
     def _end(self, deadline: float | None) -> bool:
-        if self._dead_letters is not None:
-            self._dead_letters.stop()
-        if self._resend is not None:
-            self._resend.stop(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if self._resender is not None:
+            self._resender.stop(deadline)
         parcels = self._delivery.cut()
-        if parcels and self._dead_letters is not None:
-            kept = threading.Event()
-
-            def keep() -> None:
-                self._delivery.keep(parcels)
-                kept.set()
-
-            SHARED.after(0, keep)
-            kept.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        self._delivery.keep(parcels, deadline)
         return not parcels
 
     def _release(self) -> None:
@@ -149,37 +132,7 @@ class Sender(Worker):
 
     def _forget(self) -> None:
         self._sink.forget()
-        if self._dead_letters is not None:
-            self._dead_letters.renew()
         self._delivery.renew()
-        self._begin_resending()
-
-    # -- sending again ----------------------------------------------------------------------------
-
-    def _begin_resending(self) -> None:
-        self._turned = threading.Condition()
-        self._turns_begun = self._turns_ended = 0
-        if self._dead_letters is None or self._closed:
-            return
-        mine = weakref.ref(self)  # a timer must not keep a dropped worker alive
-
-        def turn() -> float | None:
-            worker = mine()
-            return None if worker is None or worker._closed else worker._resend_turn()
-
-        self._resend = Repeat(turn)
-        self._resend.wake_after(RESEND_INTERVAL)
-
-    def _resend_turn(self) -> float:
-        with self._turned:
-            self._turns_begun += 1
-        try:
-            assert self._dead_letters is not None
-            self._dead_letters.resend(self._sink)
-        except Exception:  # the delayed queue has retries of its own
-            log.exception("%s: what is kept in the delayed queue could not be sent again", type(self).__name__)
-        finally:
-            with self._turned:
-                self._turns_ended = self._turns_begun
-                self._turned.notify_all()
-        return RESEND_INTERVAL if not self._closed else FOREVER
+        if self._dead_letters is not None and self._resender is not None:
+            self._dead_letters.renew()
+            self._resender.renew()

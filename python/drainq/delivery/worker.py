@@ -297,7 +297,7 @@ class Worker(abc.ABC):
             if timeout is not None:
                 alarm = SHARED.after(max(0.0, timeout - _margin(timeout)), self._give_up)
             try:
-                self._drain(timeout)
+                self._drain(None if timeout is None else timeout - _margin(timeout) / 2)
                 self._finish(deadline)
             finally:
                 if alarm is not None:
@@ -394,7 +394,7 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _margin(timeout: float) -> float:
-    """Seconds of a timeout that are kept for putting away what could not be sent."""
+    """Seconds of a timeout that are kept for what cannot be sent: to put it away, the second half for what hangs."""
     return min(1.0, 0.25 * timeout)
 
 

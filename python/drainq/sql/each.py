@@ -44,13 +44,14 @@ def _write_to_sqlite(database: Database, upsert: Upsert, rows: Sequence[Row]) ->
 
     def feed() -> Any:
         nonlocal taken
-        for row in rows[taken:] if taken else rows:
+        for row in rows:
             taken += 1
             yield row
 
+    left = feed()  # one for all tries: it goes on behind the row that was refused
     while taken < len(rows):
         try:
-            database.connection.executemany(statement, feed())
+            database.connection.executemany(statement, left)
         except (*_UNBINDABLE, database.errors) as error:
             if failure_of(error) not in (None, Failure.DATA):
                 raise

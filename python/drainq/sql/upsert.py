@@ -34,6 +34,7 @@ class Merge(enum.Enum):
     MAX = "max"
     MIN = "min"
     LAST = "last"
+    FIRST = "first"
 
     @property
     def function(self) -> Callable[[Any, Any], Any]:
@@ -44,6 +45,8 @@ class Merge(enum.Enum):
         """The same in SQL."""
         if self is Merge.LAST:
             return new
+        if self is Merge.FIRST:
+            return f"CASE WHEN {stored} IS NULL THEN {new} ELSE {stored} END"
         if self is Merge.SUM:
             both = f"{stored} + {new}"
         elif dialect is Dialect.SQLITE:
@@ -62,6 +65,7 @@ _FUNCTIONS: dict[Merge, Callable[[Any, Any], Any]] = {
     Merge.MAX: _null_is_nothing(max),
     Merge.MIN: _null_is_nothing(min),
     Merge.LAST: lambda stored, new: new,
+    Merge.FIRST: lambda stored, new: new if stored is None else stored,
 }
 
 

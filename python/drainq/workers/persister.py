@@ -19,8 +19,9 @@ from typing import Any
 from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.delivery.books import Outcome
-from drainq.delivery.dead_letters import DelayedQueueLike, check_delayed
+from drainq.delivery.dead_letters import DeadLetters, DelayedQueueLike, check_delayed
 from drainq.delivery.delivery import RETRY_FOR, Delivery
+from drainq.delivery.resend import Resender
 from drainq.delivery.sink import DeliveryError, Sink
 from drainq.delivery.worker import check_callable, check_seconds
 from drainq.fork import leave_to_parent
@@ -114,8 +115,33 @@ class MetricsPersister(Holder):
         self._flushing = threading.Event()  # a flush is scheduled on a thread of its own
         self._table_sink = TableSink(url, self._upsert, may_be_missing=True)
         super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
+        self._resender: Resender | None = None
+        dead_letters = None
+        sink = _Counted(self._table_sink)
+        if delayed is not None:
+            places = [self._upsert.columns.index(column) for column in self._upsert.key]
+            older = {column: self._upsert.merge.get(column, Merge.LAST) for column in columns if column not in key}
+            replaces = Merge.LAST in older.values()
+            upsert = Upsert(
+                table,
+                columns,
+                key=key,
+                merge={column: Merge.FIRST if rule is Merge.LAST else rule for column, rule in older.items()},
+            )
+            dead_letters = DeadLetters(
+                delayed,
+                label=f"metrics-persister/{table}",
+                books=self._books,
+                clock=self._clock,
+                key_of=(lambda row: tuple([row[place] for place in places])) if replaces else None,
+                size=_items,
+                older_sink=_Counted(self._table_sink, upsert),
+            )
+            self._resender = Resender(self, dead_letters, sink)
+        self._dead_letters = dead_letters
         self._delivery = Delivery(
-            _Counted(self._table_sink),
+            sink,
+            dead_letters=dead_letters,
             books=self._books,
             name=f"metrics-persister/{table}",
             retry_for=retry_for,
@@ -133,6 +159,9 @@ class MetricsPersister(Holder):
         self._rows, self._merge_at = [], ROWS_A_STATEMENT
         self._delivery.sink.forget()
         self._delivery.renew()
+        if self._dead_letters is not None and self._resender is not None:
+            self._dead_letters.renew()
+            self._resender.renew()
 
     # -- the buffer that is filled ----------------------------------------------------------------
 
@@ -233,14 +262,22 @@ class MetricsPersister(Holder):
             self._table_sink.check()  # the first item is produced: the table has to be there
         return self._delivery.stopped
 
+    def _flush_held(self, deadline: float | None) -> bool:
+        done = super()._flush_held(deadline)
+        return (self._resender is None or self._closed or self._resender.flush(deadline)) and done
+
     def _give_up(self) -> None:
+        if self._resender is not None:
+            self._resender.give_up()
         self._delivery.give_up()
         with self._holding:
             self._holding.notify_all()
 
     def _end(self, deadline: float | None) -> bool:
-        self._flush_held(deadline)
-        self._delivery.cut()
+        super()._flush_held(deadline)
+        if self._resender is not None:
+            self._resender.stop(deadline)
+        self._delivery.keep(self._delivery.cut(), deadline)
         with self._holding:
             busy = self._handing_on is not None
             held, self._held = self._books.count(Outcome.PENDING), 0
@@ -265,13 +302,13 @@ class _Accounted(Exception):
 class _Counted(Sink):
     """Rows with the number of items that they stand for, into a table."""
 
-    def __init__(self, table: TableSink) -> None:
-        self._table = table
+    def __init__(self, table: TableSink, upsert: Upsert | None = None) -> None:
+        self._table, self._upsert = table, upsert
         self.failure_of = table.failure_of  # type: ignore[method-assign]
         self.cancel, self.close, self.forget = table.cancel, table.close, table.forget  # type: ignore[method-assign]
 
     def send(self, items: list[Any]) -> list[tuple[int, object]]:
-        return self._table.send([row[:-1] for row in items])
+        return self._table.send([row[:-1] for row in items], self._upsert)
 
 
 def _items(rows: list[Any]) -> int:

@@ -62,8 +62,8 @@ class TableSink(Sink):
         finally:
             self._put_away(database)
 
-    def send(self, items: list[Any]) -> list[tuple[int, object]]:
-        """Write rows; return those that are refused."""
+    def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
+        """Write rows, by another upsert than the usual one if it is given; return those that are refused."""
         refused: list[tuple[int, object]] = []
         rows = items
         width = len(self.upsert.columns)
@@ -75,7 +75,7 @@ class TableSink(Sink):
         if rows:
             database = self._take()
             try:
-                found = self._write(database, rows)
+                found = self._write(database, rows, upsert or self.upsert)
             except BaseException:
                 self._put_away(database)
                 raise
@@ -83,16 +83,16 @@ class TableSink(Sink):
             refused += found if rows is items else [(places[place], why) for place, why in found]
         return refused
 
-    def _write(self, database: Database, rows: list[Any]) -> list[tuple[int, object]]:
+    def _write(self, database: Database, rows: list[Any], upsert: Upsert) -> list[tuple[int, object]]:
         try:
             with database.transaction():
-                self.upsert.write(database, rows)
+                upsert.write(database, rows)
             return []
         except Exception as error:
             if self.failure_of(error) is not Failure.DATA or len(rows) == 1:
                 raise
         with database.transaction():
-            return write_each(database, self.upsert, rows)
+            return write_each(database, upsert, rows)
 
     def failure_of(self, error: Exception) -> Failure:
         """By SQLSTATE or SQLite's code; what the driver cannot bind is about the rows."""

@@ -1,0 +1,85 @@
+"""When a worker's dead letters are sent again: by itself every few seconds, and when it is flushed.
+
+1. One turn at a time, on a thread of the shared timer; a turn ends with the first failure of the other side.
+2. :meth:`Resender.flush` waits for a turn that began after it was called, and no longer than its deadline.
+3. The timer does not keep a worker alive: the turns end with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from typing import Any
+
+from drainq.delivery.dead_letters import RESEND_INTERVAL, DeadLetters
+from drainq.delivery.sink import Sink
+from drainq.timer import FOREVER, Repeat
+
+log = logging.getLogger("drainq")
+
+
+class Resender:
+    """Sends what is kept in the delayed queue of one worker.
+
+    Args:
+        owner: the worker; turns end when it is gone.
+        dead_letters: its delayed queue. sink: where items go.
+    """
+
+    def __init__(self, owner: Any, dead_letters: DeadLetters, sink: Sink) -> None:
+        self._dead_letters, self._sink = dead_letters, sink
+        self._owner = weakref.ref(owner)
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin, or begin anew in a forked child."""
+        self._turned = threading.Condition()
+        self._begun = self._ended = 0
+        self._stopped = False
+        owner, mine = self._owner, weakref.ref(self)
+
+        def turn() -> float | None:
+            resender = mine()
+            return None if resender is None or owner() is None else resender._turn()
+
+        self._repeat = Repeat(turn)
+        self._repeat.wake_after(RESEND_INTERVAL)
+
+    def flush(self, deadline: float | None) -> bool:
+        """Send what is due; False if that took longer than the deadline on the monotonic clock."""
+        with self._turned:
+            wanted = self._begun + 1  # a turn that begins from now on
+            self._repeat.wake()
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            return self._turned.wait_for(lambda: self._ended >= wanted or self._stopped, wait)
+
+    def now(self) -> None:
+        """Send what is due, in this thread."""
+        self._dead_letters.resend(self._sink)
+
+    def give_up(self) -> None:
+        """Begin no further message."""
+        self._dead_letters.stop()
+        with self._turned:
+            self._stopped = True
+            self._turned.notify_all()
+
+    def stop(self, deadline: float | None) -> None:
+        """End, and wait for the turn that is running until the deadline."""
+        self.give_up()
+        self._repeat.stop(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _turn(self) -> float:
+        with self._turned:
+            self._begun += 1
+        try:
+            self._dead_letters.resend(self._sink)
+        except Exception:  # the delayed queue has retries of its own
+            log.exception("what is kept in the delayed queue could not be sent again")
+        finally:
+            with self._turned:
+                self._ended = self._begun
+                self._turned.notify_all()
+        return FOREVER if self._stopped else RESEND_INTERVAL

@@ -1,0 +1,165 @@
+"""A batch is sent, put away, or lost aloud; each item is counted once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from drainq.backoff import Backoff
+from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Sink, Unavailable
+from drainq.delivery.sink import Failure
+from drainq.testing import ManualClock
+from tests.delivery.helpers import Table
+
+
+class Bench:
+    """A delivery whose waits move its clock, and are noted."""
+
+    def __init__(self, sink, *, retry_for=60.0, **more):
+        self.clock, self.books, self.waits = ManualClock(), Books(), []
+        self.sink, self.before_try = sink, lambda: None
+        self.delivery = Delivery(
+            sink, books=self.books, name="test", retry_for=retry_for, clock=self.clock,
+            backoff=Backoff(1.0, 8.0, 2.0, jitter=0), wait=self.wait, **more,
+        )  # fmt: skip
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+        self.clock.advance(seconds)
+        self.before_try()
+
+    def deliver(self, items):
+        self.books.arrive(len(items))
+        return self.delivery.deliver(list(items))
+
+    def counts(self):
+        return {outcome.value: count for outcome in Outcome if (count := self.books.count(outcome))}
+
+
+def test_an_outage_is_waited_out_with_growing_pauses():
+    table = Table()
+    bench = Bench(table)
+    table.down = Unavailable("away")
+
+    def back_after_four_waits():
+        if len(bench.waits) == 4:
+            table.down = None
+
+    bench.before_try = back_after_four_waits
+    bench.deliver("abc")
+    assert (table.rows, bench.waits) == (list("abc"), [1.0, 2.0, 4.0, 8.0])
+    assert bench.counts() == {"sent": 3} and bench.books.stats().retried == 12
+
+
+def test_an_outage_is_given_up_after_retry_for_and_what_comes_later_is_tried_twice():
+    table = Table()
+    table.down = Unavailable("away")
+    bench = Bench(table, retry_for=10.0)
+    with pytest.raises(DeliveryError, match="3 items are lost: Unavailable: away"):
+        bench.deliver("abc")
+    assert sum(bench.waits) == 10.0 and bench.counts() == {"lost": 3}
+    calls, bench.waits = table.calls, []
+    with pytest.raises(DeliveryError):
+        bench.deliver("de")
+    assert (table.calls - calls, bench.waits) == (2, [1.0])
+    table.down = None
+    bench.deliver("f")
+    assert bench.counts() == {"lost": 5, "sent": 1}
+
+
+def test_the_next_outage_has_its_own_time():
+    table = Table()
+    bench = Bench(table, retry_for=10.0)
+    for _ in range(2):
+        table.down = Unavailable("away")
+        with pytest.raises(DeliveryError):
+            bench.deliver("a")
+        table.down = None
+        bench.deliver("b")
+    assert sum(bench.waits) == 20.0
+
+
+def test_no_time_is_one_try():
+    table = Table()
+    table.down = Unavailable("away")
+    bench = Bench(table, retry_for=0)
+    with pytest.raises(DeliveryError):
+        bench.deliver("a")
+    assert (table.calls, bench.waits) == (1, [])
+
+
+def test_the_other_side_may_ask_for_a_longer_pause():
+    table = Table()
+    table.down = Unavailable("slow down", after=5.0)
+    bench = Bench(table, retry_for=6.0)
+    with pytest.raises(DeliveryError):
+        bench.deliver("a")
+    assert bench.waits == [5.0, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_poison_stands_alone_and_the_rest_goes_in_order(seed):
+    rng = random.Random(seed)
+    items = rng.sample(range(1000), rng.randrange(1, 100))
+    poison = {item for item in items if rng.random() < rng.choice([0.0, 0.1, 0.9])}
+    table = Table(poison)
+    bench = Bench(table)
+    bench.deliver(items)
+    assert table.rows == [item for item in items if item not in poison]
+    assert bench.books.count(Outcome.REFUSED) == len(poison)
+    assert bench.books.count(Outcome.SENT) == len(items) - len(poison)
+
+
+def test_what_a_sink_names_as_refused_is_refused_and_the_rest_is_sent():
+    class Picky(Sink):
+        def send(self, items):
+            return [(place, "odd") for place, item in enumerate(items) if item % 2]
+
+    bench = Bench(Picky())
+    bench.deliver(range(10))
+    assert bench.counts() == {"sent": 5, "refused": 5}
+
+
+def test_a_failure_that_cannot_pass_stops_at_once_until_something_is_sent():
+    class Broken(Table):
+        def failure_of(self, error):
+            return Failure.CANNOT_PASS
+
+    table = Broken()
+    table.down = LookupError("no such table")
+    bench = Bench(table)
+    with pytest.raises(DeliveryError, match="no such table"):
+        bench.deliver(range(1000))
+    assert (table.calls, bench.waits) == (1, []) and bench.counts() == {"lost": 1000}
+    assert bench.delivery.stopped is table.down
+    table.down = None
+    bench.deliver("a")
+    assert bench.delivery.stopped is None
+
+
+def test_what_is_stopped_can_be_kept_by_the_caller():
+    table = Table()
+    table.failure_of = lambda error: Failure.CANNOT_PASS
+    table.down = LookupError("no such table")
+    bench = Bench(table, keep_when_stopped=True)
+    assert bench.deliver("abc") == list("abc") and bench.counts() == {"pending": 3}
+
+
+def test_an_error_of_the_sinks_own_making_refuses_each_item_that_makes_it():
+    class Buggy(Table):
+        def send(self, items):
+            return super().send([1 // item for item in items])
+
+    bench = Bench(Buggy())
+    bench.deliver([1, 0, 1])
+    assert bench.counts() == {"sent": 2, "refused": 1}
+
+
+def test_an_interrupt_passes_and_leaves_nothing_uncounted():
+    table = Table()
+    table.down = KeyboardInterrupt()
+    bench = Bench(table)
+    with pytest.raises(KeyboardInterrupt):
+        bench.deliver("ab")
+    assert bench.counts() == {"lost": 2}

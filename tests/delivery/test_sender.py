@@ -1,0 +1,258 @@
+"""What goes through a queue into a sink: deadlines kept, dead letters in order, each item counted once."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from drainq.delayed import DelayedQueue
+from drainq.delivery import DeliveryStopped, Sender, Unavailable
+from drainq.delivery.sink import Failure
+from drainq.testing import ManualClock
+from tests.delivery.helpers import Hanging, Table, agree, counts
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def delayed(clock):
+    with DelayedQueue.open("memory:", "letters", clock=clock) as queue:
+        yield queue
+
+
+def sender(sink, **more):
+    return Sender(sink, **{"name": "test", "retry_for": 0, **more})
+
+
+def until(condition):
+    """Wait for what another thread does."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        threading.Event().wait(0.001)
+
+
+def test_everything_produced_is_sent_in_order():
+    table = Table()
+    with sender(table) as out:
+        assert out.produce_many(range(10_000)) == 10_000 and out.produce(10_000)
+    assert table.rows == list(range(10_001))
+    assert counts(out) == (10_001, 0, 0, 0, 0)
+    assert out.stats().per_type == {int: 10_001}
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+@pytest.mark.parametrize("kept", [True, False])
+def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(heeds, kept, delayed):
+    sink = Hanging(heeds=heeds)
+    out = sender(sink, delayed=delayed if kept else None)
+    assert out.produce_many(range(5)) == 5
+    assert sink.entered.wait(PATIENCE)
+    assert out.produce_many(range(5, 8)) == 3
+    assert out.flush(0.01) is False
+    assert agree(out).pending == 8
+    out.close(0.5)
+    first, _, letters, lost, pending = counts(out)
+    assert (first, pending, letters + lost) == (0, 0, 8)
+    if heeds:
+        assert (letters, lost) == ((8, 0) if kept else (0, 8))
+        assert sink.closed.wait(PATIENCE)
+    else:  # what waits behind the hanging call cannot be reached
+        hung = sink.in_hand
+        assert (letters, lost) == ((hung, 8 - hung) if kept else (0, 8))
+        sink.go.set()
+        assert sink.closed.wait(PATIENCE)  # the late answer counts: these are sent, and no dead letters any more
+        assert counts(out) == (hung, 0, 0, 8 - hung, 0)
+        assert delayed.stats().scheduled == 0
+    assert out.produce(9) is False
+
+
+def test_flush_is_false_for_what_was_refused_since_the_last():
+    table = Table(poison={3})
+    with sender(table) as out:
+        out.produce_many(range(5))
+        assert out.flush() is False and out.flush() is True
+    assert out.close() is False
+
+
+def test_poison_has_a_letter_of_its_own_and_good_rows_of_a_letter_return(delayed, clock):
+    table = Table(poison={7})
+    out = sender(table, delayed=delayed)
+    table.down = Unavailable("away")
+    out(list(range(50)))
+    assert counts(out) == (0, 0, 50, 0, 0) and delayed.stats().scheduled == 1
+    table.down = None
+    clock.advance(3600)
+    assert out.flush()
+    assert table.rows == [n for n in range(50) if n != 7]
+    assert counts(out) == (49, 0, 1, 0, 0)
+    assert delayed.peek(10)[0].payload.count(b"poison in the batch") == 1
+    table.poison = set()
+    clock.advance(3600)
+    assert out.flush() and counts(out) == (50, 0, 0, 0, 0)
+    assert delayed.stats().scheduled == delayed.stats().ready == 0
+    assert out.close()
+
+
+def test_letters_are_sent_in_the_order_of_the_batches_also_after_a_failure_in_the_middle(delayed, clock):
+    table = Table()
+    out = sender(table, delayed=delayed)
+    table.down = Unavailable("away")
+    for n in range(5):
+        out([(n, 0), (n, 1)])
+    clock.advance(3600)
+    out.on_idle()  # the first is tried, and stands first again
+    assert table.calls == 5 + 1 and counts(out) == (0, 0, 10, 0, 0)
+    table.down = None
+    clock.advance(1)
+    out.on_idle()
+    assert table.rows == [(n, place) for n in range(5) for place in range(2)]
+    assert counts(out) == (10, 0, 0, 0, 0) and out.close()
+
+
+class Latest(Table):
+    """A table with a key: the last row of a key wins."""
+
+    def rows_by_key(self):
+        return dict(self.rows)
+
+
+def keyed(sink, **more):
+    return sender(sink, key_of=lambda row: row[0], **more)
+
+
+def test_an_older_item_never_replaces_a_newer_one_of_its_key(delayed, clock):
+    table = Latest()
+    out = keyed(table, delayed=delayed)
+    table.down = Unavailable("away")
+    out([(1, "old"), (2, "old")])
+    table.down = None
+    out([(1, "new")])
+    assert counts(out) == (2, 0, 1, 0, 0)  # the old row of key 1 was replaced, as if it had been written in time
+    clock.advance(3600)
+    assert out.flush()
+    assert table.rows_by_key() == {1: "new", 2: "old"} and counts(out) == (3, 0, 0, 0, 0)
+    assert out.close()
+
+
+def test_of_two_letters_with_a_key_the_later_wins_even_if_it_goes_first(delayed, clock):
+    table = Latest(poison={(1, "old")})
+    out = keyed(table, delayed=delayed)
+    out([(1, "old")])
+    table.down = Unavailable("away")
+    out([(1, "new"), (2, "new")])
+    table.down = None
+    clock.advance(3600)
+    assert out.flush()
+    assert counts(out) == (3, 0, 0, 0, 0)
+    table.poison = set()
+    clock.advance(3600)
+    assert out.flush() and table.rows_by_key() == {1: "new", 2: "new"}
+    assert out.close()
+
+
+def test_a_worker_that_begins_later_knows_what_is_kept(delayed, clock):
+    table = Latest(poison={(1, "old")})
+    keyed(table, delayed=delayed)([(1, "old")])
+    table.poison = set()
+    later = keyed(table, delayed=delayed)
+    later([(1, "new")])
+    clock.advance(3600)
+    assert later.flush()
+    assert table.rows == [(1, "new")] and counts(later) == (1, 0, 0, 0, 0)
+
+
+def test_what_another_worker_gave_up_on_is_counted_apart(delayed, clock):
+    table = Table()
+    table.down = Unavailable("away")
+    first, second = sender(table, delayed=delayed), sender(table, delayed=delayed)
+    first(["a", "b"])
+    table.down = None
+    clock.advance(3600)
+    assert second.flush()
+    assert counts(second) == (0, 0, 0, 0, 0) and second.stats().resent == 2
+    assert counts(first) == (0, 0, 2, 0, 0)
+
+
+def test_letters_of_another_sink_are_left_alone(delayed, clock):
+    table, other = Table(), Table()
+    table.down = Unavailable("away")
+    out = sender(table, delayed=delayed)
+    out(["a"])
+    clock.advance(3600)
+    assert sender(other, name="other", delayed=delayed).flush()
+    assert other.rows == []
+    table.down = None
+    clock.advance(3600)
+    assert out.flush() and table.rows == ["a"]
+
+
+def test_what_cannot_be_written_into_a_letter_is_lost_or_refused_aloud(delayed):
+    thing = object()
+    table = Table(poison={thing})
+    out = sender(table, delayed=delayed)
+    out([thing, 1])
+    assert counts(out) == (1, 1, 0, 0, 0)
+    table.down = Unavailable("away")
+    with pytest.raises(RuntimeError, match="lost"):
+        out([thing])
+    assert counts(out) == (1, 1, 0, 1, 0)
+
+
+def test_an_exporter_can_say_how_its_items_are_written(delayed, clock):
+    class Point:
+        def __init__(self, name):
+            self.name = name
+
+    table = Table()
+    out = sender(
+        table, delayed=delayed, pack_item=lambda point: point.name, unpack_item=lambda name: Point(name.upper())
+    )
+    table.down = Unavailable("away")
+    out([Point("a")])
+    table.down = None
+    clock.advance(3600)
+    assert out.flush() and [point.name for point in table.rows] == ["A"]
+
+
+def test_a_stopped_sender_refuses_producers_with_the_reason():
+    table = Table()
+    table.failure_of = lambda error: Failure.CANNOT_PASS
+    table.down = LookupError("no such table")
+    out = sender(table)
+    out.produce_many(range(3))
+    assert out.flush() is False
+    with pytest.raises(DeliveryStopped, match="no such table"):
+        out.produce(3)
+    assert counts(out) == (0, 0, 0, 3, 0) and out.close() is False
+
+
+def test_back_pressure_holds_producers_while_the_other_side_is_away():
+    table = Table()
+    table.down = Unavailable("away")
+    out = sender(table, retry_for=PATIENCE)
+    done = threading.Event()
+
+    def produce():
+        assert out.produce_many(range(60_000)) == 60_000
+        done.set()
+
+    threading.Thread(target=produce).start()
+    until(lambda: (queue := out.stats().queue) is not None and queue.queued >= 10_000)
+    assert not done.is_set() and agree(out).sent == 0
+    table.down = None
+    assert done.wait(PATIENCE) and out.close()
+    assert table.rows == list(range(60_000)) and counts(out) == (60_000, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("option", [{"retry_for": -1}, {"retry_for": float("nan")}, {"threads": 0}, {"weight": 0}])
+def test_an_option_that_cannot_be_is_refused(option):
+    with pytest.raises(ValueError, match=next(iter(option))):
+        sender(Table(), **option)
