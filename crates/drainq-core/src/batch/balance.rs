@@ -63,7 +63,7 @@ fn longest_first(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec
     plan
 }
 
-/// The same groups of partitions, given to the threads that hold most of each already.
+/// Renames the threads of a plan, so that each partition with throughput stays where it is if possible.
 fn rename_to_stay(throughput: &[u64], owners: &[ThreadId], plan: &[ThreadId], threads: usize) -> Vec<ThreadId> {
     let mut shared = vec![vec![0_u64; threads]; threads];
     for partition in (0..plan.len()).filter(|p| throughput[*p] > 0) {

@@ -126,7 +126,7 @@ impl Pool {
         assert!(!stopped, "threads are parked for ever");
     }
 
-    /// Whether a thread did not hear yet what to do, was called, or its time has come.
+    /// Whether a thread has to ask the board again: it has not asked yet, was notified, or its time has come.
     fn is_on_its_way(&self, thread: usize) -> bool {
         match &self.doing[thread] {
             None => true,

@@ -35,7 +35,7 @@ pub(super) enum Accounted {
     UpToTheCut,
 }
 
-/// One drain thread's side of a queue.
+/// What one drain thread needs to drain one queue.
 pub struct Drainer<T: RingItem + Keyed> {
     pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
@@ -109,7 +109,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
     pub fn is_finished(&self) -> bool {
         !self.queue.is_running()
             && (self.worker().counts.lock().cut
-                || self.queue.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty()))
+                || self.queue.layout.partitions().iter().all(|at| at.ring.is_closed() && at.ring.is_empty()))
     }
 
     /// Whether this thread owns the partition of `key` and its last pass took no item of `key`.
@@ -126,23 +126,22 @@ impl<T: RingItem + Keyed> Drainer<T> {
     /// Whether a pass would find an item, or `mine` is out of date.
     pub fn has_work(&self) -> bool {
         if !self.queue.is_running() {
-            let mut partitions = self.queue.partitions.iter();
+            let mut partitions = self.queue.layout.partitions().iter();
             return self.epoch != CLOSING
                 || self.is_finished()
                 || partitions.any(|at| !at.ring.is_empty() && !at.ownership().is_busy());
         }
-        self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) != self.epoch
-            || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
+        self.queue.layout.epoch() != self.epoch || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
     }
 
     /// Updates `mine` if the assignment may have changed. After the close every thread drains every partition.
     pub(super) fn refresh(&mut self) {
         let closing = !self.queue.is_running();
-        let epoch = if closing { CLOSING } else { self.queue.epoch.load(order("move_epoch_read", Ordering::Acquire)) };
+        let epoch = if closing { CLOSING } else { self.queue.layout.epoch() };
         if epoch != self.epoch {
             self.epoch = epoch;
             let me = self.me;
-            let ids = (0..).zip(self.queue.partitions.iter());
+            let ids = (0..).zip(self.queue.layout.partitions().iter());
             self.mine = ids.filter(|(_, at)| closing || at.ownership().owner() == me).map(|(id, _)| id).collect();
         }
     }
@@ -261,9 +260,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Bumps the epoch and wakes the new owner of a partition if it sleeps.
     pub(super) fn wake_new_owner(&self, new: ThreadId) {
-        if !planted("move_epoch") {
-            self.epoch.fetch_add(1, order("move_epoch_publish", Ordering::Release));
-        }
+        self.layout.bump_epoch();
         full_fence("move_fence");
         if !planted("move_wake") {
             self.workers[usize::from(new)].sleeper.wake(|| true);

@@ -28,7 +28,7 @@ pub struct Flush<T: RingItem + Keyed> {
 impl<T: RingItem + Keyed> Flush<T> {
     /// Everything accepted by now, in all partitions.
     pub fn of_queue(queue: &Arc<BatchQueue<T>>) -> Self {
-        let goals = (0..).zip(queue.partitions.iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
+        let goals = (0..).zip(queue.layout.partitions().iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
         Self { queue: queue.clone(), goals }
     }
 

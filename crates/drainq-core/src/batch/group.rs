@@ -7,7 +7,7 @@ use super::item::{Key, Keyed, weight_of};
 pub enum Grouping {
     /// One call per key.
     ByKey,
-    /// One call for everything, whatever the keys.
+    /// One call for the items of all keys.
     Whole,
 }
 

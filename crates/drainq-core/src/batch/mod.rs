@@ -13,7 +13,8 @@
 //! | [`partition`] | ring, ownership and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
 //! | [`produce`] | producing where one lock keeps the producers apart |
-//! | `control`, [`grow`] | what changes under the control lock; new types and new partitions while the queue runs |
+//! | `layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
+//! | [`rejection`] | why items were not accepted, and how many |
 //! | [`drain`], [`group`] | what a drain thread takes: begin a pass, take, group |
 //! | `pass`, `step` | what a drain thread hands out and accounts for; what it does next, and how it waits |
 //! | [`handoff`] | revoke, cycle fence, assign |
@@ -27,19 +28,19 @@
 pub mod balance;
 mod board;
 pub mod config;
-mod control;
 pub mod drain;
 pub mod flush;
 pub mod group;
-pub mod grow;
 pub mod handoff;
 pub mod item;
+mod layout;
 pub mod partition;
 mod pass;
 pub mod policy;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
+pub mod rejection;
 pub mod route;
 pub mod scheduler;
 pub mod shutdown;
@@ -55,6 +56,7 @@ pub use group::{Batch, Grouping};
 pub use item::{Key, Keyed, PartitionId};
 pub use pass::Pass;
 pub use policy::{PartitionPolicy, ThreadPolicy};
-pub use queue::{BatchQueue, Rejection};
+pub use queue::BatchQueue;
+pub use rejection::Rejection;
 pub use route::Outcome;
 pub use step::Step;

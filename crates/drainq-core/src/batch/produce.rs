@@ -37,9 +37,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
     #[inline]
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
-        let target = self.targets.get(item.key() as usize).expect("a key comes from the queue");
-        // SAFETY: a target was pinned in this queue's table of partitions.
-        self.push(unsafe { self.partitions.at(target) }, item)
+        self.push(self.layout.target(item.key()), item)
     }
 
     /// As [`Self::try_produce`], into the partition that the caller names.

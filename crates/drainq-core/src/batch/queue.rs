@@ -2,53 +2,18 @@
 
 use super::board::{PoolSleepers, Registration};
 use super::config::Settings;
-use super::control::Control;
 use super::group::Grouping;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
+use super::layout::Layout;
 use super::partition::Partition;
+use super::rejection::{Rejection, Rejections};
 use super::route::TypeRoute;
 use super::worker::{self, Worker};
-use crate::ring::Refusal;
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{CachePadded, Mutex, plain};
-use crate::table::{Pinned, Table};
+use crate::sync::plain;
 use crate::wait::waiters::Waiters;
 use std::time::Duration;
-
-/// Why an item was not accepted, as counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// There was no room, or none in time.
-    Full,
-    /// The queue is shutting down or shut down.
-    Closed,
-    /// A handler would have waited for room in its own queue.
-    WouldDeadlock,
-}
-
-impl Rejection {
-    /// All reasons, in the order of the counters.
-    pub const ALL: [Self; 3] = [Self::Full, Self::Closed, Self::WouldDeadlock];
-
-    /// The name under which it is counted.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Closed => "closed",
-            Self::WouldDeadlock => "would_deadlock",
-        }
-    }
-}
-
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Full => Self::Full,
-            Refusal::Closed => Self::Closed,
-        }
-    }
-}
 
 /// A queue of typed items that drain threads hand to handlers in batches.
 ///
@@ -60,17 +25,11 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) grouping: Grouping,
     /// The scheduler that drains this queue; none if the queue has drain threads of its own.
     pub(super) registration: Option<Registration>,
-    pub(super) partitions: Table<Partition<T>>,
-    pub(super) routes: Table<TypeRoute>,
-    /// For each key its partition: all that a producer reads of a route, close together in memory.
-    pub(super) targets: Table<Pinned<Partition<T>>>,
+    pub(super) layout: Layout<T>,
     pub(super) workers: Box<[Worker]>,
-    pub(super) control: Mutex<Control>,
-    /// Grows when partitions change their owner or are added: then each thread updates its list of partitions.
-    pub(super) epoch: CachePadded<AtomicU64>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
-    rejected: [CachePadded<AtomicU64>; Rejection::ALL.len()],
+    rejections: Rejections,
     pub(super) rebalances: AtomicU64,
     /// Whether a handler wants to be called for every pass that found nothing.
     pub(super) reports_every_idle_pass: AtomicBool,
@@ -118,28 +77,22 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         registration: Option<Registration>,
     ) -> Self {
         settings.validate().unwrap_or_else(|wrong| panic!("{wrong}"));
-        let queue = Self {
+        Self {
             id: NEXT_ID.fetch_add(1, plain::Ordering::Relaxed),
             name: name.into(),
-            settings,
             grouping,
             registration,
-            partitions: Table::new(),
-            routes: Table::new(),
-            targets: Table::new(),
+            layout: Layout::new(&settings, workers.len(), partitions),
+            settings,
             workers,
-            control: Mutex::new(Control::default()),
-            epoch: CachePadded::new(AtomicU64::new(1)),
             closing: AtomicBool::new(false),
             abandoned: AtomicU64::new(0),
-            rejected: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
+            rejections: Rejections::default(),
             rebalances: AtomicU64::new(0),
             reports_every_idle_pass: AtomicBool::new(false),
             pass_waiters: Waiters::new(),
             close_waiters: Waiters::new(),
-        };
-        queue.grow_to(&mut queue.control.lock(), partitions);
-        queue
+        }
     }
 
     /// The queue's name.
@@ -149,7 +102,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// The number of partitions now.
     pub fn partition_count(&self) -> usize {
-        self.partitions.len()
+        self.layout.partitions().len()
     }
 
     /// The number of workers.
@@ -164,32 +117,55 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// The partition of this number.
     pub fn partition(&self, partition: PartitionId) -> &Partition<T> {
-        self.partitions.get(partition as usize).expect("a partition number comes from the queue")
+        self.layout.partition(partition)
     }
 
     /// The route of this key.
     #[inline]
     pub fn route(&self, key: Key) -> &TypeRoute {
-        self.routes.get(key as usize).expect("a key comes from the queue")
+        self.layout.route(key)
     }
 
     /// The partitions that each worker owns.
     pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
         let mut owned = vec![Vec::new(); self.workers.len()];
-        for (partition, at) in self.partitions.iter().enumerate() {
+        for (partition, at) in self.layout.partitions().iter().enumerate() {
             owned[usize::from(at.ownership().owner())].push(partition as PartitionId);
         }
         owned
     }
 
+    /// The partition of a key's items; it never changes.
+    pub fn partition_of(&self, key: Key) -> PartitionId {
+        self.route(key).partition
+    }
+
+    /// Adds a type; returns its key, whose partition is chosen now.
+    ///
+    /// `weight` is that of the type's handler, the share of a partition that it deserves; 0 for a type without a
+    /// handler.
+    pub fn add_type(&self, weight: f64) -> Key {
+        self.layout.add_type(weight)
+    }
+
+    /// Changes the weight of a type's handler. Partitions may be added; no type changes its partition.
+    pub fn set_weight(&self, key: Key, weight: f64) {
+        self.layout.set_weight(key, weight);
+    }
+
+    /// Adds partitions until there are `count`: the number that a forked child takes over from its parent.
+    pub fn grow_to_at_least(&self, count: usize) {
+        self.layout.grow_to_at_least(count);
+    }
+
     /// Counts items that their producer gave up on.
     pub fn count_rejected(&self, reason: Rejection, count: u64) {
-        self.rejected[reason as usize].fetch_add(count, Ordering::Relaxed);
+        self.rejections.count(reason, count);
     }
 
     /// Items rejected for this reason.
     pub fn rejected(&self, reason: Rejection) -> u64 {
-        self.rejected[reason as usize].load(Ordering::Relaxed)
+        self.rejections.of(reason)
     }
 
     /// Whether the current thread is one of this queue's drain threads, inside a pass.

@@ -29,7 +29,7 @@ pub struct Throughput {
 impl<T: RingItem + Keyed> Rebalancer<T> {
     /// A rebalancer whose first measurement counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
-        let last = queue.partitions.iter().map(Partition::accepted).collect();
+        let last = queue.layout.partitions().iter().map(Partition::accepted).collect();
         Self { queue, last }
     }
 
@@ -40,11 +40,11 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
 
     /// Measures the throughput since the last call.
     pub fn measure(&mut self) -> Throughput {
-        let now: Vec<u64> = self.queue.partitions.iter().map(Partition::accepted).collect();
+        let now: Vec<u64> = self.queue.layout.partitions().iter().map(Partition::accepted).collect();
         let before = self.last.iter().copied().chain(std::iter::repeat(0));
         // In a queue that weighs items the accepted weight is the sum of two words, and may shrink for a moment.
         let by_partition = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
-        let owners = self.queue.partitions.iter().take(now.len()).map(|at| at.ownership().target()).collect();
+        let owners = self.queue.layout.partitions().iter().take(now.len()).map(|at| at.ownership().target()).collect();
         self.last = now;
         Throughput { by_partition, owners, threads: self.queue.thread_count() }
     }
@@ -62,8 +62,8 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
             panic!("a plan names thread {unknown}, and queue {:?} has {threads}", self.queue.name());
         }
         let mut moves = 0;
-        self.queue.while_open(|| {
-            for (at, new) in self.queue.partitions.iter().zip(plan) {
+        self.queue.layout.while_open(|| {
+            for (at, new) in self.queue.layout.partitions().iter().zip(plan) {
                 match at.ownership().revoke(*new) {
                     Move::Unneeded => continue,
                     Move::Pending => {}

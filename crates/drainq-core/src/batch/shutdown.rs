@@ -20,10 +20,29 @@ pub struct Cut<T> {
 }
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
+    /// Refuses every item from now on; returns whether this call was the first to do so.
+    ///
+    /// Each produce call is either before the close, and its item will be accounted for, or its item is refused.
+    pub fn close(&self) -> bool {
+        let first = self.layout.close(|| self.closing.store(true, Ordering::Release));
+        for partition in self.layout.partitions().iter() {
+            if !planted("close_notify_producers") {
+                partition.room_waiters.notify_all();
+            }
+        }
+        if !planted("close_wait_open") {
+            self.close_waiters.notify_all();
+        }
+        if !planted("close_wake_threads") {
+            self.wake_all();
+        }
+        first
+    }
+
     /// Whether the queue is closed and everything that was accepted is accounted for.
     pub fn is_drained(&self) -> bool {
         !self.is_running()
-            && self.partitions.iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
+            && self.layout.partitions().iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
             && (planted("drained_in_flight") || self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0))
     }
 
@@ -49,7 +68,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.close();
         let mut workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
         let (mut items, mut taken, mut abandoned) = (Vec::new(), Vec::new(), 0);
-        for at in self.partitions.iter() {
+        for at in self.layout.partitions().iter() {
             let backoff = Backoff::new();
             loop {
                 // SAFETY: takes happen under a worker's counts lock, unless that worker is

@@ -1,7 +1,8 @@
 //! Snapshots in which every item is in exactly one place.
 
 use super::item::{Key, Keyed, ThreadId, weight_of};
-use super::queue::{BatchQueue, Rejection};
+use super::queue::BatchQueue;
+use super::rejection::Rejection;
 use super::route::TypeCounts;
 use super::worker::WorkerCounts;
 use crate::ring::RingItem;
@@ -48,7 +49,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Whether everything accepted was accounted for.
     pub fn is_quiet(&self) -> bool {
         let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
-        workers.iter().all(|counts| counts.in_flight == 0) && self.partitions.iter().all(|at| at.ring.is_empty())
+        workers.iter().all(|counts| counts.in_flight == 0)
+            && self.layout.partitions().iter().all(|at| at.ring.is_empty())
     }
 
     /// The counters now.
@@ -58,7 +60,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         let (mut accepted, mut queued) = (0, 0);
         let (mut used, mut owners, mut allocated_bytes) = (Vec::new(), Vec::new(), 0);
         let mut queued_by_key = Vec::new();
-        for at in self.partitions.iter() {
+        for at in self.layout.partitions().iter() {
             let mut here = 0;
             let mut count = |item: &T| {
                 let weight = weight_of(item, self.settings.weighed);
@@ -75,8 +77,9 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             owners.push(at.ownership().owner());
             allocated_bytes += at.ring.allocated_bytes();
         }
-        queued_by_key.resize(self.routes.len(), 0);
-        let types = self.routes.iter().zip(queued_by_key).map(|(route, queued)| route.counts(queued)).collect();
+        queued_by_key.resize(self.layout.routes().len(), 0);
+        let types =
+            self.layout.routes().iter().zip(queued_by_key).map(|(route, queued)| route.counts(queued)).collect();
         let workers: Vec<WorkerCounts> = workers.iter().map(|counts| **counts).collect();
         Snapshot {
             buffer_size: self.settings.buffer_size,

@@ -32,7 +32,7 @@ pub struct WorkerCounts {
     pub cut: bool,
 }
 
-/// One drain thread, seen from the queue.
+/// What the queue keeps for one drain thread.
 pub(super) struct Worker {
     /// How the thread sleeps and is woken.
     pub sleeper: CachePadded<Sleeper>,

@@ -1,21 +1,21 @@
 //! Models: each argument about orderings and wake-ups, as a test of every interleaving.
 //!
-//! Under `--cfg loom` a model runs in every interleaving that Rust's memory model allows (up
-//! to the number of preemptions that `LOOM_MAX_PREEMPTIONS` says); in a plain build the same
-//! body runs on real threads. A lost wake-up is a deadlock, for no sleep has a timeout here.
+//! Under `--cfg loom` a model runs in every interleaving that Rust's memory model allows, up to a number of
+//! preemptions (`LOOM_MAX_PREEMPTIONS`); in a plain build the same body runs on real threads. A lost wake-up is a
+//! deadlock, because in a model no sleep has a timeout.
 //!
-//! `scripts/mutants/core.py` plants one fault after the other and says which model must fail.
+//! `scripts/mutants/core.py` plants one fault after the other and names the model that must fail.
 //!
 //! | module | argument |
 //! | --- | --- |
 //! | [`ring`] | claim, publish, take, free, close; segments |
 //! | [`table`] | a reader of the length sees the element |
 //! | [`ownership`] | revoke, cycle fence, assign |
-//! | [`sleeper`] | an idle thread and the item that comes just then |
+//! | [`sleeper`] | a thread falls asleep while an item is published |
 //! | [`waiters`] | producers that wait for room |
 //! | [`tickets`] | waiters under the lock of their queue |
-//! | [`moves`] | the real queue: partitions that change hands, growth |
-//! | [`weights`] | the real queue, where items have weights |
+//! | [`moves`] | the real queue: partitions that change their owner, growth |
+//! | [`weights`] | the real queue, whose items have weights |
 //! | [`pool`] | the real queue, on threads that it shares |
 //! | [`ends`] | the real queue: flush, close, cut |
 
@@ -153,7 +153,7 @@ impl Met {
 
 pub type Queue = BatchQueue<Box<Parcel>>;
 
-/// A queue of this shape whose threads never nap, for in a model no time passes.
+/// A queue with these settings whose threads never nap, because in a model no time passes.
 pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Arc<Queue> {
     queue_by(threads, |settings| {
         settings.partitions = partitions;
@@ -162,7 +162,7 @@ pub fn queue(threads: usize, partitions: PartitionPolicy, buffer_size: usize, ma
     })
 }
 
-/// A queue whose threads never nap, with other settings than the usual.
+/// A queue whose threads never nap, with changed settings.
 pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue> {
     let mut settings = Settings::new(ThreadPolicy::Fixed(threads));
     settings.min_idle = Duration::ZERO;
@@ -170,8 +170,8 @@ pub fn queue_by(threads: usize, change: impl FnOnce(&mut Settings)) -> Arc<Queue
     Arc::new(BatchQueue::new("model", settings, Grouping::ByKey))
 }
 
-/// Drains until the queue is closed and empty, or `enough` says so of the items handled so
-/// far; returns the contents in the order in which they came.
+/// Drains until the queue is closed and empty, or `enough` returns true for the number of items handled so far;
+/// returns the contents in the order in which they were handled.
 pub fn drain(drainer: &mut Drainer<Box<Parcel>>, handler: &Plain, enough: impl Fn(usize) -> bool) -> Vec<u32> {
     drain_synced(drainer, |_| {}, handler, enough)
 }

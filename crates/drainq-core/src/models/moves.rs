@@ -1,5 +1,4 @@
-//! The real queue while partitions change hands and come into being: no thread sleeps beside an
-//! item, and a handler is on one thread at a time.
+//! The real queue while partitions change their owner or are added: no thread sleeps while an item waits.
 
 use super::{Met, Parcel, Plain, Queue, accounts, drain, drain_synced, parcel, queue};
 use crate::batch::rebalance::Rebalancer;

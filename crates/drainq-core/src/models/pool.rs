@@ -21,7 +21,7 @@ fn pooled(pool: &Pool, partitions: usize) -> Arc<Queue> {
     Arc::new(Queue::on_pool("pooled", settings, Grouping::ByKey, pool.sleepers()))
 }
 
-/// The same, with a type for each partition, added.
+/// A queue of this pool with a type for each partition, added to the pool.
 fn added(pool: &Pool, partitions: usize) -> Arc<Queue> {
     let queue = pooled(pool, partitions);
     (0..partitions).for_each(|key| assert_eq!(queue.add_type(1.0), key as Key));
@@ -29,7 +29,7 @@ fn added(pool: &Pool, partitions: usize) -> Arc<Queue> {
     queue
 }
 
-/// What a thread of a pool does until the scheduler ends, or `enough` says so of the items that it handed out.
+/// Drains as a thread of a pool until the scheduler ends, or `enough` returns true for the number of items handed out.
 fn drain(pool: &Pool, handle: impl Fn(u32), enough: impl Fn(usize) -> bool) -> usize {
     let (mut seen, mut me) = (0, pool.thread());
     while !enough(seen) {

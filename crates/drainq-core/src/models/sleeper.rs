@@ -1,4 +1,4 @@
-//! A thread that falls asleep while an item arrives: the Dekker pair of `park`.
+//! A thread that falls asleep while an item arrives: Dekker's argument of `wait/sleeper.rs`.
 
 use super::Met;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -110,7 +110,7 @@ fn of_two_producers_one_wakes_and_none_is_missed() {
     });
 }
 
-/// A nap that turns into an idle sleep between a producer's look and its ring.
+/// A nap turns into an idle sleep after a producer has read the state and before the producer rings.
 #[test]
 fn a_thread_that_goes_from_nap_to_idle_is_woken() {
     deep_model(|| {

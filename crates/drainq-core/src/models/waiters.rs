@@ -1,4 +1,4 @@
-//! Producers that wait for room, against the drain thread that frees it and the close.
+//! Producers that wait for room, against the drain thread that frees it, and against the close.
 
 use super::{Met, Parcel, parcel};
 use crate::ring::{Refusal, Ring};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// Room as a number, and those who wait for it.
+/// Room as a number, and the producers that wait for it.
 struct Room {
     waiters: Waiters,
     slots: AtomicUsize,
@@ -25,7 +25,7 @@ impl Room {
         self.waiters.notify(1);
     }
 
-    /// Waits for a place and takes it; says how often it had to wait.
+    /// Takes one slot, waiting for it; returns how often it had to wait.
     fn take_one(&self) -> usize {
         let mut waiter = self.waiters.enter();
         let mut waits = 0;
@@ -56,8 +56,8 @@ fn a_waiting_producer_is_notified_when_a_slot_is_freed() {
     met.exactly(&["found room at once", "notified"]);
 }
 
-/// Two wait, two slots are freed: also if one finds by itself the place that it is not
-/// called for.
+/// Two producers wait and two slots are freed: each producer gets a slot, also if one of them finds by itself the
+/// slot that was freed for the other.
 #[test]
 fn each_freed_slot_finds_its_producer() {
     deep_model(|| {

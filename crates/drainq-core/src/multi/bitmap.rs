@@ -1,15 +1,13 @@
 //! A set of small numbers that finds its next member in a few steps, however large it is.
 //!
-//! One bit a number, in words of 64; above them a set of the same kind that holds which words
-//! are not zero. So a search touches at most two words a level, and 262,144 numbers need
-//! three levels.
+//! The set has one bit for each number, in words of 64; a second set of the same kind holds the indices of the words
+//! that are not zero. So a search reads at most two words a level, and 262,144 numbers need three levels.
 //!
 //! # Invariants
-//! 1. `above` exists exactly when there is more than one word, and holds the index of each word
-//!    that is not zero.
+//! 1. `above` exists exactly when there is more than one word, and holds the index of each word that is not zero.
 //!
-//! Source: the hierarchical bitmaps of real-time schedulers and allocators (van Emde Boas
-//! trees with a fan-out of one machine word).
+//! Source: the hierarchical bitmaps of real-time schedulers and allocators (van Emde Boas trees with a fan-out of one
+//! machine word).
 
 const BITS: usize = u64::BITS as usize;
 

@@ -29,9 +29,9 @@ use crate::wait::tickets::Ticket;
 /// Whether a bulk get has enough items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gathered {
-    /// It has, or no more items will come.
+    /// There are enough, or no more items will come.
     Enough,
-    /// It has to wait.
+    /// There are too few: the getter has to wait.
     TooFew,
 }
 

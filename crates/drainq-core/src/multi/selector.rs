@@ -39,7 +39,7 @@ pub type Slot = usize;
 pub enum Order {
     /// The first ready group is served alone.
     Priority,
-    /// One ring over all groups; the priority only orders a round.
+    /// One round over all groups; the priority only orders the round.
     Weighted,
 }
 

@@ -31,9 +31,9 @@ pub struct Counters {
 /// Whether a sub-queue still belongs to its multi-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// It is served and accepts items.
+    /// The sub-queue accepts items, and getters get them.
     Attached,
-    /// It was removed: its items can still be read, and no call changes the multi-queue through it.
+    /// The sub-queue was removed: its items can still be read, and no call changes the multi-queue through it.
     Removed,
 }
 

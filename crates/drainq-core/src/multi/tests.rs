@@ -2,7 +2,7 @@
 //!
 //! Under a model checker too, so that a planted fault is noticed here: `multi_reclaim` (a removed
 //! sub-queue does not get back what is held of it), `tickets_lapse` (a stalled wake-up stays where
-//! it is), `multi_slots` (the place of a removed sub-queue is not used again).
+//! it is), `multi_slots` (the slot of a removed sub-queue is not used again).
 
 use super::{Gathered, MultiQueue, Order, PutRefusal, ShutdownMode, SubQueue, SubQueueSettings, Wait, WaitingThread};
 use crate::clock::ManualClock;
@@ -19,8 +19,8 @@ fn sub_of(queue: &Queue, capacity: usize) -> SubQueue<u32, ()> {
     queue.add((), SubQueueSettings { priority: 0, capacity, weight: 1 }, None).expect("it is not shut down")
 }
 
-/// Lines up; the sleeper knows whether it was woken.
-fn line_up(wait: &mut Wait<u32, ()>) -> WaitingThread {
+/// Enters the waiters; the returned thread knows whether it was woken.
+fn enter(wait: &mut Wait<u32, ()>) -> WaitingThread {
     let sleeper = WaitingThread::default();
     wait.enter(sleeper.waker());
     sleeper
@@ -43,7 +43,7 @@ fn a_waiting_bulk_getter_takes_nothing() {
         let mut wait = queue.getter();
         sub.try_put(1).unwrap();
         assert_eq!(wait.gather(2, 2), Gathered::TooFew);
-        let sleeper = line_up(&mut wait);
+        let sleeper = enter(&mut wait);
         assert!(!sleeper.is_woken());
         assert_eq!((queue.len(), wait.held()), (1, 0));
         sub.try_put(2).unwrap();
@@ -60,7 +60,7 @@ fn a_getter_of_one_behind_a_bulk_getter_is_woken_for_one_item() {
         let sub = sub_of(&queue, usize::MAX);
         let (mut bulk, mut single) = (queue.getter(), queue.getter());
         assert_eq!(bulk.gather(2, 2), Gathered::TooFew);
-        let (bulk_sleeper, single_sleeper) = (line_up(&mut bulk), line_up(&mut single));
+        let (bulk_sleeper, single_sleeper) = (enter(&mut bulk), enter(&mut single));
         sub.try_put(1).unwrap();
         assert!(!bulk_sleeper.is_woken() && single_sleeper.is_woken());
     });
@@ -73,9 +73,9 @@ fn only_the_first_bulk_getter_holds() {
         let sub = sub_of(&queue, 1);
         let (mut first, mut second) = (queue.getter(), queue.getter());
         assert_eq!(first.gather(2, 2), Gathered::TooFew);
-        line_up(&mut first);
+        enter(&mut first);
         assert_eq!(second.gather(3, 3), Gathered::TooFew);
-        let second_sleeper = line_up(&mut second);
+        let second_sleeper = enter(&mut second);
         sub.try_put(1).unwrap();
         assert!(!second_sleeper.is_woken());
         assert_eq!((second.gather(3, 3), second.held()), (Gathered::TooFew, 0));
@@ -166,7 +166,7 @@ fn a_wake_up_that_is_not_used_between_two_looks_goes_to_the_next() {
         let sub = sub_of(&queue, usize::MAX);
         let (mut stopped, mut next) = (queue.getter(), queue.getter());
         stopped.enter(Box::new(Asleep));
-        let sleeper = line_up(&mut next);
+        let sleeper = enter(&mut next);
         sub.try_put(7).unwrap();
         assert!(next.find_stalled().is_none(), "it may have been given just now");
         assert!(!sleeper.is_woken());
@@ -190,13 +190,13 @@ fn a_wake_up_given_or_used_since_the_last_look_is_not_stalled() {
         let queue = queue();
         let sub = sub_of(&queue, usize::MAX);
         let mut waits = [queue.getter(), queue.getter()];
-        line_up(&mut waits[0]);
-        line_up(&mut waits[1]);
+        enter(&mut waits[0]);
+        enter(&mut waits[1]);
         for _ in 0..3 {
             sub.try_put(1).unwrap();
             assert!(waits[1].find_stalled().is_none(), "given since the last look");
             assert_eq!(queue.try_get(), Ok(1));
-            line_up(&mut waits[0]);
+            enter(&mut waits[0]);
             assert!(waits[1].find_stalled().is_none(), "used since the last look");
         }
     });
@@ -209,14 +209,14 @@ fn a_task_whose_token_lapsed_keeps_its_seniority() {
         let sub = sub_of(&queue, usize::MAX);
         let (mut stopped, mut next) = (queue.getter(), queue.getter());
         stopped.enter(Box::new(Asleep));
-        let sleeper = line_up(&mut next);
+        let sleeper = enter(&mut next);
         sub.try_put(1).unwrap();
         assert!(next.find_stalled().is_none());
         let stalled = next_stalled(&mut next);
         next.pass_stalled_on(stalled);
         assert!(sleeper.is_woken());
         assert_eq!(queue.try_get(), Ok(1));
-        let (next_sleeper, stopped_sleeper) = (line_up(&mut next), line_up(&mut stopped));
+        let (next_sleeper, stopped_sleeper) = (enter(&mut next), enter(&mut stopped));
         sub.try_put(2).unwrap();
         assert!(stopped_sleeper.is_woken() && !next_sleeper.is_woken());
     });
@@ -265,10 +265,10 @@ fn a_forked_child_starts_with_the_same_sub_queues_empty() {
         let mut holder = queue.getter();
         assert_eq!((holder.gather(3, 3), holder.held()), (Gathered::TooFew, 1));
         let (mut getter, mut putter) = (queue.getter(), sub.putter());
-        line_up(&mut holder);
-        line_up(&mut getter);
+        enter(&mut holder);
+        enter(&mut getter);
         sub.try_put(3).unwrap();
-        line_up(&mut putter);
+        enter(&mut putter);
 
         queue.shared().restart_in_child();
         let (_, total, blocked) = queue.stats(&[]);

@@ -34,7 +34,7 @@ pub use crossbeam_utils::CachePadded;
 
 pub(crate) use mutants::{full_fence, order, planted};
 
-/// The standard library's own, also under a model checker: for what a model need not explore.
+/// The standard library's own, also under a model checker, because a model need not explore these.
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex, OnceLock};

@@ -26,11 +26,11 @@ use std::time::Duration;
 /// What becomes of an entry's identity when the entry is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterTake {
-    /// It is forgotten at once: an equal entry may enter.
+    /// The entry is forgotten at once: an equal entry may enter.
     Forget,
-    /// It stays known until [`SetQueue::done`], and this long after it.
+    /// The entry stays known until [`SetQueue::done`], and this long after it.
     Track(Duration),
-    /// It stays known this long.
+    /// The entry stays known this long.
     Remember(Duration),
 }
 
@@ -48,9 +48,9 @@ pub enum EntryState {
 /// Whether a known entry is the one that [`SetQueue::find`] looks up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Same {
-    /// It is.
+    /// The known entry is the same.
     Yes,
-    /// It is another.
+    /// The known entry is another.
     No,
     /// The comparison cannot tell without the code of the entry's owner.
     Unsure,
