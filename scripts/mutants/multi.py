@@ -11,7 +11,7 @@ TESTS = "tests/multi"
 MUTANTS = [
     # -- the multi-queue's account ------------------------------------------------------------------
     Mutant(
-        "room_is_not_told",
+        "room_is_not_notified",
         "a get that makes room leaves a blocked put asleep",
         f"{CORE}/multi/take.rs",
         "        if has_putters {\n            self.notify_putters(slot, wakes);\n        }\n        entry\n",
@@ -20,8 +20,8 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
-        "new_capacity_is_not_told",
-        "a put that waits for room does not hear of a larger capacity",
+        "new_capacity_is_not_notified",
+        "a put that waits for room is not notified of a larger capacity",
         f"{CORE}/multi/settings.rs",
         "        self.sub_mut(slot).capacity = capacity;\n        self.count_servable(slot);\n        self.notify_putters(slot, wakes);\n",
         "        self.sub_mut(slot).capacity = capacity;\n        self.count_servable(slot);\n        let _ = wakes;\n",

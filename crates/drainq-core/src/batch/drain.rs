@@ -48,14 +48,19 @@ pub struct Drainer<T: RingItem + Keyed> {
     epoch: u64,
     /// The index in `mine` at which the next pass starts, so that no partition always comes last.
     turn: usize,
+    /// Passes in a row that found no item, since the last that did.
     pub(super) empty_passes: u32,
+    /// Whether an idle report followed the last pass, so that the next step is a sleep.
     pub(super) has_reported_idle: bool,
     /// Whether the linger time for the items that wait now has passed.
     pub(super) lingered: bool,
+    /// Items on their way from a ring to their groups; empty between two takes.
     taken: Vec<T>,
     /// The partitions of the pass under way, each with the ring index up to which it took.
     held: Vec<(PartitionId, u64)>,
+    /// The items of the pass that are not handed out yet.
     pub(super) groups: Groups<T>,
+    /// When the pass took its items.
     pub(super) started: Instant,
 }
 
@@ -195,7 +200,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
-            self.end_ownerships(Accounted::All);
+            self.release_partitions(Accounted::All);
             return false;
         }
         self.in_pass = true;
@@ -224,7 +229,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
         };
         drop(left);
-        self.end_ownerships(accounted);
+        self.release_partitions(accounted);
         if !planted("flush_notify") {
             self.queue.pass_waiters.notify_all();
         }
@@ -234,7 +239,9 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    fn end_ownerships(&mut self, accounted: Accounted) {
+    /// Stores how far each partition of the pass is accounted for, and ends the pass over it; wakes its new owner if it
+    /// was moved meanwhile.
+    fn release_partitions(&mut self, accounted: Accounted) {
         for (id, taken) in self.held.drain(..) {
             let at = self.queue.partition(id);
             let complete = || {

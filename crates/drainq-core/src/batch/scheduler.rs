@@ -95,8 +95,8 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
     ///
     /// If the queue was not made with [`Self::sleepers`] of this scheduler, or was added before.
     pub fn add(&self, queue: Arc<BatchQueue<T>>, context: C) {
-        let place = queue.registration.as_ref().filter(|place| Arc::ptr_eq(&place.board, &self.board));
-        let number = place.expect("a queue is added to the scheduler whose sleepers it has").number;
+        let registration = queue.registration.as_ref().filter(|at| Arc::ptr_eq(&at.board, &self.board));
+        let number = registration.expect("a queue is added to the scheduler whose sleepers it has").number;
         let slot = |id: usize| {
             let drainer = Some(Drainer::new(queue.clone(), id as ThreadId));
             Mutex::new(DrainerSlot { drainer, empty_passes: 0 })

@@ -41,7 +41,7 @@ impl Raced {
     }
 }
 
-/// The second producer claims two places by the limit that the first one found, the second of them in
+/// The second producer claims two slots by the limit that the first one found, the second of them in
 /// a segment whose entry the consumer has just emptied.
 #[test]
 fn a_producer_may_go_by_what_another_saw_of_the_consumer() {
@@ -95,7 +95,7 @@ fn every_item_arrives_once_and_each_producers_in_order() {
     met.exactly(&["none at first", "one at first", "two at first", "single before bulk", "bulk before single"]);
 }
 
-/// Around the ring: a place and a directory entry are used again while the consumer moves on.
+/// Around the ring: a slot and a directory entry are used again while the consumer moves on.
 #[test]
 fn a_slot_is_free_again_once_its_item_was_taken() {
     let met = Met::default();

@@ -17,10 +17,10 @@
 //!
 //! Source: hold and wait as a condition of deadlock, E. G. Coffman et al., *System Deadlocks* (1971).
 
-use super::held::Held;
 use super::queue::SubQueue;
 use super::selector::Slot;
 use super::state::MultiState;
+use super::sub_queue::Held;
 use super::wait::Wait;
 use super::waiters::Wakes;
 use crate::sync::{Arc, planted};

@@ -5,7 +5,7 @@
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
 //! | `state` | everything under the one lock: sub-queues, counters |
 //! | `put`, `take` | items in and out |
-//! | `gather`, `held` | bulk gets: no item is taken until there are enough |
+//! | `gather` | bulk gets: no item is taken until there are enough |
 //! | `sub_queue` | what one sub-queue holds |
 //! | `shared` | what the handles share: the lock, the clock; how long a slot is kept |
 //! | `notify`, [`waiters`] | which waiters a step has something for |
@@ -25,7 +25,6 @@
 pub mod bitmap;
 mod blocking;
 mod gather;
-mod held;
 #[cfg(test)]
 mod models;
 mod notify;

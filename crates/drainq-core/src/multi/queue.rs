@@ -237,7 +237,7 @@ impl<T, L> SubQueue<T, L> {
         })
     }
 
-    /// Moves it to the place after the last one of another priority.
+    /// Moves it behind the last sub-queue of another priority.
     pub fn set_priority(&self, priority: i64) {
         self.owner.shared.with(|state, _| state.set_priority(self.owner.slot, priority));
     }

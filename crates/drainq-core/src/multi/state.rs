@@ -13,8 +13,8 @@
 //!    so a queue that lost most of its sub-queues gives their memory back.
 
 use super::bitmap::Bitmap;
-use super::held::Held;
 use super::selector::{Order, Selection, Slot};
+use super::sub_queue::Held;
 use super::sub_queue::{Counters, Membership, Sub};
 use super::waiters::Wakes;
 use crate::sync::planted;

@@ -6,6 +6,7 @@
 //! 1. `put == got + removed + items.len() + held` whenever the lock is free.
 //! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted `get_many` gave items back.
 
+use super::selector::Slot;
 use crate::wait::tickets::Tickets;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -41,6 +42,12 @@ pub enum Membership {
 pub(super) struct QueuedItem<T> {
     pub item: T,
     pub at: u64,
+}
+
+/// An item that a bulk get has taken and may give back, with the slot of its sub-queue.
+pub(super) struct Held<T> {
+    pub slot: Slot,
+    pub entry: QueuedItem<T>,
 }
 
 pub(super) struct Sub<T, L> {

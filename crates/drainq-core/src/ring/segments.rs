@@ -6,10 +6,10 @@ use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, plain};
 use std::ptr::{self, NonNull};
 
-/// Places in a segment.
+/// Slots in a segment.
 #[cfg(not(loom))]
 pub const SEGMENT: usize = 256;
-/// Places in a segment; tiny, so that a model meets their borders.
+/// Slots in a segment; few, so that a model reaches the next segment.
 #[cfg(loom)]
 pub const SEGMENT: usize = 2;
 

@@ -1,4 +1,4 @@
-//! What a model checker puts in the place of `real.rs`: the same names over the checker's locks and threads.
+//! What replaces `real.rs` under a model checker: the same names over the checker's locks and threads.
 //!
 //! loom and shuttle have equal names for these, so one macro makes both. Under a model a timed park has no timeout: a
 //! wake-up that only the timeout would have replaced is then found as a deadlock.

@@ -24,7 +24,7 @@ fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
 
 fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
     match queue.find(hash_of(entry), |known| Same::from(*known == entry)) {
-        Lookup::Known(place, _) => queue.done(place, now).is_ok(),
+        Lookup::Known(known, _) => queue.done(known, now).is_ok(),
         _ => false,
     }
 }

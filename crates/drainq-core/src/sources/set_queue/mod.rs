@@ -243,18 +243,18 @@ impl<E> SetQueue<E> {
     ///
     /// The entry is forgotten at once, unless it is to be remembered for a while or a poll is under way that may
     /// still bring it back. Returns the entry if it was forgotten; `Err` if it was not in flight.
-    pub fn done(&mut self, place: EntryId, now: Duration) -> Result<Option<E>, EntryState> {
-        let slot = &mut self.slots[place.0 as usize];
+    pub fn done(&mut self, id: EntryId, now: Duration) -> Result<Option<E>, EntryState> {
+        let slot = &mut self.slots[id.0 as usize];
         if slot.state != EntryState::InFlight || slot.entry.is_none() {
             return Err(slot.state);
         }
         self.in_flight -= 1;
         let ttl = if let AfterTake::Track(ttl) = self.after_take { ttl } else { Duration::ZERO };
         if ttl.is_zero() && (self.polls.is_empty() || planted("set_queue_fence")) {
-            return Ok(self.forget(place.0));
+            return Ok(self.forget(id.0));
         }
         slot.state = EntryState::Remembered;
-        self.remember(place.0, now.saturating_add(ttl), self.last_poll);
+        self.remember(id.0, now.saturating_add(ttl), self.last_poll);
         Ok(None)
     }
 

@@ -1,5 +1,5 @@
 //! What a step does. Under a model checker too, so that a planted fault is noticed here: `set_queue_slots`
-//! (the place of a forgotten entry is not used again), `set_queue_polls` (poll tokens start anew after a
+//! (the slot of a forgotten entry is not used again), `set_queue_polls` (poll tokens start anew after a
 //! reset), `set_queue_fence` (a poll does not keep what is done known).
 
 use super::*;
@@ -21,7 +21,7 @@ fn take(queue: &mut SetQueue<u8>, now: Duration) -> Option<u8> {
 
 fn done(queue: &mut SetQueue<u8>, entry: u8, now: Duration) -> bool {
     match queue.find(0, |known| Same::from(*known == entry)) {
-        Lookup::Known(place, _) => queue.done(place, now).is_ok(),
+        Lookup::Known(entry_id, _) => queue.done(entry_id, now).is_ok(),
         _ => false,
     }
 }
