@@ -14,8 +14,8 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "                batch = Batch(answer, poll)\n",
         "                batch = Batch(answer, poll)\n                self._buffer.end_poll(poll)\n",
-        "tests/sources/test_prefetch.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back "
-        "tests/sources/test_prefetch.py::test_held_items_cannot_be_brought_back_by_a_done_either",
+        "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back "
+        "tests/sources/test_prefetch_intake.py::test_held_items_cannot_be_brought_back_by_a_done_either",
     ),
     Mutant(
         "held_items_may_be_known",
@@ -31,7 +31,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
         "return self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
-        "tests/sources/test_prefetch.py::test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item",
+        "tests/sources/test_prefetch_retry.py::test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item",
     ),
     Mutant(
         "capacity_is_exceeded",

@@ -96,7 +96,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/scheduler.py",
         "        except BaseException:\n            self._give_back(plan, taken)\n            raise\n",
         "        except BaseException:\n            raise\n",
-        "tests/sources/test_scheduler.py::test_an_interrupt_loses_nothing_that_the_target_has_not_seen",
+        "tests/sources/test_scheduler_errors.py::test_an_interrupt_loses_nothing_that_the_target_has_not_seen",
     ),
     Mutant(
         "backlog_resumes_too_soon",
@@ -104,7 +104,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/backlog.py",
         "elif not self.paused or self._resume is None or backlog <= self._resume:",
         "else:",
-        "tests/sources/test_scheduler.py::test_with_a_low_water_mark_a_full_target_is_left_alone_until_it_is_down_to_it",
+        "tests/sources/test_scheduler_target.py::test_with_a_low_water_mark_a_full_target_is_left_alone_until_it_is_down_to_it",
     ),
     Mutant(
         "failed_counts_as_moved",
@@ -112,7 +112,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/delivery.py",
         "                account.failed += count\n",
         "                account.moved += count\n",
-        "tests/sources/test_scheduler.py::test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on",
+        "tests/sources/test_scheduler_errors.py::test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on",
     ),
     # -- prefetching: the refill --------------------------------------------------------------------
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/replenish.py",
         "        except BaseException as error:\n            refill.error = error\n",
         "        except Exception as error:\n            refill.error = error\n",
-        "tests/sources/test_prefetch.py::test_even_a_system_exit_in_the_source_leaves_it_refillable",
+        "tests/sources/test_prefetch_retry.py::test_even_a_system_exit_in_the_source_leaves_it_refillable",
     ),
     Mutant(
         "pulled_and_lost",
@@ -137,7 +137,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/replenish.py",
         "elif self._intake.hungry or not brought:",
         "elif not brought:",
-        "tests/sources/test_prefetch.py::test_a_consumer_that_found_nothing_during_a_refill_gets_another",
+        "tests/sources/test_prefetch_intake.py::test_a_consumer_that_found_nothing_during_a_refill_gets_another",
     ),
     Mutant(
         "iterator_shared_with_a_child",
@@ -153,7 +153,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "        while len(self._held):\n",
         "        if len(self._held):\n",
-        "tests/sources/test_prefetch.py::test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice",
+        "tests/sources/test_prefetch_intake.py::test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice",
     ),
     Mutant(
         "held_moved_whole",
@@ -161,7 +161,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "self.let_in(min(room, _PUT_AT_ONCE))",
         "self.let_in(self.held)",
-        "tests/sources/test_prefetch.py::test_after_an_overshoot_a_refill_moves_only_what_fits",
+        "tests/sources/test_prefetch_intake.py::test_after_an_overshoot_a_refill_moves_only_what_fits",
     ),
     Mutant(
         "poll_ends_too_soon",
@@ -169,7 +169,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "            if batch is None:\n                self._buffer.end_poll(poll)\n",
         "            self._buffer.end_poll(poll)\n",
-        "tests/sources/test_prefetch.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back",
+        "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back",
     ),
     Mutant(
         "batch_without_an_end",
@@ -177,7 +177,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/intake.py",
         "        while not batch.ended and not self.closed and not len(self._held):\n            room = self._room()\n            if room:\n",
         "        while not batch.ended and not self.closed and not len(self._held) and self._room():\n            room = self._room()\n            if room:\n",
-        "tests/sources/test_prefetch.py::test_a_batch_that_gave_what_was_asked_for_comes_to_its_own_end",
+        "tests/sources/test_prefetch_intake.py::test_a_batch_that_gave_what_was_asked_for_comes_to_its_own_end",
     ),
     Mutant(
         "key_interrupted_once",
@@ -209,7 +209,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/schedule.py",
         "if brought or (self.only_duplicates and refill.outdated):",
         "if brought:",
-        "tests/sources/test_prefetch.py::test_a_done_that_falls_into_a_refill_ends_the_back_off",
+        "tests/sources/test_prefetch_intake.py::test_a_done_that_falls_into_a_refill_ends_the_back_off",
     ),
     Mutant(
         "clock_goes_back",
@@ -234,7 +234,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/backlog.py",
         'number_of_items("what backlog() returns", self._ask())',
         "self._ask()",
-        "tests/sources/test_scheduler.py::test_a_backlog_that_is_no_number_of_items_moves_nothing_and_is_heard_of",
+        "tests/sources/test_scheduler_target.py::test_a_backlog_that_is_no_number_of_items_moves_nothing_and_is_heard_of",
     ),
     Mutant(
         "split_taken_on_trust",

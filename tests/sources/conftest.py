@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from drainq import PrefetchSource
 from drainq.testing import ManualClock
-from tests.sources.by_hand import HandExecutor
+from tests.sources.by_hand import EXACT, Delivered, HandExecutor
 
 
 @pytest.fixture
@@ -16,3 +17,19 @@ def clock() -> ManualClock:
 @pytest.fixture
 def background() -> HandExecutor:
     return HandExecutor()
+
+
+@pytest.fixture
+def make(background, clock):
+    """Makes sources whose refills run when the test says ``background.run()``."""
+
+    def make(source, capacity=4, threshold=1, **options):
+        options = {"executor": background, "clock": clock, "retry": EXACT, **options}
+        return PrefetchSource(source, capacity, threshold, **options)
+
+    return make
+
+
+@pytest.fixture
+def delivered() -> Delivered:
+    return Delivered()

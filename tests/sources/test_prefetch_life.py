@@ -1,0 +1,165 @@
+"""PrefetchSource among threads: its end, its collection, its fork."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+from drainq import Backoff, PrefetchSource
+from tests.sources.by_hand import Scripted
+
+
+def test_close_starts_no_more_refills_and_keeps_what_is_buffered(make, background):
+    source = Scripted([1, 2], [3])
+    prefetch = make(source)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.close()
+    assert prefetch.get_next_batch(2) == [1, 2]
+    assert background.waiting == []
+
+
+def test_close_waits_for_the_refill_in_flight_and_keeps_what_it_brings():
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(n):
+        asked.set()
+        assert release.wait(30)
+        return [1]
+
+    prefetch = PrefetchSource(slow, 4, 1, eager=True)
+    assert asked.wait(30)
+    assert not prefetch.close(timeout=0)
+    release.set()
+    assert prefetch.close(timeout=30)
+    assert prefetch.get_next_batch(1) == [1]
+
+
+def test_a_source_that_closes_itself_does_not_wait_for_itself():
+    answers = []
+
+    def closes(n):
+        answers.append(prefetch.close())
+        return [1]
+
+    prefetch = PrefetchSource(closes, 4, 1)
+    assert prefetch.wait(30)
+    assert prefetch.close(30)
+    assert answers == [False]
+
+
+def test_a_pull_never_waits_for_the_source():
+    asked, release = threading.Event(), threading.Event()
+
+    def hangs(n):
+        asked.set()
+        release.wait(60)
+        return []
+
+    prefetch = PrefetchSource(hangs, 4, 1, eager=True)
+    assert asked.wait(30)
+    for _ in range(1000):
+        assert prefetch.get_next_batch(1) == []
+    assert prefetch.stats().starved_pulls == 1000
+    release.set()
+    assert prefetch.close(30)
+
+
+def test_wait_returns_when_items_arrive_or_none_ever_will():
+    prefetch = PrefetchSource(iter([1]), 4, 1)
+    assert prefetch.wait(30)
+    assert prefetch.get_next_batch(1) == [1]
+    assert prefetch.wait(30)
+    assert prefetch.finished
+    assert prefetch.close(30)
+
+
+def test_a_failing_source_is_retried_without_any_pull():
+    calls, recovered = [], threading.Event()
+
+    def recovers(n):
+        calls.append(n)
+        if len(calls) < 3:
+            raise ValueError("down")
+        recovered.set()
+        return [1]
+
+    prefetch = PrefetchSource(recovers, 4, 1, eager=True, retry=Backoff(0.001, 0.01), on_error=lambda error: None)
+    assert recovered.wait(30)
+    assert prefetch.wait(30)
+    assert prefetch.close(30)
+    assert prefetch.get_next_batch(1) == [1]
+
+
+def test_pullers_and_refiller_lose_and_double_nothing():
+    n = 20_000
+    prefetch = PrefetchSource(iter(range(n)), 500, 100)
+    taken = [[] for _ in range(4)]
+
+    def pull(mine):
+        while not prefetch.finished:
+            batch = prefetch.get_next_batch(37)
+            mine.extend(batch)
+            if not batch:
+                assert prefetch.wait(30)
+
+    pullers = [threading.Thread(target=pull, args=(mine,)) for mine in taken]
+    for puller in pullers:
+        puller.start()
+    for puller in pullers:
+        puller.join(60)
+    assert sorted(item for mine in taken for item in mine) == list(range(n))
+    assert all(mine == sorted(mine) for mine in taken)
+    stats = prefetch.stats()
+    assert (stats.fetched, stats.duplicates, stats.errors, stats.size) == (n, 0, 0, 0)
+    assert prefetch.close(30)
+
+
+def test_a_source_that_nobody_holds_is_collected_and_its_thread_ends():
+    prefetch = PrefetchSource(Scripted([1]), 4, 0, name="short-lived", retry=Backoff(60, 60))
+    assert prefetch.wait(30)
+    thread = next(thread for thread in threading.enumerate() if thread.name == "drainq-short-lived")
+    seen = weakref.ref(prefetch)
+    del prefetch
+    gc.collect()
+    assert seen() is None
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_hanging_source_does_not_hold_up_the_interpreters_exit():
+    script = (
+        "import threading\n"
+        "from drainq import PrefetchSource\n"
+        "asked = threading.Event()\n"
+        "source = PrefetchSource(lambda n: asked.set() or threading.Event().wait(), 4, 1, eager=True)\n"
+        "assert asked.wait(30)\n"
+        "print('leaving')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_starts_empty_and_refills_by_itself():
+    script = (
+        "import os, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "from drainq import PrefetchSource\n"
+        "source = PrefetchSource(lambda n: [os.getpid()], 4, 0)\n"
+        "assert source.wait(30)\n"
+        "if os.fork() == 0:\n"
+        "    empty = len(source) == 0\n"
+        "    assert source.wait(30)\n"
+        "    os._exit(0 if empty and source.get_next_batch(1) == [os.getpid()] else 1)\n"
+        "code = os.waitstatus_to_exitcode(os.wait()[1])\n"
+        "print(code, source.get_next_batch(1) == [os.getpid()])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("0 True\n", "")

@@ -1,0 +1,161 @@
+"""PrefetchSource when its source fails or has nothing: when it is asked again."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from drainq import PrefetchSource
+from tests.sources.by_hand import Scripted
+
+
+def test_an_empty_source_is_asked_again_after_the_back_off_not_at_every_pull(make, background, clock):
+    source = Scripted()
+    prefetch = make(source)
+    prefetch.get_next_batch(1)
+    background.run()
+    for wait in (1.0, 2.0, 4.0, 8.0, 8.0):
+        for _ in range(10):
+            prefetch.get_next_batch(1)
+        assert background.waiting == []
+        clock.advance(wait)
+        prefetch.get_next_batch(1)
+        assert background.run() == 1
+    assert len(source.asked) == 6
+    assert prefetch.stats().empty_refills == 6
+
+
+def test_items_end_the_back_off(make, background, clock):
+    source = Scripted([], [], [1], [], [2])
+    prefetch = make(source)
+    for wait in (0.0, 1.0, 2.0):
+        clock.advance(wait)
+        prefetch.get_next_batch(0)
+        assert background.run() == 1
+    assert prefetch.get_next_batch(1) == [1]
+    assert background.run() == 1  # at once: the last refill had brought something
+    clock.advance(1.0)
+    prefetch.get_next_batch(0)
+    assert background.run() == 1  # and the delays start again at the first
+
+
+def test_a_failing_source_is_logged_with_its_name_and_retried_after_the_back_off(make, background, clock, caplog):
+    prefetch = make(Scripted(ValueError("down"), [1]), name="orders")
+    prefetch.get_next_batch(1)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        background.run()
+    assert "orders" in caplog.text
+    assert "down" in caplog.text
+    prefetch.get_next_batch(1)
+    assert background.waiting == []
+    clock.advance(1.0)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.get_next_batch(1) == [1]
+    assert prefetch.stats().errors == 1
+
+
+def test_on_error_raise_raises_at_the_next_pull_once_and_takes_nothing(make, background):
+    prefetch = make(Scripted([1, 2], ValueError("down")), on_error="raise")
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.get_next_batch(1) == [1]
+    background.run()
+    with pytest.raises(ValueError, match="down"):
+        prefetch.get_next_batch(1)
+    assert prefetch.get_next_batch(1) == [2]
+
+
+def test_on_error_may_be_a_callable_and_may_fail_itself(make, background, caplog):
+    heard = []
+
+    def on_error(error):
+        heard.append(error)
+        raise RuntimeError("the listener too")
+
+    error = ValueError("down")
+    prefetch = make(Scripted(error), on_error=on_error)
+    prefetch.get_next_batch(1)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        background.run()
+    assert heard == [error]
+    assert "the listener too" in caplog.text
+    assert not prefetch.stats().refilling
+
+
+def test_even_a_system_exit_in_the_source_leaves_it_refillable(make, background, clock):
+    prefetch = make(Scripted(SystemExit(1), [1]), on_error=lambda error: None)
+    prefetch.get_next_batch(1)
+    background.run()
+    clock.advance(1.0)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.get_next_batch(1) == [1]
+
+
+def test_what_a_generator_gave_before_it_failed_is_kept(make, background):
+    def partly(n):
+        yield 1
+        yield 2
+        raise ValueError("connection lost")
+
+    heard = []
+    prefetch = make(partly, on_error=heard.append)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.get_next_batch(9) == [1, 2]
+    assert [str(error) for error in heard] == ["connection lost"]
+
+
+def test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item(make, background):
+    heard = []
+    prefetch = make(Scripted([1, [2], 3]), on_error=heard.append)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert prefetch.get_next_batch(9) == [1, 3]
+    assert [type(error) for error in heard] == [TypeError]
+
+
+def test_what_is_no_batch_is_an_error(make, background):
+    heard = []
+    prefetch = make(Scripted(lambda n: 42), on_error=heard.append)
+    prefetch.get_next_batch(1)
+    background.run()
+    assert [type(error) for error in heard] == [TypeError]
+
+
+def test_min_interval_keeps_refills_apart(make, background, clock):
+    prefetch = make(Scripted([1], [2], [3]), min_interval=5.0)
+    prefetch.get_next_batch(1)
+    background.run()
+    prefetch.get_next_batch(1)
+    assert background.waiting == []
+    clock.advance(5.0)
+    prefetch.get_next_batch(1)
+    assert len(background.waiting) == 1
+
+
+def test_a_refill_that_brought_only_duplicates_is_repeated_when_something_was_taken(make, background):
+    source = Scripted([1, 2], [1, 2], [1, 2])
+    prefetch = make(source, capacity=4, threshold=3)
+    prefetch.get_next_batch(0)
+    background.run()
+    prefetch.get_next_batch(0)
+    background.run()
+    prefetch.get_next_batch(0)
+    assert background.waiting == []  # asking again would bring the same
+    assert prefetch.get_next_batch(1) == [1]
+    assert background.run() == 1
+    assert list(prefetch.get_next_batch(9)) == [2, 1]
+
+
+def test_an_executor_that_is_shut_down_is_an_error_not_a_hang(clock):
+    from concurrent.futures import ThreadPoolExecutor
+
+    executor, heard = ThreadPoolExecutor(1), []
+    executor.shutdown()
+    prefetch = PrefetchSource(Scripted(), 4, 1, executor=executor, on_error=heard.append, clock=clock)
+    assert prefetch.get_next_batch(1) == []
+    assert [type(error) for error in heard] == [RuntimeError]
+    assert not prefetch.stats().refilling

@@ -1,0 +1,100 @@
+"""SourceScheduler: what a failure costs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from drainq import Fair, SourceScheduler
+from tests.sources.by_hand import endless
+
+
+def test_a_source_that_raises_is_skipped_and_counted_and_its_share_goes_to_the_others(delivered):
+    heard, down = [], [True]
+
+    def flaky(n):
+        if down[0]:
+            raise ConnectionError("x is away")
+        return ["x"] * n
+
+    scheduler = SourceScheduler(
+        {"x": flaky, "y": endless("y")},
+        delivered,
+        Fair("x", "y"),
+        batch_size=4,
+        on_error=lambda name, error: heard.append((name, str(error))),
+    )
+    assert scheduler.step() == 4
+    assert delivered.items == ["y"] * 4
+    assert heard == [("x", "x is away")]
+    assert scheduler.stats().sources["x"].errors == 1
+    down[0] = False
+    assert scheduler.step() == 4
+    assert delivered.items[4:] == ["x", "x", "y", "y"]
+
+
+def test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on(delivered):
+    heard = []
+    delivered.fail = {"x"}
+    scheduler = SourceScheduler(
+        {"x": endless("x"), "y": endless("y")},
+        delivered,
+        Fair("x", "y"),
+        batch_size=4,
+        on_error=lambda name, error: heard.append(name),
+    )
+    assert scheduler.step() == 2
+    assert scheduler.step() == 2
+    stats = scheduler.stats()
+    assert (stats.moved, stats.failed, stats.sources["x"].failed) == (4, 4, 4)
+    assert heard == ["x", "x"]
+
+
+def test_errors_are_logged_when_nobody_listens(delivered, caplog):
+    delivered.fail = {"x"}
+    scheduler = SourceScheduler({"x": endless("x")}, delivered, Fair("x"), batch_size=1)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        scheduler.step()
+    assert "no x today" in caplog.text
+
+
+def test_an_on_error_that_raises_is_logged_and_stops_nothing(delivered, caplog):
+    def on_error(name, error):
+        raise RuntimeError("the listener too")
+
+    delivered.fail = {"x"}
+    sources = {"x": endless("x"), "y": endless("y")}
+    scheduler = SourceScheduler(sources, delivered, Fair("x", "y"), batch_size=2, on_error=on_error)
+    with caplog.at_level(logging.ERROR, "drainq"):
+        assert scheduler.step() == 1
+    assert "the listener too" in caplog.text
+
+
+@pytest.mark.parametrize("interrupted", ["source", "target"])
+def test_an_interrupt_loses_nothing_that_the_target_has_not_seen(interrupted):
+    seen, armed = [], [True]
+
+    def interrupt():
+        if armed.pop() if armed else False:
+            raise KeyboardInterrupt
+
+    def y(n):
+        if interrupted == "source":
+            interrupt()
+        return list("bb")[:n]
+
+    def target(name, items):
+        if interrupted == "target" and name == "x":
+            interrupt()
+        seen.extend(items)
+
+    scheduler = SourceScheduler({"x": iter("aa"), "y": y}, target, Fair("x", "y"), batch_size=4)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.step()
+    scheduler.step()
+    if interrupted == "source":
+        assert sorted(seen) == ["a", "a", "b", "b"]
+    else:  # what the target was interrupted on is counted as failed
+        assert seen[:2] == ["b", "b"]
+        assert scheduler.stats().failed == 2

@@ -1,0 +1,182 @@
+"""SourceScheduler's loop: when it sleeps, wakes and ends, and what may change meanwhile."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from drainq import Backoff, Fair, PrefetchSource, SourceScheduler
+from tests.sources.by_hand import Stock, endless
+
+# -- waiting for a step -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_a_change_of_the_sources_gives_up_when_a_step_does_not_end_in_time(change):
+    begun, release = threading.Event(), threading.Event()
+
+    def hangs(name, items):
+        begun.set()
+        assert release.wait(30)
+
+    scheduler = SourceScheduler({"x": Stock("a"), "y": Stock()}, hangs, Fair("x"))
+    scheduler.start()
+    assert begun.wait(30)
+    with pytest.raises(TimeoutError, match="still under way after 0.01 s"):
+        if change == "add":
+            scheduler.add_source("z", Stock(), timeout=0.01)
+        else:
+            scheduler.remove_source("y", timeout=0.01)
+    assert set(scheduler.stats().sources) == {"x", "y"}
+    release.set()
+    assert scheduler.stop(30)
+    scheduler.add_source("z", Stock(), timeout=30)
+    scheduler.remove_source("y", timeout=30)
+    assert set(scheduler.stats().sources) == {"x", "z"}
+
+
+# -- the loop ---------------------------------------------------------------------------------
+
+
+def test_the_loop_moves_everything_and_ends_with_its_sources(delivered):
+    sources = {"x": PrefetchSource(iter(range(5000)), 200, 50), "y": iter("abc"), "z": Stock("d", ended=True)}
+    scheduler = SourceScheduler(sources, delivered, Fair("x", "y", "z"), batch_size=70)
+    scheduler.start()
+    assert scheduler.join(60)
+    assert sorted(map(str, delivered.items)) == sorted([*map(str, range(5000)), "a", "b", "c", "d"])
+    assert scheduler.stats().moved == 5004
+
+
+def test_the_loop_sleeps_until_a_source_has_items():
+    gate, asleep, arrived = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(n):
+        asleep.set()
+        assert gate.wait(30)
+        return ["late"]
+
+    source = PrefetchSource(slow, 4, 0)
+    scheduler = SourceScheduler({"x": source}, lambda name, items: arrived.set(), Fair("x"))
+    scheduler.start()
+    assert asleep.wait(30)
+    steps = scheduler.stats().steps
+    gate.set()
+    assert arrived.wait(30)
+    assert steps <= 3  # it did not spin while the source was slow
+    assert scheduler.stop(30)
+    assert source.close(30)
+
+
+def test_stop_delivers_the_batch_in_hand():
+    taken, release, seen = threading.Event(), threading.Event(), []
+
+    def source(n):
+        taken.set()
+        assert release.wait(30)
+        return ["a"]
+
+    scheduler = SourceScheduler({"x": source}, lambda name, items: seen.extend(items), Fair("x"), batch_size=1)
+    scheduler.start()
+    assert taken.wait(30)
+    assert not scheduler.stop(timeout=0)
+    release.set()
+    assert scheduler.stop(timeout=30)
+    assert seen == ["a"]
+
+
+def test_the_loop_survives_errors_and_may_be_started_again(delivered):
+    enough = threading.Event()
+
+    class Bad(Fair):
+        def split(self, n, live, credits):
+            enough.set()
+            raise RuntimeError("bad strategy")
+
+    scheduler = SourceScheduler(
+        {"x": iter("ab")}, delivered, Bad("x"), on_error=lambda *_: None, idle=Backoff(0.001, 0.001)
+    )
+    scheduler.start()
+    scheduler.start()  # it runs already
+    assert enough.wait(30)
+    scheduler.strategy = Fair("x")
+    assert scheduler.join(30)
+    assert delivered.items == ["a", "b"]
+    scheduler.start()
+    assert scheduler.join(30)
+
+
+def test_a_target_may_stop_the_loop_without_waiting_for_itself():
+    answers = []
+
+    def target(name, items):
+        answers.append(scheduler.stop())
+
+    scheduler = SourceScheduler({"x": endless("x")}, target, Fair("x"))
+    scheduler.start()
+    assert scheduler.join(30)
+    assert answers == [False]
+
+
+def test_sources_can_be_changed_while_the_loop_is_busy():
+    enough, release = threading.Event(), threading.Event()
+    seen = {"x": 0, "y": 0}
+
+    def target(name, items):
+        seen[name] += len(items)
+        if min(seen.values()) > 100:
+            enough.set()
+
+    scheduler = SourceScheduler({"x": endless("x")}, target, Fair("x"), batch_size=5)
+    with scheduler:
+        scheduler.add_source("y", endless("y"))
+        scheduler.strategy = Fair("x", "y")
+        assert enough.wait(30)
+        scheduler.strategy = Fair("y")
+        scheduler.remove_source("x")
+        release.set()
+    stats = scheduler.stats()
+    assert set(stats.sources) == {"y"}
+    assert stats.sources["y"].moved == seen["y"]
+
+
+def test_a_scheduler_that_is_not_started_can_be_stopped(delivered):
+    assert SourceScheduler({"x": Stock()}, delivered, Fair("x")).stop()
+
+
+def test_a_real_delayed_queue_is_drained_and_its_failures_come_again(delivered):
+    delayed = pytest.importorskip("drainq.delayed", reason="the delayed queue is not part of this build")
+    with delayed.DelayedQueue.open("memory:", "mail") as queue:
+        for number in range(5):
+            queue.offer_or_update(f"key-{number}", number, 0.0)
+        scheduler = SourceScheduler({"mail": queue}, delivered, Fair("mail"), batch_size=3, on_error=lambda *_: None)
+        delivered.fail = {"mail"}
+        assert scheduler.step() == 0
+        delivered.fail = set()
+        while scheduler.step():
+            pass
+        assert sorted(delivered.items) == [0, 1, 2, 3, 4]
+        assert queue.stats().in_flight == 0
+
+
+def test_a_target_that_wants_to_exit_does_not_end_the_loop():
+    seen, heard = [], []
+
+    def target(name, items):
+        seen.extend(items)
+        if len(seen) == 1:
+            raise SystemExit(1)
+
+    scheduler = SourceScheduler(
+        {"x": iter("ab")},
+        target,
+        Fair("x"),
+        batch_size=1,
+        on_error=lambda name, error: heard.append(type(error)),
+        idle=Backoff(0.001, 0.001),
+    )
+    scheduler.start()
+    assert scheduler.join(30)
+    assert seen == ["a", "b"]
+    assert heard == [SystemExit]
+    assert (scheduler.stats().moved, scheduler.stats().failed) == (1, 1)
