@@ -16,7 +16,6 @@ the server's process.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -24,49 +23,31 @@ from typing import Any
 import psycopg
 
 from drainq.delayed.deadline import deadline, seconds_left
+from drainq.delayed.storage.postgres_direct import GRACE, DirectConnection, TryTimedOut
 from drainq.sql.connect import CONNECT_TIMEOUT, connect_postgres
 from drainq.sql.url import DatabaseUrl
 
-_GRACE = 0.5
-"""Seconds that the server gets beyond a try's end to say itself that a statement took too long. Then the connection
-stays usable."""
 _IDLE_IN_TRANSACTION = 10_000
 """Milliseconds after which the server ends a session of ours that froze inside a transaction, and frees its locks."""
-
-
-class TryTimedOut(psycopg.OperationalError):
-    """The server did not answer in time; the connection is of no more use."""
 
 
 class PoolExhausted(psycopg.OperationalError):
     """Every connection is in use, and none was given back in time."""
 
 
-class BoundedConnection(psycopg.Connection[Any]):
+class BoundedConnection(DirectConnection):
     """A connection whose waits end at the deadline of the calling thread's try.
 
     Attributes:
         round: the pool's round that it was opened in; see :mod:`drainq.delayed.storage.postgres_pool`.
         opened_at, used_at: monotonic times.
         behind_a_pooler: whether another program may get the server's connection after our transaction.
-        patient: waits have no end, because the statement may take as long as it takes.
     """
 
     round = 0
     opened_at = 0.0
     used_at = 0.0
     behind_a_pooler = False
-    patient = False
-    _ear: Any = None
-
-    def was_spoken_to(self) -> bool:
-        """Whether the server has sent something without a question: as a rule, that it has ended the connection."""
-        if self._ear is None:
-            if not hasattr(select, "poll"):  # Windows: found out when it is used
-                return False
-            self._ear = select.poll()
-            self._ear.register(self.pgconn.socket, select.POLLIN)
-        return bool(self._ear.poll(0))
 
     def wait(self, gen: Any, *arguments: Any, **more: Any) -> Any:
         """Wait for the server, at most until the deadline."""
@@ -74,7 +55,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         if until is None:
             return super().wait(gen, *arguments, **more)
         try:
-            return super().wait(_until(until + _GRACE, gen), *arguments, **more)
+            return super().wait(_until(until + GRACE, gen), *arguments, **more)
         except TryTimedOut:
             self.pgconn.finish()  # the answer may still come, and must not pass for that to the next question
             raise
