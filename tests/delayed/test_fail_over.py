@@ -320,7 +320,7 @@ def test_consume_outlives_a_full_sqlite_disk(sqlite, caplog):
     queue = sqlite.open(clock=None, retry=QUICK, time=TIME)
     storage, acquire, refused = queue._session.storage, queue._session.storage.acquire, []
 
-    def full(*arguments):
+    def full(*arguments, **more):
         """SQLite's own answer: no more pages, for a file that may not grow."""
         if len(refused) < 3:
             refused.append(1)
@@ -331,7 +331,7 @@ def test_consume_outlives_a_full_sqlite_disk(sqlite, caplog):
                     cursor.execute("CREATE TABLE filling (a)")
                 finally:
                     cursor.execute("PRAGMA max_page_count = 1000000")
-        return acquire(*arguments)
+        return acquire(*arguments, **more)
 
     storage.acquire = full
     with Consuming(queue) as consuming:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.storage.postgres_take_sql import TAKE
 from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, ScanFloor
 
 HERE = Path(__file__).parent
@@ -235,9 +236,8 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
             now = int(postgres.now * 1000)
             values = {"kind": queue._session.kind, "now": now, "until": now, "lock": "x", "start": start}
             with psycopg.connect(postgres.url) as connection:
-                explained = connection.execute(
-                    "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + storage._acquire_sql(1), values
-                )
+                take = storage._fill(TAKE[False, False], 1)
+                explained = connection.execute("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + take, values)
                 plan = explained.fetchone()[0][0]["Plan"]
                 connection.rollback()
             return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
@@ -245,8 +245,10 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
         without, with_mark = buffers(LOWEST), buffers(int(postgres.now * 1000) - 1000)
         assert without > 5 * with_mark, json.dumps([without, with_mark])
 
+        time = [0.0]
+
         def polls_became_slow():
-            mark = storage._marks[queue._session.kind] = ScanFloor(3600)
+            mark = storage._marks[queue._session.kind] = ScanFloor(3600, monotonic=lambda: time[0])
             for _ in range(IN_A_ROW):
                 mark.polled(LOWEST, 100.0, [], int(postgres.now * 1000))
             assert mark.start() > LOWEST
@@ -257,8 +259,19 @@ def test_with_a_held_snapshot_and_dead_rows_everything_is_delivered_once_and_the
         assert queue.try_poll().message_id == "back-dated"
 
         polls_became_slow()
-        postgres.open().offer_or_update("back-dated elsewhere", 1, 0)
+        elsewhere = postgres.open()
+        elsewhere.offer_or_update("back-dated elsewhere", 1, 0)
+        assert queue.try_poll() is None, "as a moment ago"
+        time[0] = 3600.0
         assert queue.try_poll().message_id == "back-dated elsewhere"
+
+        polls_became_slow()
+        queue.offer_or_update("one more", 1, postgres.now)
+        elsewhere.offer_or_update("back-dated again", 1, 0)
+        assert [queue.try_poll().message_id for _ in range(2)] == ["one more", "back-dated again"], (
+            "nothing is left over"
+        )
+        assert queue.try_poll() is None
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])

@@ -74,3 +74,66 @@ def test_back_ends_without_notification_take_the_option_and_poll(backend, tmp_pa
     with DelayedQueue.open(url, "mail", notify=True) as queue:
         queue.offer_or_update("a", 1, 0)
         assert queue.poll(timeout=30).payload == 1
+
+
+def quiet(world, **options):
+    """A queue on which everybody who waits does so for an hour."""
+    return world.open(clock=None, time=TimeConfig(poll_period=3600), **options)
+
+
+def asked(queue, monkeypatch):
+    """The statements that the queue sends, as they are sent."""
+    pool, sent = queue._session.storage._pool, []
+    for name in ("ask", "run"):
+        send = getattr(pool, name)
+        monkeypatch.setattr(pool, name, lambda *what, send=send, **more: sent.append(what[0]) or send(*what, **more))
+    return sent
+
+
+@pytest.mark.parametrize("scheduled", [[], [4e9]], ids=["empty", "with a future message"])
+def test_an_idle_consumer_asks_once_and_sleeps(postgres, monkeypatch, scheduled):
+    queue, stop = quiet(postgres), threading.Event()
+    for at in scheduled:
+        queue.offer_or_update("later", 1, at)
+    sent = asked(queue, monkeypatch)
+    monkeypatch.setattr(queue._session.wakeup, "wait", lambda noted, seconds: stop.set())
+    assert queue.consume(print, stop=stop) == 0
+    assert len(sent) == 1
+
+
+def test_a_waiting_poll_asks_once_and_sleeps(postgres, monkeypatch):
+    queue = quiet(postgres)
+    sent = asked(queue, monkeypatch)
+    slept = []
+    monkeypatch.setattr(queue._session.wakeup, "wait", lambda noted, seconds: slept.append(seconds))
+    assert queue.poll(timeout=0) is None
+    assert len(sent) == 1
+
+
+def test_offers_for_later_wake_nobody_before_their_time(world):
+    queue = quiet(world, notify=True)
+    wakeup, woken = queue._session.wakeup, threading.Event()
+    queue.offer_or_update("warm", 1, 4e9)
+    wakeup.add_listener(woken.set)
+    before = wakeup.count()
+    queue.offer_or_update("next century", 1, 4e9)
+    queue.offer_or_update("in a quarter of an hour", 1, queue.clock.now() + 900)
+    assert wakeup.count() == before
+    queue.offer_or_update("soon", 1, queue.clock.now() + 0.01)
+    assert woken.wait(30)
+    assert queue.clock.now() >= queue.read("soon").schedule_at.timestamp()
+    wakeup.remove_listener(woken.set)
+
+
+def test_news_of_our_own_offers_wakes_nobody_twice(postgres):
+    queue = quiet(postgres, notify=True)
+    session = queue._session
+    session.listen()
+    assert session.listener.listening.wait(30)
+    heard, count = [], session.wakeup.count()
+    session._heard(session.news(0, ours=True))
+    assert session.wakeup.count() == count
+    for news in (session.news(0, ours=False), "", "of an older version", "someone@else", "someone@0"):
+        session._heard(news)
+        heard.append(session.wakeup.count() - count)
+    assert heard == [1, 2, 3, 4, 5]

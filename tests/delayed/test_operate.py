@@ -138,17 +138,17 @@ def test_a_limit_counts_what_others_hold_and_not_what_has_expired(world):
     offer(queue, world, "abcd")
     session = queue._session
     assert len(queue.try_poll_many(2).payload) == 2
-    assert [row.key for row in session.take_once(None, 10, 2)[0]] == []
-    assert [row.key for row in session.take_once(None, 10, 3)[0]] == ["c"]
+    assert [row.key for row in session.take_once(None, 10, 2)[0].rows] == []
+    assert [row.key for row in session.take_once(None, 10, 3)[0].rows] == ["c"]
     world.clock.advance(31)
-    assert len(session.take_once(None, 10, 3)[0]) == 3
+    assert len(session.take_once(None, 10, 3)[0].rows) == 3
 
 
 def test_a_batch_is_cut_to_the_limit(world):
     queue = world.open()
     offer(queue, world, "abcde")
-    rows, _, _ = queue._session.take_once(None, 10, 2)
-    assert [row.key for row in rows] == ["a", "b"]
+    fetched, _ = queue._session.take_once(None, 10, 2)
+    assert [row.key for row in fetched.rows] == ["a", "b"]
 
 
 @pytest.mark.parametrize("max_in_flight", [0, -1, 1.5, True])

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from drainq.delayed import OfferOutcome, ScheduledMessage
+from tests.soak.ledger import wait_until
 
 
 def message(world, key, priority=0, at=0.0):
@@ -131,3 +132,71 @@ def test_a_priority_that_is_none_is_refused(queue, world, priority):
 def test_the_greatest_priorities_are_stored(queue, world, priority):
     queue.offer_or_update("a", 1, world.now, priority=priority)
     assert queue.peek()[0].priority == priority
+
+
+def indexes(world):
+    """The names of the indexes on a world's table."""
+    if world.backend == "sqlite":
+        with sqlite3.connect(world.url.removeprefix("sqlite:///")) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+    else:
+        import psycopg
+
+        with psycopg.connect(world.url) as connection:
+            found = connection.execute(
+                "SELECT indexname FROM pg_indexes WHERE tablename = %s", [world.table]
+            ).fetchall()
+    return {name.removeprefix(world.table) for (name,) in found}
+
+
+RANK_INDEX = "__KindPlusPriorityIndex"
+
+
+def test_the_index_for_priorities_is_made_for_the_first_message_that_has_one(database):
+    queue = database.open()
+    queue.offer_batch([message(database, f"{n}") for n in range(3)])
+    database.open().close()
+    assert RANK_INDEX not in indexes(database), "who has no priorities pays for none"
+    queue.offer_or_update("urgent", "urgent", database.now, priority=-1)
+    wait_until(lambda: RANK_INDEX in indexes(database), "the index")
+    assert taken(database.open()) == ["urgent", "0", "1", "2"]
+
+
+def test_the_index_for_priorities_that_could_not_be_made_is_made_by_the_next_open(database):
+    queue = database.open(migrate=False) if database.open() else None
+    queue.offer_or_update("urgent", "urgent", database.now, priority=-1)
+    assert RANK_INDEX not in indexes(database)
+    database.open()
+    assert RANK_INDEX in indexes(database)
+
+
+def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
+    import json
+
+    import psycopg
+
+    from drainq.delayed.storage.postgres_take_sql import TAKE
+
+    queue = postgres.open(migrate=False) if postgres.open() else None
+    queue.offer_batch([message(postgres, f"{n}", n % 7 - 3, -1) for n in range(5000)])
+    queue.offer_batch([message(postgres, f"later {n}", -5, 1000) for n in range(5000)])
+    postgres.open()
+    wait_until(lambda: RANK_INDEX in indexes(postgres), "the index")
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f"VACUUM ANALYZE {postgres.table}")
+    session = queue._session
+    now = int(postgres.now * 1000)
+    for limit, most in ((1, 60), (100, 3500)):
+        take = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + session.storage._fill(TAKE[True, False], limit)
+        with session.storage._pool.transaction() as cursor:
+            plan = cursor.execute(take, {"kind": session.kind, "now": now, "until": now + 1, "lock": "x"}).fetchone()[0]
+        assert '"Sort"' not in json.dumps(plan), plan
+        assert plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"] < most
+
+
+def test_many_priorities_are_served_in_order(world):
+    queue = world.open()
+    offers = [message(world, f"{n:03}", n * 37 % 101 - 50, -1) for n in range(202)]
+    queue.offer_batch(offers)
+    expected = [m.key for m in sorted(offers, key=lambda m: m.priority)]
+    assert queue.try_poll_many(150).payload + queue.try_poll_many(150).payload == expected

@@ -7,7 +7,7 @@ import pytest
 from drainq.delayed.storage.records import Row
 from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, REST, SLACK_MS, ScanFloor
 
-SLOWLY, QUICKLY = 1.0, 0.001
+SLOWLY, QUICKLY = 1.0, 0.0005
 
 
 class Time:
@@ -112,6 +112,26 @@ def test_a_mark_that_does_not_help_goes_and_stays_away_for_a_while(mark, time):
     assert starts == [LOWEST] * IN_A_ROW + [50_000 - SLACK_MS] * IN_A_ROW + [LOWEST] * (100 - 2 * IN_A_ROW)
     time.now = REST * 3.0
     assert [poll(mark, 0.05, row(50_000)) for _ in range(IN_A_ROW + 1)][-1] != LOWEST, "it is tried again"
+
+
+def test_a_poll_from_the_mark_that_finds_nothing_is_believed_once_one_of_everything_found_nothing(mark):
+    make_slow(mark, row(50_000))
+    assert poll(mark, QUICKLY) != LOWEST
+    assert not mark.is_empty()
+    mark.heard()
+    assert poll(mark, SLOWLY) == LOWEST
+    assert mark.is_empty()
+    assert poll(mark, QUICKLY) != LOWEST
+    assert mark.is_empty()
+    poll(mark, QUICKLY, row(99_000))
+    assert not mark.is_empty()
+
+
+def test_after_news_of_an_offer_the_next_poll_looks_at_everything(mark):
+    make_slow(mark, row(50_000))
+    mark.heard()
+    assert poll(mark, SLOWLY, row(20_000)) == LOWEST
+    assert poll(mark, QUICKLY, row(20_000)) == 20_000 - SLACK_MS
 
 
 def test_now_and_then_a_slow_poll_does_not_take_the_mark_away(mark):

@@ -35,6 +35,7 @@ class _Queue(Protocol[T]):
     def try_poll(self) -> AckEnvelope[T] | None: ...
     def try_poll_many(self, n: int) -> AckEnvelope[list[T]]: ...
     def read(self, key: str) -> AckEnvelope[T] | None: ...
+    def _look(self, n: int, *, many: bool) -> tuple[AckEnvelope[T] | None, float]: ...
     def contains_message(self, key: str) -> bool: ...
     def drop_message(self, key: str) -> bool: ...
     def close(self) -> None: ...
@@ -91,15 +92,21 @@ class AsyncDelayedQueue(Generic[T]):
             with suppress(RuntimeError):  # a loop that was closed without ending its tasks
                 loop.call_soon_threadsafe(changed.set)
 
+        pause = 0.0
+
+        def look() -> AckEnvelope[T] | None:
+            nonlocal pause
+            taken, pause = self._queue._look(1, many=False)
+            return taken
+
         await self._threads.run(self._session.listen)
         self._session.wakeup.add_listener(wake)
         try:
             while True:
                 changed.clear()
-                taken = await self.try_poll()
+                taken = await self._taking(look)
                 if taken is not None:
                     return taken
-                pause = await self._threads.run(self._session.pause)
                 if deadline is not None:
                     pause = min(pause, deadline - time.monotonic())
                     if pause <= 0:

@@ -24,7 +24,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
 from drainq.delayed.session import Session
-from drainq.delayed.storage.records import Held, Row
+from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.errors import ShutDown
 
 _log = logging.getLogger("drainq")
@@ -98,9 +98,7 @@ class _Loop:
         rows: list[Row] = []
         try:
             fetched, lock = self._fetch()
-            rows, payloads = session.deliverable(fetched, lock)
-            if not fetched:
-                pause = session.pause_until(session.call_once(session.storage.next_due, session.kind, session.now()))
+            rows, payloads = session.deliverable(fetched.rows, lock)
             self._failures = 0
         except QueueUnavailable as error:
             self._failures += 1
@@ -110,20 +108,20 @@ class _Loop:
             return
         if rows:
             self._handle(rows, payloads, lock)
-        elif not fetched:
-            self._sleep(noted, pause)
+        elif not fetched.rows:
+            self._sleep(noted, session.pause_until(fetched.next_due))
 
-    def _fetch(self) -> tuple[list[Row], str]:
+    def _fetch(self) -> tuple[Fetched, str]:
         """Acknowledge what is done and take the next, in one round trip."""
         session = self._session
         done = self._done
-        rows, lock, acked = session.take_once(done, self._batch_size, self._max_in_flight)
+        fetched, lock = session.take_once(done, self._batch_size, self._max_in_flight)
         self._done = None
         if done is not None:
-            _report_lost(acked, done)
+            _report_lost(fetched.acked, done)
             if self._max_in_flight is not None:
                 session.wakeup.wake()  # there is room for another consumer's message
-        return rows, lock
+        return fetched, lock
 
     def _handle(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
         many = self._batch_size > 1

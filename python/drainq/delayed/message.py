@@ -72,11 +72,15 @@ def check_key(key: object) -> str:
     return key
 
 
+MIN_PRIORITY = -(2**31)
+"""The lowest number that a priority may be, which is served first."""
+
+
 def check_priority(priority: object) -> int:
     """Return ``priority``, or say why it cannot be one."""
     if not isinstance(priority, int) or isinstance(priority, bool):
         raise TypeError(f"a priority must be an int, got {priority!r}")
-    if not -(2**31) <= priority < 2**31:
+    if not MIN_PRIORITY <= priority < -MIN_PRIORITY:
         raise ValueError(f"a priority must fit into 32 bits, got {priority!r}")
     return priority
 

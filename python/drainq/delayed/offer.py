@@ -93,7 +93,9 @@ class OfferMethods(Generic[T]):
             session.mark_ranked(connection)
         now = session.now()
         soonest = min(offer.scheduled_at for offer in offers)
-        announce = session.notify and soonest <= now + int(session.time.poll_period * 1000)
+        due_in = (soonest - now) / 1000
+        soon = due_in < session.time.poll_period  # else each consumer finds it by its next regular poll
+        announce = session.news(soonest, ours=connection is None) if soon else None
         if connection is not None:  # the caller's transaction, so the caller's to try again
             session.check_open()
             outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
@@ -107,5 +109,6 @@ class OfferMethods(Generic[T]):
             return session.storage.offer(session.kind, offers, now, announce=announce, again=tries > 1)
 
         outcomes = session.call(offer)
-        session.wakeup.wake()
+        if soon:
+            session.wakeup.wake_in(due_in)
         return outcomes

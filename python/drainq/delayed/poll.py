@@ -31,7 +31,7 @@ class PollMethods(Generic[T]):
 
         Source: ``tryPoll`` of funfix ``delayedqueue``.
         """
-        return self._take(1, many=False)
+        return self._look(1, many=False)[0]
 
     def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
         """Take up to ``n`` due messages, earliest first, as one batch.
@@ -44,7 +44,7 @@ class PollMethods(Generic[T]):
 
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
-        taken = self._take(check_count("n", n), many=True) if n > 0 else None
+        taken = self._look(check_count("n", n), many=True)[0] if n > 0 else None
         return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
 
     def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
@@ -67,10 +67,9 @@ class PollMethods(Generic[T]):
         self._session.listen()
         while True:
             noted = self._session.wakeup.count()
-            taken = self.try_poll()
+            taken, pause = self._look(1, many=False)
             if taken is not None:
                 return taken
-            pause = self._session.pause()
             if deadline is not None:
                 pause = min(pause, deadline - time.monotonic())
                 if pause <= 0:
@@ -140,7 +139,7 @@ class PollMethods(Generic[T]):
         """
         if batch_size <= 0:
             return []
-        rows, payloads, lock = self._session.acquire(batch_size)
+        rows, payloads, lock, _ = self._session.acquire(batch_size)
         now = from_ms(self._session.now())
         return [
             AckEnvelope(self._session, payload, [row], lock, now, many=False) for row, payload in zip(rows, payloads)
@@ -159,13 +158,14 @@ class PollMethods(Generic[T]):
                 by_lock.setdefault(envelope._lock, []).extend(row.id for row in envelope._rows)
         return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
 
-    def _take(self, n: int, *, many: bool) -> AckEnvelope[Any] | None:
-        rows, payloads, lock = self._session.acquire(n)
+    def _look(self, n: int, *, many: bool) -> tuple[AckEnvelope[Any] | None, float]:
+        """What there is to take; if there is nothing, the seconds until it is worth looking again."""
+        session = self._session
+        rows, payloads, lock, next_due = session.acquire(n)
         if not rows:
-            return None
-        return AckEnvelope(
-            self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
-        )
+            return None, session.pause_until(next_due)
+        now = from_ms(session.now())
+        return AckEnvelope(session, payloads if many else payloads[0], rows, lock, now, many=many), 0.0
 
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Read the message of a key without taking it.

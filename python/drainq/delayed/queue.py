@@ -187,6 +187,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
                 history=history,
                 address=address,
             )
+            opened._session.migrates = migrate
             opened._enter_name()
             return opened
         except BaseException:

@@ -17,12 +17,14 @@ from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.codec import Codec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_clock import DatabaseClock
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.retry import RareWarning, with_retries
 from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
+from drainq.timer import SHARED
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,6 +75,8 @@ class Session:
         self.clock = DatabaseClock(lambda: self.call(storage.database_time)) if database_time else clock
         self.history = history
         self._ranked = False
+        self.migrates = False
+        """Whether the tables may be altered."""
         self.time = time
         self.retry = retry
         self._one_try = replace(retry, max_retries=0)
@@ -147,10 +151,6 @@ class Session:
         """The end (milliseconds) of a lease that begins now."""
         return now + round(self.time.acquire_timeout * 1000)
 
-    def pause(self) -> float:
-        """Seconds until the next poll is worth its cost: until the next due time, at most a poll period."""
-        return self.pause_until(self.call(self.storage.next_due, self.kind, self.now()))
-
     def pause_until(self, due: int | None) -> float:
         """Seconds until ``due`` (milliseconds; None: nothing is scheduled), at most a poll period."""
         now = self.now()
@@ -162,22 +162,39 @@ class Session:
         if self.notify and self.listener is None:
             with self._listener_lock:
                 if self.listener is None and not self.closed:
-                    self.listener = self.storage.listen(self.kind, self.wakeup.wake)
+                    self.listener = self.storage.listen(self.kind, self._heard)
+
+    def news(self, due: int, *, ours: bool) -> str | None:
+        """What an offer tells consumers elsewhere; ``ours``: those here are woken without it. None: nothing."""
+        if not self.notify:
+            return None
+        return f"{self.wakeup.token if ours else ''}@{due}"
+
+    def _heard(self, news: str) -> None:
+        """Wake who waits here when what was offered elsewhere is due."""
+        whose, _, due = news.partition("@")
+        if whose == self.wakeup.token:
+            return
+        try:
+            self.wakeup.wake_in((int(due) - self.now()) / 1000)
+        except Exception:  # an older version's news says nothing, or the database that tells the time is away
+            self.wakeup.wake()
 
     # --- taking messages, and giving them back
 
-    def acquire(self, n: int) -> tuple[list[Row], list[Any], str]:
+    def acquire(self, n: int) -> tuple[list[Row], list[Any], str, int | None]:
         """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way.
 
         Returns:
-            The rows, their payloads, and the lock that they are held by.
+            The rows, their payloads, and the lock that they are held by; the time when something is due next, which is
+            known if there are no rows.
         """
         while True:
             lock, now = new_lock(), self.now()
             fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
-            rows, payloads = self.deliverable(fetched, lock)
-            if rows or not fetched:
-                return rows, payloads, lock
+            rows, payloads = self.deliverable(fetched.rows, lock)
+            if rows or not fetched.rows:
+                return rows, payloads, lock, fetched.next_due
 
     def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
         """Decode what was fetched; what is worn out or cannot be decoded goes to the dead letters."""
@@ -219,7 +236,18 @@ class Session:
             self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
         elif not self._ranked:
             self.call(lambda: self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name))
+            if self.migrates and not self._ranked:
+                SHARED.after(0.0, self._migrate)
             self._ranked = True
+
+    def _migrate(self) -> None:
+        """Make the index that only a queue with priorities needs; it may have to wait for others' transactions."""
+        try:
+            self.call_once(self.storage.migrate)
+        except ShutDown:
+            pass
+        except (QueueUnavailable, QueueBroken) as error:
+            self.warn("the index for priorities could not be made now (%s); the next open() tries again", error)
 
     def ack(self, held: Held) -> int:
         """Delete what is still ours, into the history if there is one; return how many."""
@@ -227,7 +255,7 @@ class Session:
             return self.call(self.storage.ack, self.kind, held)
         return self.call(self.storage.ack_and_remember, self.kind, held, self.now(), self.history)
 
-    def take_once(self, done: Held | None, n: int, most: int | None) -> tuple[list[Row], str, int]:
+    def take_once(self, done: Held | None, n: int, most: int | None) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
 
         Args:
@@ -236,7 +264,7 @@ class Session:
             most: how many messages of the queue may be in flight then; None for no limit.
 
         Returns:
-            The rows, the lock that they are held by, and how many of ``done`` were still ours.
+            What came of it, and the lock that the rows are held by.
         """
         lock, now = new_lock(), self.now()
         until, storage = self.lease_end(now), self.storage
@@ -247,11 +275,9 @@ class Session:
         if most is not None:
             some = done or Held("", ())
             fetched = self.call_once(storage.acquire_within, self.kind, some, most, n, now, until, lock)
-        elif done is None:
-            fetched = Fetched(0, self.call_once(storage.acquire, self.kind, n, now, until, lock))
         else:
-            fetched = self.call_once(storage.ack_and_acquire, self.kind, done, n, now, until, lock)
-        return fetched.rows, lock, acked + fetched.acked
+            fetched = self.call_once(storage.acquire, self.kind, n, now, until, lock, done=done)
+        return fetched._replace(acked=acked + fetched.acked), lock
 
     def release(self, held: Held) -> None:
         """Give back what was taken and not worked on, as if it had never been taken."""

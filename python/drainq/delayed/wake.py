@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -24,7 +25,11 @@ class Wakeup:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._count = 0
+        self._waiting = 0
+        self._rings_at = 0.0
         self._listeners: set[Callable[[], None]] = set()
+        self.token = uuid.uuid4().hex
+        """Marks the news of this process's offers, which have woken its consumers already."""
 
     def count(self) -> int:
         """How often :meth:`wake` was called; note it before the poll."""
@@ -39,10 +44,28 @@ class Wakeup:
         for listener in listeners:
             listener()
 
+    def wake_in(self, seconds: float) -> None:
+        """The same after some seconds of real time. A consumer that polls before that learns when to poll again."""
+        with self._changed:
+            later = seconds > 0 and (self._waiting or self._listeners)
+            if later:
+                now = time.monotonic()
+                if now < self._rings_at <= now + seconds:
+                    return
+                self._rings_at = now + seconds
+        if later:
+            SHARED.after(seconds, self.wake)
+        else:
+            self.wake()
+
     def wait(self, noted: int, seconds: float) -> bool:
         """Sleep until there is a reason newer than ``noted``; at most ``seconds`` of real time."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._count != noted, seconds)
+            self._waiting += 1
+            try:
+                return self._changed.wait_for(lambda: self._count != noted, seconds)
+            finally:
+                self._waiting -= 1
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called at each :meth:`wake`; it must not block."""

@@ -40,7 +40,7 @@ class MemoryStorage(MemoryTicks):
         now: int,
         *,
         connection: Any = None,
-        announce: bool = False,
+        announce: str | None = None,
         again: bool = False,
     ) -> list[OfferOutcome]:
         if connection is not None:
@@ -51,9 +51,11 @@ class MemoryStorage(MemoryTicks):
 
     # --- consumers
 
-    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         with self._lock:
-            return self._acquire(kind, limit, now, until, lock)
+            acked = 0 if done is None else self._each(kind, done, Queue.remove)
+            rows = self._acquire(kind, limit, now, until, lock)
+            return Fetched(acked, rows, None if rows else self._queue(kind).next_due(now))
 
     def _acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
         queue = self._queue(kind)
@@ -63,10 +65,6 @@ class MemoryStorage(MemoryTicks):
             message.attempts += 1
             queue.push(message, until)
         return sorted((message.row() for message in taken), key=lambda row: (row.priority, row.scheduled_at, row.id))
-
-    def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
-        with self._lock:
-            return Fetched(self._each(kind, done, Queue.remove), self._acquire(kind, limit, now, until, lock))
 
     def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
         with self._lock:
@@ -121,12 +119,7 @@ class MemoryStorage(MemoryTicks):
 
     def next_due(self, kind: str, after: int) -> int | None:
         with self._lock:
-            queue = self._queue(kind)
-            while queue.heap and not queue.is_current(queue.heap[0]):
-                heapq.heappop(queue.heap)
-            if queue.heap and queue.heap[0][0] <= after:  # something is due already: look past it
-                return min((m.due_at for m in queue.rows.values() if m.due_at > after), default=None)
-            return queue.heap[0][0] if queue.heap else None
+            return self._queue(kind).next_due(after)
 
     def history(self, kind: str, limit: int) -> list[FinishedMessage]:
         with self._lock:
@@ -164,12 +157,7 @@ class MemoryStorage(MemoryTicks):
 
     def drop_all(self, kind: str) -> int:
         with self._lock:
-            queue = self._queue(kind)
-            dropped = len(queue.rows)
-            queue.rows.clear()
-            queue.by_id.clear()
-            queue.heap.clear()
-            return dropped
+            return self._queue(kind).clear()
 
     def peek(self, kind: str, limit: int) -> list[Row]:
         with self._lock:
@@ -257,13 +245,12 @@ class MemoryStorage(MemoryTicks):
             return self._queue(kind).paused
 
     def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
-        with self._lock:
-            self._queue(kind).ranked = True
+        """Every queue here is."""
 
     def database_time(self) -> float:
         return time.time()
 
-    def listen(self, kind: str, wake: Callable[[], None]) -> None:
+    def listen(self, kind: str, wake: Callable[[str], None]) -> None:
         """Offers of this process wake by themselves."""
 
     def is_transient(self, error: BaseException) -> bool:

@@ -1,8 +1,8 @@
-"""Queues in memory: for each its rows by key, a heap of due times in front of them, its schedules.
+"""Queues in memory: for each its rows by key, a heap of due times for each priority, its schedules.
 
 # Invariants
 
-1. Every row has exactly one heap entry with its current ``stamp``; entries with an older stamp are skipped.
+1. Every row has exactly one entry with its current ``stamp``, in the heap of its priority; others are skipped.
 2. All state is read and written under :class:`MemoryQueues`'s ``_lock``.
 """
 
@@ -19,6 +19,9 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator import FinishedMessage, ScheduleRow
 from drainq.delayed.storage.protocol import Offer
 from drainq.delayed.storage.records import DeadLetter, Held, Row
+
+Entry = tuple[int, int, int]
+NEVER = float("inf")
 
 
 @dataclass
@@ -60,7 +63,8 @@ class Queue:
     ids: Iterator[int]
     rows: dict[str, Message] = field(default_factory=dict)
     by_id: dict[int, Message] = field(default_factory=dict)
-    heap: list[tuple[int, int, int]] = field(default_factory=list)
+    heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by priority; due time, id, stamp
+    entries: int = 0  # in all heaps
     dead: list[DeadLetter] = field(default_factory=list)
     ticks: dict[str, tuple[str, str, int, int]] = field(default_factory=dict)  # key -> prefix, hash, nominal, recorded
     floors: dict[tuple[str, str], int] = field(default_factory=dict)  # prefix, hash -> nominal_at
@@ -68,7 +72,6 @@ class Queue:
     history: deque[FinishedMessage] = field(default_factory=deque)
     name: tuple[str, str] | None = None  # and the codec's
     paused: bool = False
-    ranked: bool = False
 
     def offer(self, offer: Offer, now: int) -> OfferOutcome:
         there = self.rows.get(offer.key)
@@ -83,8 +86,8 @@ class Queue:
         )
         if same or not offer.can_update:
             return OfferOutcome.IGNORED
-        self.replace(there, offer.payload, offer.scheduled_at, now)
         there.priority = offer.priority
+        self.replace(there, offer.payload, offer.scheduled_at, now)
         return OfferOutcome.UPDATED
 
     def replace(self, message: Message, payload: bytes, scheduled_at: int, now: int) -> None:
@@ -99,15 +102,30 @@ class Queue:
     def push(self, message: Message, due_at: int) -> None:
         message.due_at = due_at
         message.stamp += 1
-        heapq.heappush(self.heap, (due_at, message.id, message.stamp))
-        if len(self.heap) > 2 * len(self.rows) + 64:
-            self.heap = [(m.due_at, m.id, m.stamp) for m in self.rows.values()]
-            heapq.heapify(self.heap)
+        self._enter(message)
+        if self.entries > 2 * len(self.rows) + 64:
+            self.heaps.clear()
+            self.entries = 0
+            for row in self.rows.values():
+                self._enter(row)
+
+    def _enter(self, message: Message) -> None:
+        heap = self.heaps.setdefault(message.priority, [])
+        heapq.heappush(heap, (message.due_at, message.id, message.stamp))
+        self.entries += 1
+
+    def clear(self) -> int:
+        dropped = len(self.rows)
+        self.rows.clear()
+        self.by_id.clear()
+        self.heaps.clear()
+        self.entries = 0
+        return dropped
 
     def remove(self, message: Message) -> None:
         del self.rows[message.key], self.by_id[message.id]
 
-    def is_current(self, entry: tuple[int, int, int]) -> bool:
+    def is_current(self, entry: Entry) -> bool:
         message = self.by_id.get(entry[1])
         return message is not None and message.stamp == entry[2]
 
@@ -115,23 +133,31 @@ class Queue:
         return sum(message.lock is not None and message.due_at > now for message in self.rows.values())
 
     def due(self, limit: int, now: int) -> list[Message]:
-        """The due messages to take next; those that the heap gave are to be pushed again."""
-        if self.paused:
-            return []
-        if self.ranked:
-            ready = (message for message in self.rows.values() if message.due_at <= now)
-            return heapq.nsmallest(limit, ready, key=lambda m: (m.priority, m.due_at, m.id))
+        """The due messages to take next; they are to be pushed again."""
         taken: list[Message] = []
-        while len(taken) < limit and (message := self.pop_due(now)) is not None:
-            taken.append(message)
+        for priority in [] if self.paused else sorted(self.heaps):
+            while len(taken) < limit and self._first(priority) <= now:
+                taken.append(self.by_id[heapq.heappop(self.heaps[priority])[1]])
+                self.entries -= 1
         return taken
 
-    def pop_due(self, now: int) -> Message | None:
-        while self.heap and (self.heap[0][0] <= now or not self.is_current(self.heap[0])):
-            entry = heapq.heappop(self.heap)
-            if self.is_current(entry):
-                return self.by_id[entry[1]]
-        return None
+    def next_due(self, after: int) -> int | None:
+        firsts = [self._first(priority) for priority in list(self.heaps)]
+        if any(first <= after for first in firsts):  # something is due already: look past it
+            return min((m.due_at for m in self.rows.values() if m.due_at > after), default=None)
+        soonest = min(firsts, default=NEVER)
+        return None if soonest == NEVER else int(soonest)
+
+    def _first(self, priority: int) -> float:
+        """When the first message of a priority becomes due."""
+        heap = self.heaps.get(priority, [])
+        while heap and not self.is_current(heap[0]):
+            heapq.heappop(heap)
+            self.entries -= 1
+        if not heap:
+            self.heaps.pop(priority, None)
+            return NEVER
+        return heap[0][0]
 
 
 class MemoryQueues:

@@ -6,6 +6,7 @@ open one database at once. The numbers that were applied are written down in ``{
 1. A step that a queue cannot do without is applied in one transaction with all other such steps.
 2. An index on a table that is in use is *built apart*: outside a transaction and without locking out writers, one step
    for each. A queue works without it, more slowly; so if it cannot be built now it stays pending, until the next time.
+3. An index that only some tables need stays pending until one does, for every index makes every write dearer.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from typing import Any, NamedTuple
 class Index(NamedTuple):
     """An index that is built apart if its table is in use; a new table gets it at once.
 
-    ``token`` stands for its name in ``statement``; ``condition``: it is only wanted where this statement says true.
+    ``token`` stands for its name in ``statement``; ``condition``: it is only wanted where this statement says true;
+    ``later``: that may become so, and is asked only when every table is there.
     """
 
     token: str
     statement: str
     condition: str | None = None
+    later: bool = False
 
     @property
     def apart(self) -> str:
@@ -43,7 +46,7 @@ def pending(
     listed: Iterable[tuple[Any, ...]],
     applied: set[int],
     fill: Callable[[str], str],
-    holds: Callable[[str], bool] = lambda condition: True,
+    holds: Callable[[str], bool],
     *,
     in_use: bool = False,
 ) -> list[Migration]:
@@ -56,19 +59,22 @@ def pending(
         holds: asks the database a condition.
         in_use: whether the table is there already, so that its indexes are built apart.
     """
-    missing = []
+    missing: list[Migration] = []
     for number, (name, *statements) in enumerate(listed, start=1):
         if number in applied:
             continue
-        wanted, apart = [], None
+        wanted, apart, waits = [], None, False
         for statement in statements:
             if isinstance(statement, Index):
-                if statement.condition is not None and not holds(fill(statement.condition)):
+                asked = not statement.later or all(before.apart is not None for before in missing)
+                if statement.condition is not None and not (asked and holds(fill(statement.condition))):
+                    waits = statement.later
                     continue
                 apart = statement if in_use else None
                 statement = statement.apart if in_use else statement.statement
             wanted.append(fill(statement))
-        missing.append(Migration(number, name, wanted, apart))
+        if not waits:
+            missing.append(Migration(number, name, wanted, apart))
     return missing
 
 

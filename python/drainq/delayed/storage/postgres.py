@@ -12,19 +12,18 @@ ignored, an acknowledgement finds nothing).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from drainq.delayed.storage.postgres_listen import Listener, channel
 from drainq.delayed.storage.postgres_migrate import PostgresMigration
+from drainq.delayed.storage.postgres_take import PostgresTakes
 from drainq.delayed.storage.postgres_ticks import PostgresTicks
 from drainq.delayed.storage.protocol import LONG_AGO
-from drainq.delayed.storage.records import Fetched, Held, Row
-from drainq.delayed.storage.scan_floor import LOWEST
+from drainq.delayed.storage.records import Fetched, Held
 from drainq.sql.errors import passes
 
 
-class PostgresStorage(PostgresTicks, PostgresMigration):
+class PostgresStorage(PostgresTakes, PostgresTicks, PostgresMigration):
     """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
 
     Args:
@@ -38,32 +37,6 @@ class PostgresStorage(PostgresTicks, PostgresMigration):
 
     # --- consumers
 
-    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        start = self._mark(kind).start()
-        rows = self._acquire_from(start, kind, limit, now, until, lock)
-        if not rows and start != LOWEST:  # nothing due must mean nothing: look below the mark, too
-            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
-        return rows
-
-    def _acquire_from(self, start: int, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        started = time.monotonic()
-        values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
-        rows = self._in_order(self._pool.run(self._acquire_sql(limit), values, binary=True).fetchall())
-        self._mark(kind).polled(start, time.monotonic() - started, rows, now)
-        return rows
-
-    def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
-        mark = self._mark(kind)
-        start, started = mark.start(), time.monotonic()
-        values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": start}
-        values |= {"done": self._ids(done.ids), "held": done.lock}
-        found = self._pool.run(self._fused_sql(limit), values, binary=True).fetchall()
-        rows = self._in_order([columns[1:] for columns in found if columns[1] is not None])
-        mark.polled(start, time.monotonic() - started, rows, now)
-        if not rows and start != LOWEST:
-            rows = self._acquire_from(LOWEST, kind, limit, now, until, lock)
-        return Fetched(found[0][0], rows)
-
     def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
         with self._pool.transaction() as cursor:
             cursor.execute(self._sql["LOCK_FLIGHT"], {"name": f"drainq flight {kind}"})
@@ -72,8 +45,8 @@ class PostgresStorage(PostgresTicks, PostgresMigration):
             room = min(limit, most - taken)
             if room <= 0:
                 return Fetched(acked, [])
-            values = {"kind": kind, "now": now, "until": until, "lock": lock, "start": LOWEST}
-            return Fetched(acked, self._in_order(cursor.execute(self._acquire_sql(room), values).fetchall()))
+            values = {"kind": kind, "now": now, "until": until, "lock": lock}
+            return self._acquire(cursor.connection.ask, kind, room, values)._replace(acked=acked)
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
         with self._pool.transaction() as cursor:
@@ -112,8 +85,12 @@ class PostgresStorage(PostgresTicks, PostgresMigration):
     def database_time(self) -> float:
         return float(self._ask("DATABASE_TIME", {})[0][0])
 
-    def listen(self, kind: str, wake: Callable[[], None]) -> Listener:
-        return Listener(self._pool.opener, channel(kind), wake)
+    def listen(self, kind: str, wake: Callable[[str], None]) -> Listener:
+        def heard(news: str) -> None:
+            self._mark(kind).heard()
+            wake(news)
+
+        return Listener(self._pool.opener, channel(kind), heard)
 
     def is_transient(self, error: BaseException) -> bool:
         return passes(error)

@@ -2,14 +2,14 @@
 
 Why: one message is one statement, and a cursor of the driver, made for statements of every kind, spends more time on
 one than the server does. Here a statement's parameters are found once, their types are left to the server, which knows
-the columns, and the answer stays as libpq has it until somebody asks for a value. The driver's own libpq interface
+the columns, and the answer stays as libpq has it until a value is read. The driver's own libpq interface
 (:mod:`psycopg.pq`) does the talking; connecting, transactions and all other statements are the driver's.
 
 # Invariants
 
 1. A wait ends at the deadline of the calling thread's try, as everywhere on a
-   :class:`~drainq.delayed.storage.postgres_connection.BoundedConnection`. The connection is then closed: an answer may
-   still come, and nobody may take it for that to another question.
+   :class:`~drainq.delayed.storage.postgres_connection.BoundedConnection`. The connection is then closed: the answer
+   may still come, and must not pass for that to the next question.
 2. A statement that is interrupted (Ctrl-C) is cancelled on the server before the interrupt goes on, and its connection
    is closed if it is not known to have ended.
 3. An answer is read to its end before the connection is used again.
@@ -29,13 +29,14 @@ from psycopg.pq import ExecStatus, TransactionStatus
 
 from drainq.delayed.deadline import deadline
 
-_PARAMETER = re.compile(r"%\((\w+)\)([sb])")
+_PARAMETER = re.compile(r"%%|%\((\w+)\)([sb])")
 _numbers = count()
 _SQLSTATE = psycopg.pq.DiagnosticField.SQLSTATE
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 GRACE = 0.5
 """Seconds that the server gets beyond a try's end to say itself that a statement took too long. Then the connection
 stays usable."""
+_MOST_PREPARED = 200  # statements that a connection keeps: each batch size is one
 _CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that was interrupted
 
 
@@ -65,10 +66,12 @@ class Statement:
 
         def numbered(found: re.Match[str]) -> str:
             name, kind = found.groups()
+            if name is None:
+                return "%"
             formats.setdefault(name, int(kind == "b"))
             return f"${list(formats).index(name) + 1}"
 
-        self.text = _PARAMETER.sub(numbered, text).replace("%%", "%").encode()
+        self.text = _PARAMETER.sub(numbered, text).encode()
         self.formats = list(formats.values())
         self.name = b"drainq_%d" % next(_numbers)
         self._names = list(formats)
@@ -80,10 +83,12 @@ class Statement:
             value = values[name]
             if isinstance(value, str):
                 sent.append(value.encode())
+            elif isinstance(value, int):
+                sent.append(b"%d" % value)
             elif value is None or isinstance(value, bytes):
                 sent.append(value)
             else:
-                sent.append(b"%d" % value)
+                raise TypeError(f"{name} is neither a number nor text nor bytes, but {value!r}")
         return sent
 
 
@@ -96,10 +101,10 @@ class DirectConnection(psycopg.Connection[Any]):
 
     patient = False
     _ear: _Watch | None = None
-    _known_here: frozenset[bytes] = frozenset()
+    _known_here: tuple[bytes, ...] = ()  # statements, in the order in which they were prepared
 
     def was_spoken_to(self) -> bool:
-        """Whether the server has said something that nobody asked for: a connection that it ended, as a rule."""
+        """Whether the server has sent something without a question: as a rule, that it has ended the connection."""
         return self._heard(0.0)
 
     def ask(self, statement: Statement, values: Mapping[str, object]) -> Any:
@@ -121,15 +126,22 @@ class DirectConnection(psycopg.Connection[Any]):
                 self.pgconn.send_query_params(statement.text, sent, param_formats=statement.formats, result_format=1)
                 return self._answer(until)
             if statement.name not in self._known_here:
-                self.pgconn.send_prepare(statement.name, statement.text)
-                self._answer(until)
-                self._known_here |= {statement.name}
+                self._prepare(statement, until)
             self.pgconn.send_query_prepared(statement.name, sent, statement.formats, 1)
             return self._answer(until)
         except (KeyboardInterrupt, SystemExit):
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self._give_up_on_it()
             raise
+
+    def _prepare(self, statement: Statement, until: float | None) -> None:
+        if len(self._known_here) >= _MOST_PREPARED:
+            self.pgconn.send_query(b"DEALLOCATE " + self._known_here[0])
+            self._answer(until)
+            self._known_here = self._known_here[1:]
+        self.pgconn.send_prepare(statement.name, statement.text)
+        self._answer(until)
+        self._known_here += (statement.name,)
 
     def _answer(self, until: float | None) -> Any:
         """Send what is to be sent, wait for the answer and read it to its end."""
@@ -190,7 +202,7 @@ class DirectConnection(psycopg.Connection[Any]):
 
 
 def _watch(socket: int, *, to_send: bool = False) -> _Watch:
-    """A way to wait, so many seconds or for ever, until a socket can be read or, if ``to_send``, written."""
+    """A way to wait, some seconds or for ever, until a socket can be read or, if ``to_send``, written."""
     if not hasattr(select, "poll"):  # Windows
         return lambda seconds: _seen(*select.select([socket], [socket] if to_send else [], [], seconds)[:2])
     watch = select.poll()

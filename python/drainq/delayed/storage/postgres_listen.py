@@ -24,7 +24,7 @@ _RECONNECT_AFTER = 1.0
 
 
 class Listener:
-    """Calls ``wake`` at each notification on a channel, until closed.
+    """Calls ``wake`` with each notification on a channel, until closed; with the empty text if some may be lost.
 
     Args:
         opener: opens connections to the database.
@@ -32,7 +32,7 @@ class Listener:
         wake: called from the listener's thread; must not block.
     """
 
-    def __init__(self, opener: Opener, channel: str, wake: Callable[[], None]) -> None:
+    def __init__(self, opener: Opener, channel: str, wake: Callable[[str], None]) -> None:
         self._opener = opener
         self._warn = RareWarning()
         self._channel = channel
@@ -59,11 +59,10 @@ class Listener:
                         return
                     connection.execute(f"LISTEN {quote(self._channel)}", prepare=False)
                     self.listening.set()
-                    self._wake()  # for what was offered before
+                    self._wake("")  # for what was offered before
                     while not self._stopped(connection.fileno(), None):
-                        for _ in connection.notifies(timeout=0):
-                            pass
-                        self._wake()
+                        for news in {notice.payload for notice in connection.notifies(timeout=0)}:
+                            self._wake(news)
                     return
             except psycopg.Error as error:
                 self._warn("lost the LISTEN connection (%s); polling goes on", type(error).__name__)

@@ -58,7 +58,7 @@ class PostgresMigration(PostgresStatements):
                     return False  # another process is building it
                 self._record_migration(cursor, migration)
         except psycopg.Error as error:
-            if not passes(error):
+            if not passes(error) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
                 raise
             _log.warning("the index %s could not be built now (%s); the next open() tries again", name, one_line(error))
             return False

@@ -11,6 +11,7 @@ from drainq.delayed.storage.postgres_statements import PostgresStatements
 from drainq.delayed.storage.protocol import Offer
 
 _CHUNK = 1000
+_OUTCOMES = {None: OfferOutcome.IGNORED, b"\x01": OfferOutcome.CREATED, b"\x00": OfferOutcome.UPDATED}
 
 
 class PostgresOffers(PostgresStatements):
@@ -23,18 +24,19 @@ class PostgresOffers(PostgresStatements):
         now: int,
         *,
         connection: Any = None,
-        announce: bool = False,
+        announce: str | None = None,
         again: bool = False,
     ) -> list[OfferOutcome]:
         if not offers:
             return []
         self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
         if len(offers) == 1 and not again:
-            statement, values = self._one_offer(kind, offers[0], now, announce=announce)
+            name, values = self._one_offer(kind, offers[0], now, announce=announce)
             if connection is None:
-                return [_outcome(self._pool.run(statement, values).fetchone())]
+                answer = self._pool.ask(self._direct[name], values)
+                return [_OUTCOMES[answer.get_value(0, 0) if answer.ntuples else None]]
             with self._in_transaction_of(connection) as cursor:
-                return [_outcome(cursor.execute(statement, values).fetchone())]
+                return [_outcome(cursor.execute(self._sql[name], values).fetchone())]
         with self._pool.transaction() if connection is None else self._in_transaction_of(connection) as cursor:
             stored = self._stored(cursor, kind, offers, now) if again else {}
             outcomes = self._offer_all(cursor, kind, offers, now)
@@ -45,18 +47,18 @@ class PostgresOffers(PostgresStatements):
                     else outcome
                     for offer, outcome in zip(offers, outcomes)
                 ]
-            if announce:
-                self._execute(cursor, "ANNOUNCE", {"channel": channel(kind)})
+            if announce is not None:
+                self._execute(cursor, "ANNOUNCE", {"channel": channel(kind), "news": announce})
             return outcomes
 
-    def _one_offer(self, kind: str, offer: Offer, now: int, *, announce: bool) -> tuple[str, dict[str, Any]]:
+    def _one_offer(self, kind: str, offer: Offer, now: int, *, announce: str | None) -> tuple[str, dict[str, Any]]:
         values = {"key": offer.key, "kind": kind, "payload": offer.payload, "at": offer.scheduled_at, "now": now}
         values["priority"] = offer.priority
         name = "OFFER" if offer.can_update else "OFFER_NEW"
-        if announce:
+        if announce is not None:
             name += "_ANNOUNCED"
-            values["channel"] = channel(kind)
-        return self._sql[name], values
+            values |= {"channel": channel(kind), "news": announce}
+        return name, values
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Offer any number of messages, rows locked in the order of their keys, so that two batches cannot deadlock."""

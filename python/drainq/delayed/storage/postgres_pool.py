@@ -27,6 +27,7 @@ import psycopg
 
 from drainq.delayed.deadline import seconds_left
 from drainq.delayed.storage.postgres_connection import BoundedConnection, Opener, PoolExhausted
+from drainq.delayed.storage.postgres_direct import Statement
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
@@ -92,20 +93,38 @@ class PostgresPool:
         finally:
             self._give_back(connection)
 
+    def ask(self, statement: Statement, values: dict[str, Any]) -> Any:
+        """Run one of the statements that are to be quick, which is its own transaction, and return libpq's result."""
+        connection = self._take()
+        try:
+            if not connection.behind_a_pooler:
+                return connection.ask(statement, values)
+            with self._among_others(connection):
+                return connection.ask(statement, values)
+        except BaseException as error:
+            self._note(connection, error)
+            raise
+        finally:
+            self._give_back(connection)
+
     def _run_among_others(
         self, connection: BoundedConnection, statement: str, values: dict[str, Any], *, binary: bool
     ) -> Any:
-        """Run one statement with our settings on a server connection that is ours until the commit only."""
-        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self.opener.set_local}", prepare=False)
         prepare = connection.prepare_threshold is not None
+        with self._among_others(connection):
+            return connection.cursor(binary=binary).execute(statement, values, prepare=prepare)
+
+    @contextmanager
+    def _among_others(self, connection: BoundedConnection) -> Iterator[None]:
+        """Our settings on a server connection that is ours until the commit only."""
+        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self.opener.set_local}", prepare=False)
         try:
-            answered = connection.cursor(binary=binary).execute(statement, values, prepare=prepare)
+            yield
         except psycopg.Error:
             if not connection.closed:
                 connection.execute("ROLLBACK", prepare=False)
             raise
         connection.execute("COMMIT", prepare=False)
-        return answered
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:

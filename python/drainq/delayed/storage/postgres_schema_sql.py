@@ -139,6 +139,15 @@ MIGRATIONS = (
         'ALTER TABLE {dead} ADD COLUMN IF NOT EXISTS "priority" INTEGER NOT NULL DEFAULT 0',
         'ALTER TABLE {queues} ADD COLUMN IF NOT EXISTS "ranked" BOOLEAN NOT NULL DEFAULT false',
     ),
+    (
+        "an index for delivery by priority",
+        Index(
+            "rank_index",
+            'CREATE INDEX IF NOT EXISTS {rank_index} ON {table} ("pKind", "priority", "scheduledAt", "id")',
+            'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "ranked")',
+            later=True,
+        ),
+    ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is; its
 keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the creation time

@@ -1,18 +1,16 @@
 """PostgreSQL: the statements of the delayed queue.
 
 Written for READ COMMITTED and autocommit: what can be one statement is one, which saves two round trips. The names
-in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are bound by psycopg.
-
-``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once; ``IN (SELECT ...)`` may be
-run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
+in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are parameters. The
+statement that takes messages is in :mod:`drainq.delayed.storage.postgres_take_sql`.
 """
 
-_ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
+ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
 """Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
 
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
-    + _ATTEMPTS
+    + ATTEMPTS
     + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
 )
 
@@ -96,57 +94,18 @@ FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "cr
 """
 """The messages of these keys that were stored by a call at this time; true: created, not updated."""
 
-ANNOUNCE = "SELECT pg_notify(%(channel)s, '')"
+ANNOUNCE = "SELECT pg_notify(%(channel)s, %(news)s)"
 """Notify waiting consumers that a message is due soon."""
 
-OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, '')"
+OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, %(news)s)"
 """Insert one message unless its key is there, and announce it. True: created; null: ignored."""
 
-OFFER_ANNOUNCED = "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, '')"
+OFFER_ANNOUNCED = (
+    "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, %(news)s)"
+)
 """Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
 
 # --- consumers
-
-_TAKE = (
-    """
-UPDATE {table} SET
-    "lockUuid" = %(lock)s, "scheduledAt" = %(until)s,
-    "attempts" = GREATEST("""
-    + _ATTEMPTS
-    + """, ("scheduledAt" > "scheduledAtInitially")::integer) + 1,
-    "attemptsOf" = "createdAt"
-WHERE "id" = ANY(ARRAY(
-    SELECT "id" FROM {table}
-    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
-        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked"))
-    ORDER BY "scheduledAt", "id"
-    LIMIT {limit}
-    FOR UPDATE SKIP LOCKED) || ARRAY(
-    SELECT "id" FROM {table}
-    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s{but}
-        AND EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND NOT "paused" AND "ranked")
-    ORDER BY "priority", "scheduledAt", "id"
-    LIMIT {limit}
-    FOR UPDATE SKIP LOCKED))
-"""
-)
-
-ACQUIRE = _TAKE.replace("{but}", "") + "RETURNING " + ROW
-"""Take the earliest due messages that no other consumer is taking. ``start`` skips the dead rows before it."""
-
-ACK_AND_ACQUIRE = (
-    """
-WITH acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid" = %(held)s RETURNING 1),
-taken AS ("""
-    + _TAKE.replace("{but}", ' AND NOT ("id" = ANY(%(done)s::bigint[]) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)')
-    + "RETURNING "
-    + ROW
-    + """)
-SELECT count.acked, taken.* FROM (SELECT count(*) AS acked FROM acked) AS count LEFT JOIN taken ON true
-"""
-)
-"""Acknowledge and fetch in one round trip and one commit. The two halves touch different rows: ``but`` sees to it even
-if our lease on the first ones has run out."""
 
 ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
 """Delete what is still ours."""

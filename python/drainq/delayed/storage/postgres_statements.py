@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
 from typing import Any
 
 from drainq.delayed.storage import postgres_schema_sql, postgres_sql, postgres_ticks_sql
+from drainq.delayed.storage.postgres_direct import Statement
 from drainq.delayed.storage.postgres_pool import PostgresPool, in_transaction_of
 from drainq.delayed.storage.scan_floor import ScanFloor
 from drainq.delayed.storage.statements import StatementStorage, statements_of
@@ -38,12 +38,9 @@ class PostgresStatements(StatementStorage):
         self._names = TableNames(table)
         self._poll_period = poll_period
         self._sql = statements_of((postgres_sql, postgres_ticks_sql, postgres_schema_sql), self._fill)
-        self._acquire_sql = lru_cache(64)(
-            lambda limit: self._names.fill(postgres_sql.ACQUIRE, percent="%%", limit=limit)
-        )
-        self._fused_sql = lru_cache(64)(
-            lambda limit: self._names.fill(postgres_sql.ACK_AND_ACQUIRE, percent="%%", limit=limit)
-        )
+        self._direct = {name: Statement(text) for name, text in self._sql.items()}
+        self._takes: dict[tuple[bool, bool, int], Statement] = {}
+        self._by_priority: set[str] = set()  # kinds that turned out to be delivered by priority: for good
         self._marks: dict[str, ScanFloor] = {}
 
     def _fill(self, text: str, limit: int = 0) -> str:
@@ -68,7 +65,8 @@ class PostgresStatements(StatementStorage):
         return list(self._pool.run(self._sql[name], values, binary=True).fetchall())
 
     def _do(self, name: str, values: dict[str, Any]) -> int:
-        return int(self._pool.run(self._sql[name], values).rowcount)
+        """Run a statement whose values are numbers, texts and bytes."""
+        return self._pool.ask(self._direct[name], values).command_tuples or 0
 
     def _ask_patiently(self, name: str, values: dict[str, Any]) -> list[Any]:
         with self._pool.patient() as cursor:

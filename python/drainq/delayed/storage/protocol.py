@@ -93,12 +93,12 @@ class Storage(Operator, Protocol):
         now: int,
         *,
         connection: Any = None,
-        announce: bool = False,
+        announce: str | None = None,
         again: bool = False,
     ) -> list[OfferOutcome]:
         """Insert or update, one after the other in the order given, with an outcome for each.
 
-        ``connection``: the caller's own, which the caller commits. ``announce``: tell waiting consumers elsewhere.
+        ``connection``: the caller's own, which the caller commits. ``announce``: what consumers elsewhere hear.
         ``again``: the same offers, with the same ``now``, were made before and the answer was lost; what is found
         stored just so was stored by that try, and is not called ignored.
         """
@@ -106,12 +106,8 @@ class Storage(Operator, Protocol):
 
     # --- consumers
 
-    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        """Take up to ``limit`` due messages, earliest first; they are ours until ``until``."""
-        ...
-
-    def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
-        """Delete ``done`` and take the next, in one round trip."""
+    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
+        """Take up to ``limit`` due messages, earliest first, and delete ``done``; what came is ours until ``until``."""
         ...
 
     def ack(self, kind: str, done: Held) -> int:
@@ -211,8 +207,11 @@ class Storage(Operator, Protocol):
 
     # --- the connection
 
-    def listen(self, kind: str, wake: Callable[[], None]) -> Closeable | None:
-        """Call ``wake`` whenever another process announces an offer; None if this back end has no announcements."""
+    def listen(self, kind: str, wake: Callable[[str], None]) -> Closeable | None:
+        """Call ``wake`` with what is announced, and with the empty text if something may have been missed.
+
+        None: nothing is ever heard here.
+        """
         ...
 
     def is_transient(self, error: BaseException) -> bool:

@@ -27,10 +27,15 @@ class Held(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The answer of an acknowledgement that fetches the next: how many were still ours, and what came."""
+    """What came of taking messages.
+
+    ``acked`` says how many of those that were to be acknowledged with it were still ours. ``next_due`` is known only if
+    there are no ``rows``: the earliest later time (milliseconds) at which a message becomes due, None if none will.
+    """
 
     acked: int
     rows: list[Row]
+    next_due: int | None = None
 
 
 class DeadLetter(NamedTuple):

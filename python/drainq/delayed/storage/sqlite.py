@@ -9,7 +9,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from drainq.delayed.message import MIN_PRIORITY
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.storage.sqlite_migrate import SQLiteMigration
 from drainq.delayed.storage.sqlite_offer import SQLiteOffers
@@ -28,25 +30,60 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
 
     # --- consumers
 
-    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        with self._cursor() as cursor:
-            return self._acquire(cursor, kind, limit, now, until, lock)
-
-    def _acquire(self, cursor: sqlite3.Cursor, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
-        cursor.execute(self._sql["ACQUIRE"], {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock})
-        return self._in_order(cursor.fetchall())
-
-    def ack_and_acquire(self, kind: str, done: Held, limit: int, now: int, until: int, lock: str) -> Fetched:
+    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
+        take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock}
+        if done is None and kind not in self._by_priority:  # the common case, and one statement
+            with self._cursor() as cursor:
+                found = cursor.execute(self._sql["ACQUIRE"], take).fetchall()
+                if found:
+                    return Fetched(0, self._in_order(found))
+                if not self._is_by_priority(cursor, kind):
+                    return Fetched(0, [], self._next_due(cursor, kind, now))
         with self._transaction() as cursor:
-            acked = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
-            return Fetched(acked, self._acquire(cursor, kind, limit, now, until, lock))
+            acked = 0 if done is None else cursor.execute(self._sql["ACK"], self._held(done)).rowcount
+            rows = self._acquire(cursor, take)
+            return Fetched(acked, rows, None if rows else self._next_due(cursor, kind, now))
+
+    def _next_due(self, cursor: sqlite3.Cursor, kind: str, after: int) -> int | None:
+        due: int | None = cursor.execute(self._sql["NEXT_DUE"], {"kind": kind, "after": after}).fetchone()[0]
+        return due
+
+    def _acquire(self, cursor: sqlite3.Cursor, take: dict[str, Any]) -> list[Row]:
+        """Take messages, in a transaction."""
+        if take["kind"] not in self._by_priority:
+            found = cursor.execute(self._sql["ACQUIRE"], take).fetchall()
+            if found:
+                return self._in_order(found)
+        if not self._is_by_priority(cursor, take["kind"]):
+            return []
+        ids = self._ids(self._due_by_priority(cursor, take["kind"], take["limit"], take["now"]))
+        return self._in_order(cursor.execute(self._sql["ACQUIRE_THESE"], {**take, "ids": ids}).fetchall())
+
+    def _is_by_priority(self, cursor: sqlite3.Cursor, kind: str) -> bool:
+        """Whether there may be more to take, by priority: not while the queue is paused."""
+        paused, ranked = cursor.execute(self._sql["STATE"], {"kind": kind}).fetchone() or (False, False)
+        if ranked:
+            self._by_priority.add(kind)
+        return bool(ranked and not paused)
+
+    def _due_by_priority(self, cursor: sqlite3.Cursor, kind: str, limit: int, now: int) -> list[int]:
+        """The messages to take next, one priority after the other."""
+        ids: list[int] = []
+        values = {"kind": kind, "now": now, "limit": limit, "after": MIN_PRIORITY - 1}
+        while len(ids) < limit:
+            found = cursor.execute(self._sql["NEXT_PRIORITY"], values).fetchone()
+            if found is None:
+                break
+            values |= {"priority": found[0], "after": found[0], "limit": limit - len(ids)}
+            ids += [number for (number,) in cursor.execute(self._sql["DUE_OF_PRIORITY"], values)]
+        return ids
 
     def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
         with self._transaction() as cursor:
             acked = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
             taken = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchone()[0]
-            room = min(limit, most - taken)
-            return Fetched(acked, self._acquire(cursor, kind, room, now, until, lock) if room > 0 else [])
+            take = {"kind": kind, "limit": min(limit, most - taken), "now": now, "until": until, "lock": lock}
+            return Fetched(acked, self._acquire(cursor, take) if most > taken else [])
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
         with self._transaction() as cursor:
@@ -80,7 +117,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
     def database_time(self) -> float:
         return time.time()
 
-    def listen(self, kind: str, wake: Callable[[], None]) -> None:
+    def listen(self, kind: str, wake: Callable[[str], None]) -> None:
         """Offers of this process wake by themselves; of others the poll period tells."""
 
     def is_transient(self, error: BaseException) -> bool:

@@ -42,4 +42,6 @@ class SQLiteMigration(SQLiteStatements):
         applied: set[int] = set()
         if cursor.fetchone()[0]:
             applied = {number for (number,) in cursor.execute(self._sql["APPLIED"])}
-        return pending(sql.MIGRATIONS, applied, self._names.fill)
+        return pending(
+            sql.MIGRATIONS, applied, self._names.fill, lambda condition: bool(cursor.execute(condition).fetchone()[0])
+        )

@@ -21,7 +21,7 @@ class SQLiteOffers(SQLiteStatements):
         now: int,
         *,
         connection: Any = None,
-        announce: bool = False,
+        announce: str | None = None,
         again: bool = False,
     ) -> list[OfferOutcome]:
         if connection is not None:

@@ -1,5 +1,7 @@
 """SQLite: the tables of the delayed queue as numbered migrations, and what is asked about them."""
 
+from drainq.delayed.storage.migrate import Index
+
 CREATE_LEDGER = """
 CREATE TABLE IF NOT EXISTS {migrations} (
     "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" INTEGER NOT NULL)
@@ -118,6 +120,15 @@ MIGRATIONS = (
         'ALTER TABLE {table} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
         'ALTER TABLE {dead} ADD COLUMN "priority" INTEGER NOT NULL DEFAULT 0',
         'ALTER TABLE {queues} ADD COLUMN "ranked" INTEGER NOT NULL DEFAULT 0',
+    ),
+    (
+        "an index for delivery by priority",
+        Index(
+            "rank_index",
+            'CREATE INDEX IF NOT EXISTS {rank_index} ON {table} ("pKind", "priority", "scheduledAt")',
+            'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "ranked")',
+            later=True,
+        ),
     ),
 )
 """Each a name and its statements, numbered from 1. A table that the source's own library made is taken as it is.

@@ -46,20 +46,36 @@ UPDATE {table} SET
     + """, "scheduledAt" > "scheduledAtInitially") + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" IN (
-    SELECT "id" FROM (
-        SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
-            AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND ("paused" OR "ranked"))
-        ORDER BY "scheduledAt", "id" LIMIT :limit)
-    UNION ALL
-    SELECT "id" FROM (
-        SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
-            AND EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND NOT "paused" AND "ranked")
-        ORDER BY "priority", "scheduledAt", "id" LIMIT :limit))
+    {which})
 """
+    + "RETURNING "
+    + ROW
 )
 
-ACQUIRE = _TAKE + "RETURNING " + ROW
-"""Take the earliest due messages."""
+ACQUIRE = _TAKE.replace(
+    "{which}",
+    """SELECT "id" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = :kind AND ("paused" OR "ranked"))
+    ORDER BY "scheduledAt", "id" LIMIT :limit""",
+)
+"""Take the earliest due messages of a queue without priorities."""
+
+ACQUIRE_THESE = _TAKE.replace("{which}", "SELECT value FROM json_each(:ids)")
+"""Take certain messages."""
+
+STATE = 'SELECT "paused", "ranked" FROM {queues} WHERE "pKind" = :kind'
+"""Whether a queue is paused, and whether it is delivered by priority; no row: neither."""
+
+NEXT_PRIORITY = """
+SELECT "priority" FROM {table} WHERE "pKind" = :kind AND "priority" > :after ORDER BY "priority" LIMIT 1
+"""
+"""The lowest priority above a number that a message has."""
+
+DUE_OF_PRIORITY = """
+SELECT "id" FROM {table} WHERE "pKind" = :kind AND "priority" = :priority AND "scheduledAt" <= :now
+ORDER BY "scheduledAt", "id" LIMIT :limit
+"""
+"""The earliest due messages of a priority."""
 
 ACK = "DELETE FROM {table} " + _OURS
 """Delete what is still ours."""

@@ -41,6 +41,7 @@ class SQLiteStatements(StatementStorage):
         names = TableNames(table)
         self._names = names
         self._sql = statements_of((sqlite_sql, sqlite_ticks_sql, sqlite_schema_sql), names.fill)
+        self._by_priority: set[str] = set()  # kinds that turned out to be delivered by priority: for good
         self._lock = threading.RLock()
         self._opened: sqlite3.Connection | None = None
         self._lock_timeout = self._busy_timeout  # what the connection is set to

@@ -17,6 +17,7 @@ _SUFFIXES = {
     "kind_key_index": "__PKindPKeyUniqueIndex",
     "due_index": "__KindPlusScheduledAtIndex",
     "lease_index": "__LockUuidPlusIdIndex",
+    "rank_index": "__KindPlusPriorityIndex",
     "range_index": "__KindPlusPKeyIndex",
     "dead_index": "__dead_KindIndex",
     "cron_index": "__cron_TickIndex",
