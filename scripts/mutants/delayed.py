@@ -71,8 +71,8 @@ MUTANTS = [
     Mutant(
         "nobody_listens_before_use",
         "a connection that the server ended is found out by a failing try",
-        f"{STORAGE}/postgres_connection.py",
-        "return bool(self._ear.poll(0))",
+        f"{STORAGE}/postgres_direct.py",
+        "return self._heard(0.0)",
         "return False",
         f"{TESTS}/test_fail_over.py::test_without_retries_an_idle_connection_that_the_server_ended_costs_no_try",
     ),
@@ -158,6 +158,66 @@ MUTANTS = [
         "                places = sorted(places, key=lambda place: offers[place].key)\n",
         "",
         f"{TESTS}/test_right_ends.py::test_two_large_batches_of_the_same_keys_in_any_order_never_deadlock",
+    ),
+    Mutant(
+        "no_deadline_on_a_direct_answer",
+        "a frozen backend holds a statement without a cursor for as long as it is frozen",
+        f"{STORAGE}/postgres_direct.py",
+        "            until += GRACE\n",
+        "            until += 3600\n",
+        f"{TESTS}/test_direct.py::test_a_server_that_does_not_answer_is_given_up_and_its_connection_with_it",
+    ),
+    Mutant(
+        "an_interrupted_statement_goes_on",
+        "a statement runs on after Ctrl-C, and its connection is of no more use",
+        f"{STORAGE}/postgres_direct.py",
+        "                self._give_up_on_it()\n",
+        "                self.pgconn.finish()\n",
+        f"{TESTS}/test_direct.py::test_an_interrupt_cancels_the_statement_and_leaves_the_connection_usable",
+    ),
+    Mutant(
+        "a_poll_by_priority_reads_the_backlog",
+        "a poll by priority sorts all that is due",
+        f"{STORAGE}/postgres_take_sql.py",
+        """        ORDER BY "scheduledAt", "id"
+        LIMIT {limit}
+        FOR UPDATE SKIP LOCKED) AS due""",
+        """        ORDER BY "scheduledAt" + 0, "id"
+        LIMIT {limit}
+        FOR UPDATE SKIP LOCKED) AS due""",
+        f"{TESTS}/test_priority.py::test_a_poll_by_priority_does_not_look_at_the_backlog",
+    ),
+    Mutant(
+        "an_idle_consumer_asks_twice",
+        "a poll that found nothing is made again at once",
+        f"{STORAGE}/postgres_take.py",
+        "        elif start == LOWEST or mark.is_empty():\n",
+        "        elif mark.is_empty() and start != LOWEST:\n",
+        f"{TESTS}/test_listen.py::test_an_idle_consumer_asks_once_and_sleeps",
+    ),
+    Mutant(
+        "the_mark_hides_what_is_left",
+        "a consumer that empties a queue leaves messages below the mark",
+        f"{STORAGE}/scan_floor.py",
+        "            self._empty = not rows and (self._empty or start == LOWEST)\n",
+        "            self._empty = not rows\n",
+        f"{TESTS}/test_scan_floor.py",
+    ),
+    Mutant(
+        "our_own_news_wakes_us",
+        "an offer wakes the consumers of its own process twice",
+        f"{PACKAGE}/delayed/session.py",
+        "        if whose == self.wakeup.token:\n            return\n",
+        "",
+        f"{TESTS}/test_listen.py::test_news_of_our_own_offers_wakes_nobody_twice",
+    ),
+    Mutant(
+        "an_offer_for_later_wakes_at_once",
+        "a consumer polls in vain at each offer for later",
+        f"{PACKAGE}/delayed/offer.py",
+        "            session.wakeup.wake_in(due_in)\n",
+        "            session.wakeup.wake()\n",
+        f"{TESTS}/test_listen.py::test_offers_for_later_wake_nobody_before_their_time",
     ),
     Mutant(
         "a_commit_wakes_nobody",

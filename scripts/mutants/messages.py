@@ -44,9 +44,9 @@ MUTANTS = [
         "a message is not there at its time",
         SQLITE,
         """"scheduledAt" <= :now
-            AND NOT EXISTS""",
+        AND NOT EXISTS""",
         """"scheduledAt" < :now
-            AND NOT EXISTS""",
+        AND NOT EXISTS""",
         f"{TESTS}/test_poll.py::test_a_message_comes_at_its_time_and_not_a_millisecond_before",
     ),
     Mutant(
