@@ -7,8 +7,8 @@ due time that was seen alive.
 
 The price: while it is on, a message that another process offers for a time before the mark may come late, by up to one
 poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker. The first poll
-that finds nothing above the mark looks at everything, so that a consumer that empties a queue has emptied it, and so
-does one poll every period, and the first after news of another process's offer.
+that finds nothing above the mark is repeated without it, so that a consumer that empties a queue has emptied it; one
+poll every period has no mark, and the first after news of another process's offer.
 
 # Invariants
 
