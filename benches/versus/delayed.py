@@ -21,6 +21,7 @@ from benches.protocol import Faster, Goal, Report, measure
 from benches.versus import delayed_crowded, delayed_sqlite
 from benches.versus.delayed_processes import Consumers
 from benches.versus.delayed_rivals import RIVALS, Drainq, PgQueuer, Procrastinate, Rival, SourceSql, messages
+from benches.versus.delayed_workers import WORKERS, PgQueuerWorker, ProcrastinateWorker
 from tests.postgres import PostgresServer
 
 OURS = Drainq.name
@@ -84,28 +85,36 @@ def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argp
     by = "1 process" if processes == 1 else f"{processes} processes"
     # Enough that a process does not measure its own start.
     few, many = (100, 2000) if options.quick else (400 * processes, 4000 * processes)
-    batch_rivals = [name for name in rivals if name != Procrastinate.name]  # it fetches one job at a time
+    contestants_at_once = {**rivals, **{name: make(url) for name, make in WORKERS.items()}}
+    in_batches = [name for name, rival in contestants_at_once.items() if not isinstance(rival, Procrastinate)]
     figures = [
         (
             f"consume one by one, {by}",
             1,
             few,
-            list(rivals),
-            {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), PgQueuer: (3, 4)},
+            [*rivals, ProcrastinateWorker.name],
+            {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), ProcrastinateWorker: (4, 4), PgQueuer: (3, 4)},
         ),
-        (f"fetch 100 + ack, {by}", 100, many, batch_rivals, {SourceSql: (1.2, 1.2), PgQueuer: (2, 2)}),
+        (
+            f"fetch 100 + ack, {by}",
+            100,
+            many,
+            in_batches,
+            {SourceSql: (1.2, 1.2), PgQueuer: (2, 2), PgQueuerWorker: (2, 2)},
+        ),
     ]
     figures = [figure for figure in figures if protocol.wanted(figure[0], options)]
     if not figures:
         return
-    consumers = {name: Consumers(name, url, processes) for name in rivals}
+    every = {name for _, _, _, names, _ in figures for name in names}
+    consumers = {name: Consumers(name, url, processes) for name in every}
     try:
         for figure, size, count, names, factors in figures:
 
             def consume(name: str, size: int = size, count: int = count) -> float:
-                rivals[name].clear()
+                contestants_at_once[name].clear()
                 for start in range(0, count, 1000):
-                    rivals[name].offer_batch(messages(min(1000, count - start)))
+                    contestants_at_once[name].offer_batch(messages(min(1000, count - start)))
                 return consumers[name].seconds_to_consume(count, size) / count
 
             contestants = {name: lambda name=name: consume(name) for name in names}
@@ -114,6 +123,8 @@ def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argp
     finally:
         for group in consumers.values():
             group.close()
+        for name in WORKERS:
+            contestants_at_once[name].close()
 
 
 def _faster(factors: dict[type, float]) -> list[Goal]:

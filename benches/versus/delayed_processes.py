@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from benches.versus.delayed_rivals import RIVALS
+from benches.versus.delayed_workers import CONTESTANTS
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -82,7 +82,7 @@ class Consumers:
 
 
 def _serve(name: str, url: str, pipe: Connection, barrier: Any, remaining: Remaining) -> None:
-    make: Callable[[str], Any] = RIVALS[name]
+    make: Callable[[str], Any] = CONTESTANTS[name]
     rival = make(url)
     pipe.send("ready")
     while (size := pipe.recv()) is not None:

@@ -87,10 +87,18 @@ MUTANTS = [
     Mutant(
         "a_limit_forgets_what_is_in_flight",
         "more messages are in flight than the limit says",
-        f"{STORAGE}/sqlite.py",
-        "min(limit, most - taken)",
-        "min(limit, most)",
+        f"{STORAGE}/room.py",
+        "self._left[prefix] -= key.startswith(prefix)",
+        "self._left[prefix] -= 0",
         f"{TESTS}/test_operate.py::test_a_limit_counts_what_others_hold_and_not_what_has_expired",
+    ),
+    Mutant(
+        "a_full_prefix_holds_up_the_queue",
+        "a message without room keeps later ones from being taken",
+        f"{STORAGE}/postgres_limits.py",
+        "            if len(found) < wanted:\n                break\n",
+        "            break\n",
+        f"{TESTS}/test_operate.py::test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other",
     ),
     Mutant(
         "a_history_grows",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
@@ -138,17 +139,89 @@ def test_a_limit_counts_what_others_hold_and_not_what_has_expired(world):
     offer(queue, world, "abcd")
     session = queue._session
     assert len(queue.try_poll_many(2).payload) == 2
-    assert [row.key for row in session.take_once(None, 10, 2)[0].rows] == []
-    assert [row.key for row in session.take_once(None, 10, 3)[0].rows] == ["c"]
+    assert [row.key for row in session.take_once(None, 10, {"": 2})[0].rows] == []
+    assert [row.key for row in session.take_once(None, 10, {"": 3})[0].rows] == ["c"]
     world.clock.advance(31)
-    assert len(session.take_once(None, 10, 3)[0].rows) == 3
+    assert len(session.take_once(None, 10, {"": 3})[0].rows) == 3
 
 
 def test_a_batch_is_cut_to_the_limit(world):
     queue = world.open()
     offer(queue, world, "abcde")
-    fetched, _ = queue._session.take_once(None, 10, 2)
+    fetched, _ = queue._session.take_once(None, 10, {"": 2})
     assert [row.key for row in fetched.rows] == ["a", "b"]
+
+
+def taken_within(queue, n, limits):
+    return [row.key for row in queue._session.take_once(None, n, limits)[0].rows]
+
+
+def test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other(world):
+    queue = world.open()
+    offer(queue, world, ["mail/1", "mail/2", "mail/3", "sms/1", "sms/2", "x"])
+    limits = {"mail/": 2, "sms/": 1}
+    assert taken_within(queue, 1, limits) == ["mail/1"]
+    assert taken_within(queue, 10, limits) == ["mail/2", "sms/1", "x"]
+    assert taken_within(queue, 10, limits) == []
+    world.clock.advance(31)
+    assert taken_within(queue, 2, limits) == ["mail/3", "sms/2"], "before those whose leases have just run out"
+    assert taken_within(queue, 10, {"": 4, **limits}) == ["mail/1", "x"]
+
+
+def test_a_message_counts_for_every_prefix_that_its_key_begins_with(world):
+    queue = world.open()
+    offer(queue, world, ["a/b/1", "a/b/2", "a/c", "a/d", "A/e", "a%", "a_"])
+    assert taken_within(queue, 10, {"a/b/": 1, "a/": 2, "a%": 1}) == ["a/b/1", "a/c", "A/e", "a%", "a_"]
+
+
+@pytest.mark.parametrize("limits", [{"": 3, "low": 1}, {"low": 1, "none": 1}])
+def test_limits_keep_the_order_of_priorities(world, limits):
+    queue = world.open()
+    for number, (key, priority) in enumerate([("low 1", 9), ("low 2", 9), ("plain", 0), ("high", -9)]):
+        queue.offer_or_update(key, key, world.now - 100 + number, priority=priority)
+    assert taken_within(queue, 3, limits) == ["high", "plain", "low 1"]
+
+
+def test_nothing_is_taken_within_limits_while_the_queue_is_paused(world):
+    queue = world.open()
+    offer(queue, world, "ab")
+    queue.pause()
+    assert taken_within(queue, 10, {"a": 1}) == []
+    queue.resume()
+    assert taken_within(queue, 10, {"a": 1}) == ["a", "b"]
+
+
+def test_consumers_with_prefix_limits_never_exceed_them_and_handle_everything(world):
+    queues = [world.open(clock=None) for _ in range(2)]
+    queues[0].offer_batch([ScheduledMessage(f"{n % 3}/{n}", n, 0) for n in range(45)])
+    limits, lock, running, most, seen = {"0/": 1, "1/": 2}, threading.Lock(), Counter(), Counter(), []
+    stop = threading.Event()
+
+    def handle(envelope):
+        prefix = envelope.message_id[:2]
+        with lock:
+            running[prefix] += 1
+            most[prefix] = max(most[prefix], running[prefix])
+        threading.Event().wait(0.001)
+        with lock:
+            running[prefix] -= 1
+            seen.append(envelope.payload)
+            if len(seen) == 45:
+                stop.set()
+
+    with ThreadPoolExecutor(6) as pool:
+        work = [pool.submit(queues[n % 2].consume, handle, stop=stop, max_in_flight=limits) for n in range(6)]
+        assert sum(consumer.result(120) for consumer in work) == 45
+    assert sorted(seen) == list(range(45))
+    assert most["0/"] == 1 and most["1/"] <= 2
+
+
+@pytest.mark.parametrize("max_in_flight", [{"a": 0}, {"a": True}, {"": 1.5}])
+def test_a_limit_of_a_prefix_that_is_none_is_refused(queue, max_in_flight):
+    with pytest.raises(ValueError, match="max_in_flight must be a whole number"):
+        queue.consume(print, max_in_flight=max_in_flight)
+    with pytest.raises(TypeError, match="prefixes"):
+        queue.consume(print, max_in_flight={1: 1})
 
 
 @pytest.mark.parametrize("max_in_flight", [0, -1, 1.5, True])

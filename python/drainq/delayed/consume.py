@@ -15,7 +15,7 @@ one commit. Nothing is fetched ahead: what this loop holds is what its handler w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drainq.callables import check_callable
@@ -41,22 +41,33 @@ def consume(
     batch_size: int,
     stop: Any,
     max_attempts: int | None,
-    max_in_flight: int | None = None,
+    max_in_flight: int | Mapping[str, int] | None = None,
 ) -> int:
     """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
     if max_attempts is not None and max_attempts < 1:
         raise ValueError(f"max_attempts must be at least 1, or None, got {max_attempts!r}")
-    if max_in_flight is not None and (
-        not isinstance(max_in_flight, int) or isinstance(max_in_flight, bool) or max_in_flight < 1
-    ):
-        raise ValueError(f"max_in_flight must be a whole number of at least 1, or None, got {max_in_flight!r}")
+    limits = _limits(max_in_flight)
     check_callable("handler", handler, "envelope")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
     with LeaseKeeper(session) as keeper:
-        return _Loop(session, handler, batch_size, stop, max_attempts, max_in_flight, keeper).run()
+        return _Loop(session, handler, batch_size, stop, max_attempts, limits, keeper).run()
+
+
+def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
+    """How many messages may be in flight, by key prefix."""
+    if max_in_flight is None:
+        return {}
+    limits = dict(max_in_flight) if isinstance(max_in_flight, Mapping) else {"": max_in_flight}
+    for prefix, most in limits.items():
+        if not isinstance(prefix, str):
+            raise TypeError(f"max_in_flight must map key prefixes, which are texts, to numbers, got {prefix!r}")
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            where = f" for the prefix {prefix!r}" if prefix else ""
+            raise ValueError(f"max_in_flight must be a whole number of at least 1, or None, got {most!r}{where}")
+    return limits
 
 
 class _Loop:
@@ -67,14 +78,14 @@ class _Loop:
         batch_size: int,
         stop: Any,
         max_attempts: int | None,
-        max_in_flight: int | None,
+        limits: dict[str, int],
         keeper: LeaseKeeper,
     ) -> None:
         self._session = session
         self._handler = handler
         self._batch_size = batch_size
         self._stop = stop
-        self._max_in_flight = max_in_flight
+        self._limits = limits
         self._keeper = keeper
         self._done: Held | None = None
         self._handled = 0
@@ -115,11 +126,11 @@ class _Loop:
         """Acknowledge what is done and take the next, in one round trip."""
         session = self._session
         done = self._done
-        fetched, lock = session.take_once(done, self._batch_size, self._max_in_flight)
+        fetched, lock = session.take_once(done, self._batch_size, self._limits)
         self._done = None
         if done is not None:
             _report_lost(fetched.acked, done)
-            if self._max_in_flight is not None:
+            if self._limits:
                 session.wakeup.wake()  # there is room for another consumer's message
         return fetched, lock
 

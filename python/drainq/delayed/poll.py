@@ -6,7 +6,7 @@ Source: ``tryPoll``, ``tryPollMany``, ``poll`` and ``read`` of funfix ``delayedq
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from drainq.delayed.consume import consume
@@ -83,7 +83,7 @@ class PollMethods(Generic[T]):
         batch_size: int = 1,
         stop: Any = None,
         max_attempts: int | None = None,
-        max_in_flight: int | None = None,
+        max_in_flight: int | Mapping[str, int] | None = None,
     ) -> int:
         """Give messages to a handler, in this thread, until ``stop`` is set.
 
@@ -99,8 +99,10 @@ class PollMethods(Generic[T]):
             max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
                 ``max_attempts``, else one more than ``retry.max_retries``.
             max_in_flight: most messages of the queue that may be in flight, at all consumers together, for this one to
-                take another; exact among the consumers that pass it. ``None`` for no limit. While the limit is reached
-                a consumer in another process asks again after at most a poll period.
+                take another; exact among the consumers that pass it. Or a mapping from key prefixes to such numbers,
+                as ``{"": 20, "mail/": 2}``, with ``""`` for the whole queue: a message whose prefix is full waits, and
+                later ones pass it. ``None`` for no limit. While a limit is reached a consumer in another process asks
+                again after at most a poll period.
 
         Returns:
             How many messages were handled and acknowledged.

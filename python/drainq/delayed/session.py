@@ -7,7 +7,7 @@ asyncio side all work on this object behind it, so none of them knows the other'
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
@@ -255,13 +255,13 @@ class Session:
             return self.call(self.storage.ack, self.kind, held)
         return self.call(self.storage.ack_and_remember, self.kind, held, self.now(), self.history)
 
-    def take_once(self, done: Held | None, n: int, most: int | None) -> tuple[Fetched, str]:
+    def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
 
         Args:
             done: what is handled; None: nothing.
             n: how many messages to take at most.
-            most: how many messages of the queue may be in flight then; None for no limit.
+            limits: how many messages may be in flight then, by key prefix; empty for no limit.
 
         Returns:
             What came of it, and the lock that the rows are held by.
@@ -272,9 +272,9 @@ class Session:
         if done is not None and self.history is not None:
             acked = self.call_once(storage.ack_and_remember, self.kind, done, now, self.history)
             done = None
-        if most is not None:
+        if limits:
             some = done or Held("", ())
-            fetched = self.call_once(storage.acquire_within, self.kind, some, most, n, now, until, lock)
+            fetched = self.call_once(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
         else:
             fetched = self.call_once(storage.acquire, self.kind, n, now, until, lock, done=done)
         return fetched._replace(acked=acked + fetched.acked), lock

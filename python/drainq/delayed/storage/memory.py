@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drainq.delayed.message import OfferOutcome
@@ -17,6 +17,7 @@ from drainq.delayed.storage.memory_ticks import MemoryTicks
 from drainq.delayed.storage.operator import FinishedMessage, QueueRow
 from drainq.delayed.storage.protocol import Counts, Offer
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
+from drainq.delayed.storage.room import Room
 
 
 class MemoryStorage(MemoryTicks):
@@ -57,20 +58,22 @@ class MemoryStorage(MemoryTicks):
             rows = self._acquire(kind, limit, now, until, lock)
             return Fetched(acked, rows, None if rows else self._queue(kind).next_due(now))
 
-    def _acquire(self, kind: str, limit: int, now: int, until: int, lock: str) -> list[Row]:
+    def _acquire(self, kind: str, limit: int, now: int, until: int, lock: str, room: Room | None = None) -> list[Row]:
         queue = self._queue(kind)
-        taken = queue.due(limit, now)
+        taken = queue.due(limit, now, room)
         for message in taken:  # pushed only now: with a lease of no length a message would be popped again
             message.lock = lock
             message.attempts += 1
             queue.push(message, until)
         return sorted((message.row() for message in taken), key=lambda row: (row.priority, row.scheduled_at, row.id))
 
-    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
+    def acquire_within(
+        self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
+    ) -> Fetched:
         with self._lock:
             acked = self._each(kind, done, Queue.remove)
-            room = max(0, min(limit, most - self._queue(kind).in_flight(now)))
-            return Fetched(acked, self._acquire(kind, room, now, until, lock))
+            room = Room(limits, self._queue(kind).in_flight(now))
+            return Fetched(acked, self._acquire(kind, limit, now, until, lock, room))
 
     def ack(self, kind: str, done: Held) -> int:
         with self._lock:

@@ -19,6 +19,7 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.operator import FinishedMessage, ScheduleRow
 from drainq.delayed.storage.protocol import Offer
 from drainq.delayed.storage.records import DeadLetter, Held, Row
+from drainq.delayed.storage.room import Room
 
 Entry = tuple[int, int, int]
 NEVER = float("inf")
@@ -129,16 +130,21 @@ class Queue:
         message = self.by_id.get(entry[1])
         return message is not None and message.stamp == entry[2]
 
-    def in_flight(self, now: int) -> int:
-        return sum(message.lock is not None and message.due_at > now for message in self.rows.values())
+    def in_flight(self, now: int) -> list[str]:
+        """The keys of the messages in flight."""
+        return [key for key, message in self.rows.items() if message.lock is not None and message.due_at > now]
 
-    def due(self, limit: int, now: int) -> list[Message]:
-        """The due messages to take next; they are to be pushed again."""
+    def due(self, limit: int, now: int, room: Room | None = None) -> list[Message]:
+        """The due messages to take next, as far as there is ``room``; they are to be pushed again."""
         taken: list[Message] = []
+        passed: list[Message] = []
         for priority in [] if self.paused else sorted(self.heaps):
             while len(taken) < limit and self._first(priority) <= now:
-                taken.append(self.by_id[heapq.heappop(self.heaps[priority])[1]])
+                message = self.by_id[heapq.heappop(self.heaps[priority])[1]]
                 self.entries -= 1
+                (taken if room is None or room.take(message.key) else passed).append(message)
+        for message in passed:
+            self._enter(message)
         return taken
 
     def next_due(self, after: int) -> int | None:

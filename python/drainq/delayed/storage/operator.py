@@ -6,7 +6,7 @@ its storage extends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held
@@ -95,8 +95,12 @@ class Operator(Protocol):
 
     # --- consumers
 
-    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
-        """Delete ``done`` and take up to ``limit`` due messages, but no more than leave ``most`` in flight.
+    def acquire_within(
+        self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
+    ) -> Fetched:
+        """Delete ``done`` and take up to ``limit`` due messages, but none that is beyond a limit in flight.
+
+        ``limits``: by key prefix; ``""`` is the whole queue. A message that finds no room is stepped over.
 
         Exact among all that call it: they take turns.
         """

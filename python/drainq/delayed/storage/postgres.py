@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from drainq.delayed.storage.postgres_limits import PostgresLimits
 from drainq.delayed.storage.postgres_listen import Listener, channel
 from drainq.delayed.storage.postgres_migrate import PostgresMigration
-from drainq.delayed.storage.postgres_take import PostgresTakes
 from drainq.delayed.storage.postgres_ticks import PostgresTicks
 from drainq.delayed.storage.protocol import LONG_AGO
-from drainq.delayed.storage.records import Fetched, Held
+from drainq.delayed.storage.records import Held
 from drainq.sql.errors import passes
 
 
-class PostgresStorage(PostgresTakes, PostgresTicks, PostgresMigration):
+class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
 
     Args:
@@ -36,17 +36,6 @@ class PostgresStorage(PostgresTakes, PostgresTicks, PostgresMigration):
     """
 
     # --- consumers
-
-    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
-        with self._pool.transaction() as cursor:
-            cursor.execute(self._sql["LOCK_FLIGHT"], {"name": f"drainq flight {kind}"})
-            acked = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
-            taken = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchone()[0]
-            room = min(limit, most - taken)
-            if room <= 0:
-                return Fetched(acked, [])
-            values = {"kind": kind, "now": now, "until": until, "lock": lock}
-            return self._acquire(cursor.connection.ask, kind, room, values)._replace(acked=acked)
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
         with self._pool.transaction() as cursor:

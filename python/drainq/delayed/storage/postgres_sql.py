@@ -139,9 +139,9 @@ LOCK_FLIGHT = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
 """Consumers with a limit take turns, from here to the commit."""
 
 IN_FLIGHT = """
-SELECT count(*) FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
+SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
 """
-"""How many messages of a queue are in flight."""
+"""The keys of a queue's messages in flight."""
 
 ACK_AND_REMEMBER = """
 WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)

@@ -71,6 +71,24 @@ def _statement(which: str, *, acknowledge: bool) -> str:
     return f"WITH {_ACK if acknowledge else ''} taken AS ({take}){answer}"
 
 
+_ROOM = """
+        AND NOT EXISTS (SELECT 1 FROM unnest(%(full)s::text[]) AS f(prefix) WHERE starts_with("pKey", prefix))
+        AND "id" <> ALL(%(seen)s::bigint[])"""
+
+CANDIDATES = {
+    by_priority: 'SELECT "id", "pKey" FROM {table} WHERE "id" = ANY(ARRAY('
+    + which.replace("{but}", _ROOM)
+    + ')) ORDER BY "priority", "scheduledAt", "id"'
+    for by_priority, which in ((False, _EARLIEST), (True, _BY_PRIORITY))
+}
+"""The next messages in the order of delivery, locked; without those ``seen`` and those of ``full`` prefixes."""
+
+TAKE_THESE = _TAKE.replace("{which}", "SELECT unnest(%(ids)s::bigint[])")
+"""Take certain messages."""
+
+IS_BY_PRIORITY = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "ranked")'
+"""Whether a queue is delivered by priority."""
+
 TAKE = {
     (by_priority, acknowledge): _statement(_BY_PRIORITY if by_priority else _EARLIEST, acknowledge=acknowledge)
     for by_priority in (False, True)

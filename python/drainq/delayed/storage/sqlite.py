@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from drainq.delayed.message import MIN_PRIORITY
 from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.storage.room import Room
 from drainq.delayed.storage.sqlite_migrate import SQLiteMigration
 from drainq.delayed.storage.sqlite_offer import SQLiteOffers
 from drainq.delayed.storage.sqlite_ticks import SQLiteTicks
@@ -56,8 +58,11 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
                 return self._in_order(found)
         if not self._is_by_priority(cursor, take["kind"]):
             return []
-        ids = self._ids(self._due_by_priority(cursor, take["kind"], take["limit"], take["now"]))
-        return self._in_order(cursor.execute(self._sql["ACQUIRE_THESE"], {**take, "ids": ids}).fetchall())
+        return self._acquire_these(cursor, take, self._due_by_priority(cursor, take["kind"], take["now"]))
+
+    def _acquire_these(self, cursor: sqlite3.Cursor, take: dict[str, Any], ids: Iterator[tuple[int, str]]) -> list[Row]:
+        values = {**take, "ids": self._ids([number for number, _ in islice(ids, take["limit"])])}
+        return self._in_order(cursor.execute(self._sql["ACQUIRE_THESE"], values).fetchall())
 
     def _is_by_priority(self, cursor: sqlite3.Cursor, kind: str) -> bool:
         """Whether there may be more to take, by priority: not while the queue is paused."""
@@ -66,24 +71,30 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
             self._by_priority.add(kind)
         return bool(ranked and not paused)
 
-    def _due_by_priority(self, cursor: sqlite3.Cursor, kind: str, limit: int, now: int) -> list[int]:
-        """The messages to take next, one priority after the other."""
-        ids: list[int] = []
-        values = {"kind": kind, "now": now, "limit": limit, "after": MIN_PRIORITY - 1}
-        while len(ids) < limit:
-            found = cursor.execute(self._sql["NEXT_PRIORITY"], values).fetchone()
-            if found is None:
-                break
-            values |= {"priority": found[0], "after": found[0], "limit": limit - len(ids)}
-            ids += [number for (number,) in cursor.execute(self._sql["DUE_OF_PRIORITY"], values)]
-        return ids
+    def _due_by_priority(self, cursor: sqlite3.Cursor, kind: str, now: int) -> Iterator[tuple[int, str]]:
+        """Ids and keys of what is due in a queue with priorities, one priority after the other."""
+        values = {"kind": kind, "now": now, "after": MIN_PRIORITY - 1}
+        while found := cursor.execute(self._sql["NEXT_PRIORITY"], values).fetchone():
+            values |= {"priority": found[0], "after": found[0]}
+            yield from cursor.connection.execute(self._sql["DUE_OF_PRIORITY"], values)
 
-    def acquire_within(self, kind: str, done: Held, most: int, limit: int, now: int, until: int, lock: str) -> Fetched:
+    def acquire_within(
+        self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
+    ) -> Fetched:
         with self._transaction() as cursor:
             acked = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
-            taken = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now}).fetchone()[0]
-            take = {"kind": kind, "limit": min(limit, most - taken), "now": now, "until": until, "lock": lock}
-            return Fetched(acked, self._acquire(cursor, take) if most > taken else [])
+            flying = cursor.execute(self._sql["IN_FLIGHT"], {"kind": kind, "now": now})
+            room = Room(limits, [key for (key,) in flying])
+            paused, ranked = cursor.execute(self._sql["STATE"], {"kind": kind}).fetchone() or (False, False)
+            if paused or "" in room.full():
+                return Fetched(acked, [])
+            if ranked:
+                due = self._due_by_priority(cursor, kind, now)
+            else:
+                due = cursor.connection.execute(self._sql["DUE"], {"kind": kind, "now": now})
+            take = {"kind": kind, "limit": limit, "now": now, "until": until, "lock": lock}
+            rows = self._acquire_these(cursor, take, (message for message in due if room.take(message[1])))
+            return Fetched(acked, rows)
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
         with self._transaction() as cursor:

@@ -72,10 +72,10 @@ SELECT "priority" FROM {table} WHERE "pKind" = :kind AND "priority" > :after ORD
 """The lowest priority above a number that a message has."""
 
 DUE_OF_PRIORITY = """
-SELECT "id" FROM {table} WHERE "pKind" = :kind AND "priority" = :priority AND "scheduledAt" <= :now
-ORDER BY "scheduledAt", "id" LIMIT :limit
+SELECT "id", "pKey" FROM {table} WHERE "pKind" = :kind AND "priority" = :priority AND "scheduledAt" <= :now
+ORDER BY "scheduledAt", "id"
 """
-"""The earliest due messages of a priority."""
+"""The due messages of a priority, the earliest first."""
 
 ACK = "DELETE FROM {table} " + _OURS
 """Delete what is still ours."""
@@ -112,9 +112,14 @@ NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "sc
 """When the next message becomes due."""
 
 IN_FLIGHT = """
-SELECT count(*) FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = :kind AND "scheduledAt" > :now
+SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = :kind AND "scheduledAt" > :now
 """
-"""How many messages of a queue are in flight."""
+"""The keys of a queue's messages in flight."""
+
+DUE = """
+SELECT "id", "pKey" FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= :now ORDER BY "scheduledAt", "id"
+"""
+"""The due messages of a queue without priorities, the earliest first."""
 
 REMEMBER = """
 INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
