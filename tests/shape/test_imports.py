@@ -19,7 +19,7 @@ MAY_KNOW = {
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "sql", "timer"},
     "metrics": {"_native", "errors", "spark", "sql", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "sql"},
-    "spark": {"_native", "errors"},
+    "spark": {"_native", "backoff", "callables", "errors", "fork", "timer"},
     "sql": {"errors"},
     "timer": {"fork"},
     "workers": {"_native", "clock", "delivery", "errors", "fork", "sql", "timer"},

@@ -13,51 +13,18 @@ Source: SkyWalking's ``MetricsAggregateWorker`` (L1), here a combiner in front o
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from drainq.spark.queue import CAPACITY, default_config, task_queue
-from drainq.spark.task import TaskInfo, task_info
+from drainq.spark.row_task import RowTask, chunks, with_queue_stats
+from drainq.spark.rows import Rows
+from drainq.spark.spec import MakeHandlers, Spec
+from drainq.spark.task import task_info
 from drainq.spark.unrouted import Unrouted, check_routed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-PRODUCED_AT_ONCE = 4096  # rows given to the queue in one call
-
-
-class Handler(Protocol):
-    """What ``make_handlers`` returns for each type. Optional: ``ready() -> rows`` that may leave before the end."""
-
-    def consume(self, batch: list[Any]) -> object:
-        """Take a batch; called on a drain thread, never twice at a time."""
-
-    def result(self) -> Iterable[Any]:
-        """The rows that the task returns; called once, after everything was consumed."""
-
-
-class Rows(enum.Enum):
-    """What a task's items are made of."""
-
-    TUPLES = "tuples"
-    ARROW = "arrow"
-
-
-MakeHandlers = Callable[[TaskInfo], Mapping[Any, Handler]]
-
-
-@dataclass(frozen=True)
-class _Spec:
-    make_handlers: MakeHandlers
-    items: Callable[[], Callable[[Any], Iterable[Any]]] | None
-    dispatch_key: Callable[[Any], Any] | None
-    threads: int | None
-    capacity: int
-    len_of: Callable[[Any], int] | None
-    stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
-    unrouted: Unrouted
 
 
 def aggregate(
@@ -65,6 +32,7 @@ def aggregate(
     make_handlers: MakeHandlers,
     *,
     schema: Any,
+    columns: Sequence[str] | None = None,
     rows: str | Rows = Rows.TUPLES,
     items: Callable[[], Callable[[Any], Iterable[Any]]] | None = None,
     dispatch_key: Callable[[Any], Any] | None = None,
@@ -72,17 +40,18 @@ def aggregate(
     capacity: int = CAPACITY,
     len_of: Callable[[Any], int] | None = None,
     merge: Mapping[str, str] | None = None,
-    stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
+    stats: bool | Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
     unrouted: str | Unrouted = Unrouted.FAIL,
 ) -> DataFrame:
     """Run each partition through handlers on a batch queue; return what the handlers made of it.
 
     Args:
-        df: the input; select the columns that are needed.
+        df: the input.
         make_handlers: ``make_handlers(info) -> {type: handler}``, called once per task attempt.
         schema: of the rows that ``result()`` gives, as Spark takes it.
-        rows: ``"tuples"``: an input item is a tuple in column order, and ``result()`` gives tuples;
-            ``"arrow"``: both are ``pyarrow.RecordBatch``.
+        columns: the columns that are read; None: all.
+        rows: ``"tuples"``: an input item is a tuple in column order, and ``result()`` gives tuples; ``"records"``: both
+            are dictionaries; ``"arrow"``: both are ``pyarrow.RecordBatch``.
         items: called once per task attempt; what it returns turns a list of tuples, or a record batch, into the items
             that are queued. None: the tuples, or the batch.
         dispatch_key: maps an item to the key of its handler; None: its exact type.
@@ -91,13 +60,15 @@ def aggregate(
         len_of: says for how many items one counts, in ``capacity`` and in the queue's counters; None: for one.
         merge: column -> ``"sum"``, ``"max"`` or ``"min"``; the partial results are merged by all other columns, in
             Spark. None: the partial results as they are.
-        stats: ``stats(queue_stats, handlers) -> rows``, more rows of the schema at the end of a task.
+        stats: ``stats(queue_stats, handlers) -> rows``, more rows of the schema at the end of a task. True: the result
+            has one more column, ``queue_stats``, and a row for each task in which all others are null: the counts of
+            the task's queue as JSON.
         unrouted: ``"fail"``: an item that has no handler fails the task, and the error names its type and how many
             there were; ``"count"``: such items are missing in the result, and ``queue_stats`` counts them.
     Returns:
         A lazy DataFrame.
     Raises:
-        ValueError: ``rows``, ``merge`` or ``unrouted`` is unknown.
+        ValueError: ``rows``, ``merge`` or ``unrouted`` is unknown; ``stats=True`` with ``merge`` or Arrow rows.
 
     Example:
         >>> class Count:
@@ -108,13 +79,22 @@ def aggregate(
         ...         return [(self.n,)]
         >>> aggregate(df, lambda info: {tuple: Count()}, schema="n long")  # doctest: +SKIP
     """
-    kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
+    kind = Rows.of(rows)
+    if stats is True and (merge is not None or kind is Rows.ARROW):
+        raise ValueError(
+            "stats=True adds a column and rows of its own, which merge= and rows='arrow' cannot take: "
+            "use stats=a function that returns rows of the schema"
+        )
+    extra = stats if callable(stats) else None
+    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, extra, Unrouted.of(unrouted))
+    chosen = df if columns is None else df.select(*columns)
     if kind is Rows.ARROW:
-        result = df.mapInArrow(lambda batches: _run(spec, batches), schema)
+        result = chosen.mapInArrow(lambda batches: _run(spec, batches), schema)
     else:
         parsed = df.sparkSession.createDataFrame([], schema).schema  # Spark reads DDL in the driver alone
-        result = df.mapInArrow(_TupleTask(spec, parsed), schema)
+        if stats is True:
+            parsed, spec = with_queue_stats(parsed, spec, kind)
+        result = chosen.mapInArrow(RowTask(spec, parsed, kind, _run), parsed)
     return result if merge is None else merged(result, merge)
 
 
@@ -140,11 +120,11 @@ def partition_fn(
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
     """
-    kind = Rows(rows)
-    spec = _Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
+    kind = Rows.of(rows)
+    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
     if kind is Rows.ARROW:
         return lambda batches: _run(spec, batches)
-    return lambda elements: _run(spec, _chunks(elements))
+    return lambda elements: _run(spec, chunks(elements))
 
 
 def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
@@ -166,7 +146,7 @@ def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
     return partial.groupBy(*keys).agg(*sums).select(*partial.columns)
 
 
-def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
+def _run(spec: Spec, batches: Iterable[Any]) -> Iterator[Any]:
     """One task attempt."""
     info = task_info()
     handlers = dict(spec.make_handlers(info))
@@ -200,31 +180,3 @@ def _run(spec: _Spec, batches: Iterable[Any]) -> Iterator[Any]:
         yield from handler.result()
     if spec.stats is not None:
         yield from spec.stats(queue.stats(), handlers)
-
-
-class _TupleTask:
-    """Record batches in, tuples through the queue, record batches out."""
-
-    def __init__(self, spec: _Spec, schema: Any) -> None:
-        self._spec, self._schema = spec, schema
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        target = to_arrow_schema(self._schema)
-        tuples = (list(zip(*(column.to_pylist() for column in batch.columns))) for batch in batches)
-        for chunk in _chunks(_run(self._spec, tuples)):
-            columns = list(zip(*chunk))
-            yield pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, target)], schema=target)
-
-
-def _chunks(elements: Iterable[Any], size: int = PRODUCED_AT_ONCE) -> Iterator[list[Any]]:
-    chunk: list[Any] = []
-    for element in elements:
-        chunk.append(element)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

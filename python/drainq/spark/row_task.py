@@ -1,0 +1,120 @@
+"""A task whose rows are Python objects: record batches in, tuples or records through the queue, record batches out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from drainq.spark.rows import Rows
+from drainq.spark.spec import Spec
+
+PRODUCED_AT_ONCE = 4096  # rows given to the queue in one call
+QUEUE_STATS = "queue_stats"
+
+
+class RowTask:
+    """The function that Spark maps record batches with.
+
+    Args:
+        spec: what to do.
+        schema: of the rows that leave, a ``StructType``.
+        rows: tuples or records.
+        run: the task itself, from lists of rows to rows.
+    """
+
+    def __init__(
+        self, spec: Spec, schema: Any, rows: Rows, run: Callable[[Spec, Iterable[Any]], Iterator[Any]]
+    ) -> None:
+        self._spec, self._schema, self._rows, self._run = spec, schema, rows, run
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        target = to_arrow_schema(self._schema)
+        lists = (self._rows.listed(batch) for batch in batches)
+        results = self._run(self._spec, lists)
+        if self._rows is Rows.RECORDS:
+            results = (_ordered(row, target.names) for row in results)
+        for chunk in chunks(results):
+            columns = list(zip(*chunk))
+            yield pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, target)], schema=target)
+
+
+def _ordered(row: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
+    """The values of a record in the order of the schema.
+
+    Raises:
+        ValueError: the record has other names.
+    """
+    if row.keys() != set(names):
+        raise ValueError(f"result() gave a record with {sorted(row)}, and the schema has {sorted(names)}")
+    return tuple(row[name] for name in names)
+
+
+def with_queue_stats(schema: Any, spec: Spec, rows: Rows) -> tuple[Any, Spec]:
+    """Add the column ``queue_stats`` to a schema, and to a task the row that fills it.
+
+    Raises:
+        ValueError: there is such a column.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if QUEUE_STATS in schema.names:
+        raise ValueError(f"stats=True adds a column {QUEUE_STATS!r}, and the schema has one: {schema.names}")
+    fields = [StructField(field.name, field.dataType, True, field.metadata) for field in schema.fields]
+    names = [field.name for field in fields]
+
+    def row(values: list[Any], said: str | None) -> Any:
+        return dict(zip((*names, QUEUE_STATS), (*values, said))) if rows is Rows.RECORDS else (*values, said)
+
+    def stats(queue_stats: Any, handlers: dict[Any, Any]) -> Iterable[Any]:
+        counts = {name: count for name, count in queue_stats.as_dict().items() if isinstance(count, int)}
+        return [row([None] * len(names), json.dumps(counts))]
+
+    widened = StructType([*fields, StructField(QUEUE_STATS, StringType(), True)])
+    return widened, dataclasses.replace(spec, stats=stats, make_handlers=_widened(spec.make_handlers, rows))
+
+
+def _widened(make_handlers: Callable[[Any], Any], rows: Rows) -> Callable[[Any], Any]:
+    """The same handlers, whose result rows have one more column, which is null."""
+
+    def wide(result: Iterable[Any]) -> Iterator[Any]:
+        for row in result:
+            yield {**row, QUEUE_STATS: None} if rows is Rows.RECORDS else (*row, None)
+
+    def make(info: Any) -> dict[Any, Any]:
+        return {key: _Widened(handler, wide) for key, handler in make_handlers(info).items()}
+
+    return make
+
+
+class _Widened:
+    """A handler with one more column in its rows."""
+
+    def __init__(self, handler: Any, wide: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
+        self._handler, self._wide = handler, wide
+        if hasattr(handler, "ready"):
+            self.ready = lambda: wide(handler.ready())
+
+    def consume(self, batch: list[Any]) -> object:
+        """Hand the batch on."""
+        return self._handler.consume(batch)
+
+    def result(self) -> Iterator[Any]:
+        """The handler's rows, widened."""
+        return self._wide(self._handler.result())
+
+
+def chunks(elements: Iterable[Any], size: int = PRODUCED_AT_ONCE) -> Iterator[list[Any]]:
+    """Lists of ``size`` elements, the last one shorter."""
+    chunk: list[Any] = []
+    for element in elements:
+        chunk.append(element)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

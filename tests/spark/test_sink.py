@@ -1,0 +1,274 @@
+"""A sink: every row is written, skipped or parked, and the report says which."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.spark_session import by_value
+
+from drainq.backoff import Backoff
+from drainq.delayed import DelayedQueue
+from drainq.spark import PartitionReport, SinkReport, sink
+
+by_value(__name__)
+ROWS = 5_000
+AT_ONCE = Backoff(0.001, 0.001)
+
+
+@pytest.fixture
+def numbers(spark):
+    return spark.range(0, ROWS, 1, 4).selectExpr("id as n", "cast(id as string) as name")
+
+
+class Files:
+    """A writer that appends each batch to a file of its own; the files of all attempts stay."""
+
+    def __init__(self, folder, info):
+        self.file = (Path(folder) / f"{info.partition}-{info.attempt}-{threading.get_ident()}").open("a")
+        self.thread = threading.get_ident()
+
+    def write(self, batch):
+        assert threading.get_ident() == self.thread
+        self.file.write("".join(f"{row[0]}\n" for row in batch))
+
+    def close(self):
+        assert threading.get_ident() == self.thread
+        self.file.close()
+
+
+def written(folder):
+    return sorted(int(line) for path in Path(folder).iterdir() for line in path.read_text().split())
+
+
+def test_every_row_is_written_once_and_the_report_adds_up(numbers, tmp_path):
+    report = sink(numbers, lambda info: Files(tmp_path, info), threads=3, max_batch_rows=100)
+    assert written(tmp_path) == list(range(ROWS))
+    assert (report.rows, report.retries, report.errors, report.dropped, report.parked) == (ROWS, 0, 0, 0, 0)
+    assert report.batches >= ROWS / 100
+    assert [part.partition for part in report.partitions] == [0, 1, 2, 3]
+    assert [part.rows for part in report.partitions] == [ROWS // 4] * 4
+    assert report.seconds == pytest.approx(sum(part.seconds for part in report.partitions))
+
+
+def test_a_batch_has_at_most_so_many_rows_and_its_form_is_chosen(numbers, tmp_path):
+    class Check:
+        def __init__(self, form):
+            self.form = form
+
+        def write(self, batch):
+            import pyarrow as pa
+
+            if self.form == "arrow":
+                assert isinstance(batch, pa.RecordBatch) and batch.num_rows <= 70 and batch.schema.names == ["name"]
+            elif self.form == "records":
+                assert all(set(row) == {"name"} for row in batch) and len(batch) <= 70
+            else:
+                assert all(type(row) is tuple and len(row) == 1 for row in batch) and len(batch) <= 70
+
+    for form in ("tuples", "records", "arrow"):
+        report = sink(numbers, lambda info, form=form: Check(form), rows=form, columns=["name"], max_batch_rows=70)
+        assert report.rows == ROWS
+
+
+def test_bytes_limit_a_batch_too(numbers):
+    class Small:
+        def write(self, batch):
+            assert len(batch) <= 27  # 8 bytes of a number, 4 of an offset, 3 or 4 of a name
+
+    report = sink(numbers, lambda info: Small(), max_batch_bytes=400)
+    assert report.rows == ROWS
+
+
+class Flaky:
+    """Raises at each first try of a batch."""
+
+    def __init__(self):
+        self.tried = set()
+
+    def write(self, batch):
+        if batch[0] not in self.tried:
+            self.tried.add(batch[0])
+            raise ConnectionError("not now")
+
+
+def test_a_batch_that_fails_once_is_tried_again_and_counted(numbers):
+    report = sink(numbers, lambda info: Flaky(), max_batch_rows=500, backoff=AT_ONCE)
+    assert report.rows == ROWS and report.errors == 0
+    assert report.retries == report.batches > 0
+
+
+class Poison:
+    """Refuses each hundredth row."""
+
+    def write(self, batch):
+        for n, _ in batch:
+            if n % 100 == 7:
+                raise ValueError(f"poison {n}")
+
+
+def test_poison_rows_are_found_and_skipped_and_the_others_written(numbers):
+    report = sink(numbers, lambda info: Poison(), on_error="skip", retries=1, backoff=AT_ONCE, max_batch_rows=300)
+    assert (report.rows, report.errors, report.dropped) == (ROWS - ROWS // 100, ROWS // 100, ROWS // 100)
+
+
+def test_a_function_decides_row_by_row(numbers):
+    def decide(row, error):
+        assert str(error) == f"poison {row[0]}"
+        return "skip" if row[0] != 4907 else "fail"
+
+    with pytest.raises(Exception, match="poison 4907"):
+        sink(numbers, lambda info: Poison(), on_error=decide, retries=0, backoff=AT_ONCE)
+    report = sink(numbers.where("n < 4907"), lambda info: Poison(), on_error=decide, retries=0, backoff=AT_ONCE)
+    assert (report.rows, report.dropped) == (4907 - 49, 49)
+
+
+def test_a_wrong_answer_of_that_function_fails_the_task_with_the_answer(numbers):
+    with pytest.raises(Exception, match="on_error must return 'fail', 'skip' or 'park', got 'ignore'"):
+        sink(numbers, lambda info: Poison(), on_error=lambda row, error: "ignore", retries=0)
+
+
+def test_poison_rows_are_parked_in_a_delayed_queue_once_however_often_the_task_runs(numbers, tmp_path):
+    url = f"sqlite:///{tmp_path}/parked.db"
+
+    def open_queue():
+        return DelayedQueue.open(url, "rows")
+
+    for _ in range(2):
+        report = sink(numbers, lambda info: Poison(), delayed=open_queue, retries=0, max_batch_rows=500)
+        assert (report.rows, report.errors, report.dropped, report.parked) == (ROWS - 50, 50, 0, 50)
+    with DelayedQueue.open(url, "rows") as queue:
+        parked = [queue.try_poll().payload for _ in range(50)]
+        assert queue.try_poll() is None
+    assert sorted(row["row"][0] for row in parked) == list(range(7, ROWS, 100))
+    assert parked[0]["error"].startswith("ValueError: poison ")
+
+
+def test_a_failed_task_runs_again_and_its_rows_may_be_written_twice_but_none_is_missing(numbers, tmp_path):
+    mark = tmp_path / "failed"
+    folder = tmp_path / "rows"
+    folder.mkdir()
+
+    class Once(Files):
+        def __init__(self, info):
+            super().__init__(folder, info)
+            self.info = info
+
+        def write(self, batch):
+            super().write(batch)
+            if self.info.partition == 2 and self.info.attempt == 0:
+                mark.touch()
+                raise RuntimeError("the first attempt")
+
+    report = sink(numbers, Once, retries=0, max_batch_rows=100)
+    assert mark.exists()
+    assert report.rows == ROWS
+    assert sorted(set(written(folder))) == list(range(ROWS))
+
+
+def test_a_killed_worker_loses_nothing(numbers, tmp_path):
+    mark, url = tmp_path / "killed", tmp_path / "rows.db"
+    with sqlite3.connect(url) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+
+    class Table:
+        def __init__(self, info):
+            self.connection, self.info = sqlite3.connect(url, timeout=60), info
+
+        def write(self, batch):
+            with self.connection:
+                self.connection.executemany("INSERT OR REPLACE INTO t VALUES (?)", [(n,) for n, _ in batch])
+            if self.info.partition == 1 and self.info.attempt == 0:
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def close(self):
+            self.connection.close()
+
+    report = sink(numbers, Table, threads=2)
+    assert mark.exists() and report.rows == ROWS
+    with sqlite3.connect(url) as connection:
+        assert connection.execute("SELECT count(*), sum(n) FROM t").fetchone() == (ROWS, sum(range(ROWS)))
+
+
+class Broken:
+    def write(self, batch):
+        return len(batch) / 0
+
+
+def test_the_drivers_error_shows_the_writers_exception_and_its_line(numbers):
+    with pytest.raises(Exception) as raised:
+        sink(numbers, lambda info: Broken(), retries=1, backoff=AT_ONCE)
+    said = str(raised.value)
+    assert "ZeroDivisionError" in said and "tried 2 times" in said
+    assert "test_sink.py" in said
+
+
+def test_a_failure_closes_the_writers_of_its_task(numbers, tmp_path):
+    class Closing:
+        def __init__(self, info):
+            self.info = info
+
+        def write(self, batch):
+            raise ValueError("no")
+
+        def close(self):
+            (tmp_path / f"{self.info.partition}-{self.info.attempt}").touch()
+
+    with pytest.raises(Exception, match="ValueError: no"):
+        sink(numbers.coalesce(1), Closing, threads=1, retries=0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0-0", "0-1", "0-2", "0-3"]
+
+
+def test_an_empty_frame_makes_no_writer(spark, tmp_path):
+    def refuse(info):
+        raise AssertionError("a writer without rows")
+
+    report = sink(spark.range(0), refuse)
+    assert (report.rows, report.batches) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"threads": 0}, "threads must be >= 1, got 0"),
+        ({"threads": "4"}, "threads must be a whole number >= 1, got '4'"),
+        ({"max_in_flight": 0}, "max_in_flight must be >= 1, got 0"),
+        ({"max_batch_rows": 1.5}, "max_batch_rows must be a whole number >= 1, got 1.5"),
+        ({"max_batch_bytes": -1}, "max_batch_bytes must be >= 1, got -1"),
+        ({"linger": -1}, "linger must be a finite number of seconds >= 0, got -1"),
+        ({"retries": -1}, "retries must be >= 0, got -1"),
+        ({"close_timeout": "5"}, "close_timeout must be a number of seconds, got '5'"),
+        ({"rows": "rows"}, "rows must be 'tuples' .*got 'rows'"),
+        ({"on_error": "ignore"}, "on_error must be 'fail', 'skip', 'park' or a function .*got 'ignore'"),
+        ({"on_error": "park"}, "on_error='park' needs delayed="),
+        ({"on_error": lambda row: "skip"}, "on_error is called with 2 positional arguments"),
+        ({"delayed": "sqlite:///x"}, "delayed must be a callable"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_its_value_before_anything_runs(numbers, more, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        sink(numbers, lambda info: Poison(), **more)
+
+
+def test_a_writer_without_write_or_with_an_async_one_is_refused(numbers):
+    class Async:
+        async def write(self, batch): ...
+
+    with pytest.raises(Exception, match="write of what make_writer returned must be a callable"):
+        sink(numbers, lambda info: object())
+    with pytest.raises(Exception, match="which is an async function"):
+        sink(numbers, lambda info: Async())
+
+
+def test_reports_add_up():
+    parts = [PartitionReport(1, 5, 2, 1, 2, 1, 1, 0.5), PartitionReport(0, 7, 1, 0, 0, 0, 0, 0.25)]
+    report = SinkReport.of(parts)
+    assert report == SinkReport(12, 3, 1, 2, 1, 1, 0.75, (parts[1], parts[0]))
