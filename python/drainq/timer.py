@@ -26,6 +26,7 @@ import heapq
 import itertools
 import logging
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -133,6 +134,10 @@ class Timer:
         return False
 
     def _start_thread(self) -> None:
+        if sys.is_finalizing():  # until Python 3.12 ``start`` would wait for a thread that never runs
+            with self._earlier:
+                self._threads -= 1
+            return
         try:
             threading.Thread(target=self._run, name="drainq-timer", daemon=True).start()
         except RuntimeError:  # no more threads, or the interpreter is ending

@@ -42,6 +42,27 @@ def test_while_it_is_in_use_and_before_its_time_it_stays():
         assert again is first and first.closings == 0
 
 
+def test_an_alarm_that_was_set_does_not_close_what_is_in_use_again(monkeypatch):
+    alarms = []
+
+    class Timer:
+        def after(self, seconds, work):
+            alarms.append([work])
+            return self
+
+        def cancel(self):
+            alarms[-1].clear()
+
+    monkeypatch.setattr("drainq.spark.resource.SHARED", Timer())
+    with use("alarmed", idle_close=30) as first:
+        pass
+    with use("alarmed", idle_close=30) as again:
+        assert again is first and alarms == [[]]
+    (work,) = alarms[1]
+    work()
+    assert first.closings == 1
+
+
 def test_what_a_check_refuses_is_closed_and_made_anew():
     with use("checked", idle_close=3600) as first:
         pass

@@ -1,0 +1,186 @@
+"""The work of one task of a sink, without Spark: its batches come from a list."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import replace
+
+import pytest
+
+from drainq.backoff import Backoff
+from drainq.errors import DrainqError
+from drainq.spark.delivery import Delivery, OnError, Settings, Window
+from drainq.spark.rows import Rows
+from drainq.spark.task import TaskInfo
+
+pa = pytest.importorskip("pyarrow")
+
+INFO = TaskInfo(stage=0, partition=3, attempt=0, task_attempt_id=0, cpus=1)
+SETTINGS = Settings(
+    make_writer=lambda info: None,
+    threads=1,
+    rows=Rows.TUPLES,
+    max_in_flight=2,
+    max_batch_rows=10,
+    max_batch_bytes=None,
+    linger=3600,
+    retries=0,
+    backoff=Backoff(0.001, 0.001),
+    on_error=OnError.FAIL,
+    delayed=None,
+    close_timeout=30,
+)
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch):
+    """A queue in a task asks which task it is in."""
+    monkeypatch.setattr("drainq.spark.queue.task_info", lambda: INFO)
+
+
+def record_batches(*sizes):
+    numbers = itertools.count()
+    return [pa.RecordBatch.from_pydict({"n": list(itertools.islice(numbers, size))}) for size in sizes]
+
+
+class Writer:
+    """Keeps what it gets, and who called."""
+
+    def __init__(self, write=None):
+        self.batches, self.calls, self._write = [], [], write
+
+    def write(self, batch):
+        self.calls.append(("write", threading.get_ident()))
+        if self._write is not None:
+            self._write(batch)
+        self.batches.append([row[0] for row in batch])
+
+    def close(self):
+        self.calls.append(("close", threading.get_ident()))
+
+
+def run(writers, batches, **how):
+    """Deliver batches; each writer that is made is appended to `writers`."""
+
+    def make(info):
+        assert info is INFO
+        writers.append(Writer(how.get("write")))
+        writers[-1].calls.append(("make", threading.get_ident()))
+        return writers[-1]
+
+    settings = replace(SETTINGS, make_writer=make, **{name: value for name, value in how.items() if name != "write"})
+    return Delivery(settings, INFO).run(batches)
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (9,), (10,), (11,), (3, 3, 3, 3, 3), (25, 0, 1), (100, 7)])
+def test_each_row_is_in_one_batch(sizes):
+    writers = []
+    report = run(writers, record_batches(*sizes))
+    written = [row for writer in writers for batch in writer.batches for row in batch]
+    assert written == list(range(sum(sizes)))
+    assert [len(batch) for writer in writers for batch in writer.batches[:-1]] == [10] * ((sum(sizes) - 1) // 10)
+    assert (report["partition"], report["rows"], report["batches"]) == (3, sum(sizes), -(-sum(sizes) // 10))
+
+
+def test_a_writer_is_made_called_and_closed_by_one_thread():
+    writers = []
+    run(writers, record_batches(*[50] * 40), threads=4, max_in_flight=8)
+    assert len(writers) == 4
+    for writer in writers:
+        whats, threads = zip(*writer.calls)
+        assert len(set(threads)) == 1 and threads[0] != threading.get_ident()
+        assert whats[0] == "make" and whats[-1] == "close" and whats.count("close") == 1
+    assert sum(len(batch) for writer in writers for batch in writer.batches) == 2000
+
+
+def test_no_more_batches_are_under_way_than_asked_for():
+    window = Window(3, 5)
+    assert [window.take(wait=False) for _ in range(6)] == [0, 1, 2, 0, 1, None]
+    window.done(2)
+    assert window.take(wait=False) == 2
+    window.close()
+    window.done(0)
+    assert window.take() is None
+
+
+def test_after_a_failure_nothing_that_waits_is_written():
+    gate, writers = threading.Event(), []
+
+    def write(batch):
+        assert gate.wait(30)
+        raise ValueError("the first batch")
+
+    def batches():
+        yield from record_batches(10, 10)
+        gate.set()
+
+    with pytest.raises(ValueError, match="the first batch"):
+        run(writers, batches(), write=write)
+    assert [what for what, _ in writers[0].calls] == ["make", "write", "close"]
+
+
+def test_rows_that_fail_alone_are_found():
+    def write(batch):
+        if bad := [n for (n,) in batch if n in (0, 7, 13, 24)]:
+            raise ValueError(f"bad {bad}")
+
+    writers = []
+    report = run(writers, record_batches(25), write=write, on_error=OnError.SKIP)
+    assert (report["rows"], report["errors"], report["dropped"], report["parked"]) == (21, 4, 4, 0)
+    written = sorted(row for batch in writers[0].batches for row in batch)
+    assert written == sorted(set(range(25)) - {0, 7, 13, 24})
+
+
+def test_arrow_batches_are_slices_and_are_halved_too():
+    seen = []
+
+    class Arrow:
+        def write(self, batch):
+            values = batch.column(0).to_pylist()
+            if 5 in values:
+                raise ValueError("five")
+            seen.extend(values)
+
+    settings = replace(SETTINGS, make_writer=lambda info: Arrow(), rows=Rows.ARROW, on_error=OnError.SKIP)
+    report = Delivery(settings, INFO).run(record_batches(25))
+    assert (report["rows"], report["dropped"]) == (24, 1)
+    assert sorted(seen) == sorted(set(range(25)) - {5})
+
+
+def test_a_batch_that_is_not_full_is_written_when_it_has_lingered():
+    written = threading.Event()
+
+    def batches():
+        yield from record_batches(3)
+        assert written.wait(30)  # nothing else would hand it on
+
+    report = run([], batches(), linger=0, write=lambda batch: written.set())
+    assert (report["rows"], report["batches"]) == (3, 1)
+
+
+def test_an_error_of_the_iterator_is_the_tasks_error_and_closes_the_writers():
+    writers = []
+
+    def batches():
+        yield from record_batches(10)
+        raise OSError("the iterator")
+
+    with pytest.raises(OSError, match="the iterator"):
+        run(writers, batches())
+    assert all(writer.calls[-1][0] == "close" for writer in writers)
+
+
+def test_an_error_of_close_fails_the_task():
+    class Closing(Writer):
+        def close(self):
+            raise OSError("close")
+
+    with pytest.raises(OSError, match="close"):
+        Delivery(replace(SETTINGS, make_writer=lambda info: Closing()), INFO).run(record_batches(1))
+
+
+def test_an_account_that_does_not_add_up_fails_the_task(monkeypatch):
+    monkeypatch.setattr("drainq.spark.delivery.count", lambda rows: 1)
+    with pytest.raises(DrainqError, match="account does not add up: 5 rows read, 1 done"):
+        run([], record_batches(5))
