@@ -50,7 +50,7 @@ def halves(batch: Any) -> tuple[Any, Any]:
 class Batcher:
     """Hands batches to a task's window.
 
-    1. A row is in exactly one batch: whoever cuts a batch off the waiting rows does so under the lock.
+    1. A row is in exactly one batch: a batch is cut off the waiting rows under the lock.
     2. A batch is handed on without the lock, and only into a place that was taken before the batch was cut off.
     3. The timer does not wait for a place: if all writers are busy, a batch that is not full waits for more rows.
        After :meth:`finish` and :meth:`stop` it hands on nothing.

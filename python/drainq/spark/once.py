@@ -1,4 +1,4 @@
-"""A value that is made once, by whoever asks first, while the others wait; and no lock is held while it is made."""
+"""A value that the first caller makes while other callers wait; no lock is held while it is made."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ signal comes. So a resource closes by itself before that.
 1. There is one resource for a key in a process, and all who ask at the same time share it.
 2. ``factory``, ``check`` and ``close`` run under no lock; a factory that raises leaves nothing behind.
 3. A resource is closed once: when nothing has used it for ``idle_close`` seconds, or when ``check`` refuses it; never
-   while somebody uses it.
+   while it has a user.
 4. A forked child has none of its parent's resources, and does not close them.
 """
 
@@ -43,7 +43,7 @@ class _Kept(Generic[R]):
         self.alarm: Alarm | None = None
 
     def end(self) -> None:
-        """Close it; what that raises is logged, for nobody could do anything about it."""
+        """Close it; what that raises is logged."""
         resource = self.resource.made
         if resource is None or self.close is None or self.process != os.getpid():
             return
@@ -94,7 +94,7 @@ class _Resources:
             kept.end()
 
     def retire(self, key: Key, kept: _Kept[Any]) -> None:
-        """Let nobody take it any more; its last user ends it."""
+        """Take it out of the registry; its last user ends it."""
         with self.lock:
             if self.kept.get(key) is kept:
                 del self.kept[key]
