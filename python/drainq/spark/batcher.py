@@ -102,7 +102,7 @@ class Batcher:
         return max(1, min(most, fitting))
 
     def _hand_on(self, least: int, *, wait: bool = True) -> bool:
-        """Hand on batches while at least so many rows wait and there is a place; whether there was a batch."""
+        """Hand on batches while ``least`` rows wait and there is a place; whether there was a batch."""
         handed_on = False
         while len(self._rows) >= least:
             place = self._take(wait=wait)
