@@ -10,7 +10,7 @@ retries, does not find the row that a batch fails on, and returns no account. Wh
    kills writes on for some seconds. Give the writes a key, and they are exact.
 4. A failure ends its task: what is queued is not written, the writers are closed, and Spark tries the task again.
 
-The work of one task is in :mod:`drainq.spark.delivery`.
+The work of one task is in :mod:`drainq.spark.sink_task`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.spark.delivery import Delivery, MakeWriter, OnError, Settings
 from drainq.spark.rows import Rows
+from drainq.spark.sink_task import MakeWriter, OnError, Settings, SinkTask
 from drainq.spark.task import task_info
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def sink(
     def write(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        counts = Delivery(settings, task_info()).run(batches)
+        counts = SinkTask(settings, task_info()).run(batches)
         yield pa.RecordBatch.from_pylist([counts])
 
     reports = chosen.mapInArrow(write, _SCHEMA).collect()

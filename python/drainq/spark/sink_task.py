@@ -142,9 +142,9 @@ class Work:
 class Writer:
     """A handler that keeps one writer of the user's; called by one drain thread alone (invariant 1)."""
 
-    def __init__(self, delivery: Delivery, number: int) -> None:
-        self._delivery, self._number = delivery, number
-        self._settings = delivery.settings
+    def __init__(self, task: SinkTask, number: int) -> None:
+        self._task, self._number = task, number
+        self._settings = task.settings
         self._theirs: Any = None
         self.rows = self.batches = self.retries = self.dropped = self.parked = 0
 
@@ -160,21 +160,21 @@ class Writer:
                 self._close()
                 continue
             try:
-                if not self._delivery.window.closed:
+                if not self._task.window.closed:
                     self._deliver(work.rows)
             except BaseException:
-                self._delivery.window.close()
+                self._task.window.close()
                 raise
             finally:
-                self._delivery.window.done(self._number)
+                self._task.window.done(self._number)
 
     def _deliver(self, rows: Any) -> None:
         """Write a batch, with retries; what fails then goes the way that ``on_error`` says."""
         error: Exception | None = None
         for attempt in range(self._settings.retries + 1):
             if error is not None:
-                self._delivery.window.pause(self._settings.backoff.delay(attempt - 1))
-                if self._delivery.window.closed:
+                self._task.window.pause(self._settings.backoff.delay(attempt - 1))
+                if self._task.window.closed:
                     return
                 self.retries += 1
             error = self._write(rows)
@@ -193,7 +193,7 @@ class Writer:
             self._give_up(rows, error)
             return
         for half in halves(rows):
-            if self._delivery.window.closed:
+            if self._task.window.closed:
                 return
             again = self._write(half)
             if again is not None:
@@ -202,7 +202,7 @@ class Writer:
     def _write(self, rows: Any) -> Exception | None:
         """One call of the user's ``write``; returns what it raised."""
         if self._theirs is None:
-            self._theirs = self._settings.make_writer(self._delivery.info)
+            self._theirs = self._settings.make_writer(self._task.info)
             check_callable("write of what make_writer returned", getattr(self._theirs, "write", None), "batch")
         try:
             self._theirs.write(rows)
@@ -224,7 +224,7 @@ class Writer:
         if chosen is OnError.FAIL:
             raise error
         if chosen is OnError.PARK:
-            self._delivery.parking.park(row, error)
+            self._task.parking.park(row, error)
             self.parked += 1
         else:
             self.dropped += 1
@@ -236,7 +236,7 @@ class Writer:
             close()
 
 
-class Delivery:
+class SinkTask:
     """The rows of one task attempt, from Spark's iterator to the writers' end.
 
     Args:

@@ -10,8 +10,8 @@ import pytest
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
-from drainq.spark.delivery import Delivery, OnError, Settings, Window
 from drainq.spark.rows import Rows
+from drainq.spark.sink_task import OnError, Settings, SinkTask, Window
 from drainq.spark.task import TaskInfo
 
 pa = pytest.importorskip("pyarrow")
@@ -70,7 +70,7 @@ def run(writers, batches, **how):
         return writers[-1]
 
     settings = replace(SETTINGS, make_writer=make, **{name: value for name, value in how.items() if name != "write"})
-    return Delivery(settings, INFO).run(batches)
+    return SinkTask(settings, INFO).run(batches)
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (9,), (10,), (11,), (3, 3, 3, 3, 3), (25, 0, 1), (100, 7)])
@@ -143,7 +143,7 @@ def test_arrow_batches_are_slices_and_are_halved_too():
             seen.extend(values)
 
     settings = replace(SETTINGS, make_writer=lambda info: Arrow(), rows=Rows.ARROW, on_error=OnError.SKIP)
-    report = Delivery(settings, INFO).run(record_batches(25))
+    report = SinkTask(settings, INFO).run(record_batches(25))
     assert (report["rows"], report["dropped"]) == (24, 1)
     assert sorted(seen) == sorted(set(range(25)) - {5})
 
@@ -177,10 +177,10 @@ def test_an_error_of_close_fails_the_task():
             raise OSError("close")
 
     with pytest.raises(OSError, match="close"):
-        Delivery(replace(SETTINGS, make_writer=lambda info: Closing()), INFO).run(record_batches(1))
+        SinkTask(replace(SETTINGS, make_writer=lambda info: Closing()), INFO).run(record_batches(1))
 
 
 def test_an_account_that_does_not_add_up_fails_the_task(monkeypatch):
-    monkeypatch.setattr("drainq.spark.delivery.count", lambda rows: 1)
+    monkeypatch.setattr("drainq.spark.sink_task.count", lambda rows: 1)
     with pytest.raises(DrainqError, match="account does not add up: 5 rows read, 1 done"):
         run([], record_batches(5))
