@@ -81,7 +81,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/batcher.py",
         "        self._hand_on(1)\n",
         "",
-        "tests/spark/test_task.py::test_each_row_is_in_one_batch",
+        "tests/spark/test_sink_task.py::test_each_row_is_in_one_batch",
     ),
     Mutant(
         "sink_keeps_writing",
@@ -89,7 +89,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/sink_task.py",
         "                if not self._task.window.closed:\n                    self._deliver(work.rows)\n",
         "                self._deliver(work.rows)\n",
-        "tests/spark/test_task.py::test_after_a_failure_nothing_that_waits_is_written",
+        "tests/spark/test_sink_task.py::test_after_a_failure_nothing_that_waits_is_written",
     ),
     Mutant(
         "sink_window_is_open",
@@ -97,7 +97,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/sink_task.py",
         "            self._busy[writer] += 1\n",
         "            self._busy[writer] += 0\n",
-        "tests/spark/test_task.py::test_no_more_batches_are_under_way_than_asked_for",
+        "tests/spark/test_sink_task.py::test_no_more_batches_are_under_way_than_asked_for",
     ),
     Mutant(
         "sink_closes_elsewhere",
@@ -105,7 +105,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/sink_task.py",
         "                    queue.flush(timeout=settings.close_timeout if self.window.closed else None)\n",
         "",
-        "tests/spark/test_task.py::test_a_writer_is_made_called_and_closed_by_one_thread",
+        "tests/spark/test_sink_task.py::test_a_writer_is_made_called_and_closed_by_one_thread",
     ),
     Mutant(
         "sink_loses_a_half",
@@ -113,7 +113,7 @@ MUTANTS = [
         f"{PACKAGE}/spark/sink_task.py",
         "for half in halves(rows):",
         "for half in halves(rows)[:1]:",
-        "tests/spark/test_task.py::test_rows_that_fail_alone_are_found",
+        "tests/spark/test_sink_task.py::test_rows_that_fail_alone_are_found",
     ),
     Mutant(
         "resource_closes_in_use",
