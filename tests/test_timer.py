@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,11 +20,14 @@ from drainq.timer import FOREVER, Repeat, Timer
 LIMIT = 30
 
 
-def test_alarms_ring_in_the_order_of_their_times():
+def test_alarms_ring_in_the_order_of_their_times(monkeypatch):
     timer, rang, all_rang = Timer(most=1), [], threading.Event()
-    for number in (3, 1, 2, 0):
-        timer.after(0.05 + number / 100, lambda number=number: rang.append(number))
-    timer.after(0.1, all_rang.set)
+    with monkeypatch.context() as frozen:
+        now = time.monotonic()
+        frozen.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now))
+        for number in (3, 1, 2, 0):
+            timer.after(0.05 + number / 100, lambda number=number: rang.append(number))
+        timer.after(0.1, all_rang.set)
     assert all_rang.wait(LIMIT)
     assert rang == [0, 1, 2, 3]
 
