@@ -73,6 +73,7 @@ def run(
         raise UserError(f"--top must be at least 1, got {top}")
     progress = progress or Progress(None)
     sources = [find(number, path) for number, path in enumerate(logs)]
+    unit = "log" if len(sources) == 1 else "logs"
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -86,14 +87,14 @@ def run(
         digests = Digests(sources)
         with contextlib.ExitStack() as stack:
             stack.callback(digests.close)
-            with clock.stage("digest", len(sources), "logs"):
+            with clock.stage("digest", len(sources), unit):
                 found = digests.result(timeout=PATIENCE)
             if spark is None and _worth_reading(connected, sources, found):
                 size = sum(source.size * (GZIP_RATIO if source.compressed else 1) for source in sources)
                 with clock.stage("start Spark", 1, "session"):
                     spark = stack.enter_context(open_session(master, directory / "spark.log", size=size))
             if found is None:
-                with clock.stage("digest, the rest", len(sources), "logs"):
+                with clock.stage("digest, the rest", len(sources), unit):
                     found = digests.result()
             outcome = Outcome(
                 [SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
