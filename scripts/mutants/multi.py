@@ -58,16 +58,16 @@ MUTANTS = [
         "items of a disabled sub-queue count as there to be got",
         f"{CORE}/multi/put.rs",
         "            self.servable += 1;\n            self.full += usize::from(is_full);\n            if depth == 1 {\n"
-        "                self.selector.set_ready(slot, true);\n            }\n        }\n",
+        "                self.selection.set_ready(slot, true);\n            }\n        }\n",
         "            self.full += usize::from(is_full);\n            if depth == 1 {\n"
-        "                self.selector.set_ready(slot, true);\n            }\n        }\n        self.servable += 1;\n",
+        "                self.selection.set_ready(slot, true);\n            }\n        }\n        self.servable += 1;\n",
         f"{TESTS}/test_enable.py::test_items_put_into_a_disabled_sub_queue_count_once_it_is_enabled",
     ),
     Mutant(
         "one_key_taken_as_another",
         "a selection's choice costs the others their turn",
         f"{CORE}/multi/take.rs",
-        "        self.selector.served(slot);\n",
+        "        self.selection.served(slot);\n",
         "",
         f"{TESTS}/test_selection.py",
     ),

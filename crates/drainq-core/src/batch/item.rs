@@ -18,7 +18,7 @@ pub trait Keyed {
     fn key(&self) -> Key;
 
     /// The weight of the item in a queue that weighs its items: the rows of a table, say. A weight above
-    /// [`MAX_WEIGHT`](super::config::MAX_WEIGHT) counts as that.
+    /// [`MAX_WEIGHT`] counts as that.
     fn weight(&self) -> u64 {
         1
     }

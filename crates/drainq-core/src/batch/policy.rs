@@ -135,7 +135,7 @@ impl PartitionPolicy {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
 

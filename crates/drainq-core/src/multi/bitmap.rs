@@ -103,7 +103,7 @@ impl Bitmap {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

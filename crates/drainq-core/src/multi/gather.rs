@@ -18,7 +18,7 @@
 //! Source: hold and wait as a condition of deadlock, E. G. Coffman et al., *System Deadlocks* (1971).
 
 use super::queue::SubQueue;
-use super::selector::Slot;
+use super::selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::Held;
 use super::wait::Wait;
@@ -40,10 +40,10 @@ impl<T, L> Wait<T, L> {
     pub fn gather(&mut self, least: usize, most: usize) -> Gathered {
         let former = self.ticket;
         let (ticket, gathered, need, _discarded) = self.shared.with(|state, wakes| {
-            let ticket = former.unwrap_or_else(|| state.next_id());
+            let ticket = former.unwrap_or_else(|| state.next_ticket());
             if state.may_gather(ticket, least) {
                 for _ in state.held_by(ticket)..most {
-                    let Some(slot) = state.selector.take_turn() else { break };
+                    let Some(slot) = state.selection.take_turn() else { break };
                     state.hold(slot, ticket, wakes);
                 }
             }
@@ -58,7 +58,7 @@ impl<T, L> Wait<T, L> {
     pub fn may_gather(&mut self, least: usize) -> bool {
         let former = self.ticket;
         let (ticket, may_gather) = self.shared.with(|state, _| {
-            let ticket = former.unwrap_or_else(|| state.next_id());
+            let ticket = former.unwrap_or_else(|| state.next_ticket());
             (ticket, state.may_gather(ticket, least))
         });
         self.ticket = Some(ticket);
@@ -93,7 +93,7 @@ impl<T, L> SubQueue<T, L> {
         wait.shared.with(|state, wakes| {
             let is_servable = state.sub(slot).is_servable();
             if is_servable {
-                state.selector.served(slot);
+                state.selection.served(slot);
                 state.hold(slot, ticket, wakes);
             }
             is_servable

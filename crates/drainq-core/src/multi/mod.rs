@@ -11,7 +11,7 @@
 //! | `notify`, [`waiters`] | which waiters a step has something for |
 //! | `settings` | changes of priority, capacity, weight and reasons while the queue runs |
 //! | `stats`, `restart` | snapshots of the counters; a forked child |
-//! | [`selector`] | whose turn it is: groups by priority, round robin by weight |
+//! | [`selection`] | whose turn it is: groups by priority, round robin by weight |
 //! | [`bitmap`] | the next ready position among any number, in a few steps |
 //! | [`wait`] | a wait for items or room, which leaves the waiters however it ends |
 //! | `blocking` | the blocking calls of a program in Rust |
@@ -31,7 +31,7 @@ mod notify;
 mod put;
 pub mod queue;
 mod restart;
-pub mod selector;
+pub mod selection;
 mod settings;
 mod shared;
 mod state;
@@ -48,7 +48,7 @@ pub use crate::wait::tickets::Wake;
 pub use gather::Gathered;
 pub use put::PutRefusal;
 pub use queue::{MultiQueue, SubQueue};
-pub use selector::Order;
+pub use selection::Order;
 pub use shared::MultiShared;
 pub use state::{ShutdownMode, SubQueueSettings};
 pub use sub_queue::{Counters, Membership, Stats};

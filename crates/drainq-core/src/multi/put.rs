@@ -1,6 +1,6 @@
 //! Putting items into a sub-queue, and the reasons to refuse them.
 
-use super::selector::Slot;
+use super::selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::{Membership, QueuedItem};
 
@@ -44,7 +44,7 @@ impl<T, L> MultiState<T, L> {
             self.servable += 1;
             self.full += usize::from(is_full);
             if depth == 1 {
-                self.selector.set_ready(slot, true);
+                self.selection.set_ready(slot, true);
             }
         }
         self.depth += 1;

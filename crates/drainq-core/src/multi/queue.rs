@@ -4,7 +4,7 @@
 //! and then wakes the waiters that the step notified.
 
 use super::put::PutRefusal;
-use super::selector::{Order, Slot};
+use super::selection::{Order, Slot};
 use super::shared::{MultiShared, Owner};
 use super::state::{MultiState, ShutdownMode, SubQueueSettings};
 use super::sub_queue::{Membership, Stats};
@@ -65,7 +65,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
     /// `read` runs under the lock: it must not call back, block, or drop an item.
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Result<R, Nothing> {
         self.shared.with(|state, _| {
-            let slot = state.selector.next().ok_or(state.nothing())?;
+            let slot = state.selection.next().ok_or(state.nothing())?;
             state.sub(slot).items.front().map(|head| read(&head.item)).ok_or(Nothing::Empty)
         })
     }
@@ -73,7 +73,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
     /// The labels of the sub-queues that can be served, a list for each group by priority, in order of turn.
     pub fn servable(&self) -> Result<Vec<Vec<L>>, Nothing> {
         self.shared.with(|state, _| {
-            let groups = state.selector.in_turn_order();
+            let groups = state.selection.in_turn_order();
             if groups.is_empty() {
                 return Err(state.nothing());
             }
@@ -183,7 +183,7 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.clear(*slot, wakes))
     }
 
-    /// Takes out the items that `is_one` holds for; it is asked once about each, first to last.
+    /// Takes out the items for which `is_one` returns true; `is_one` is called once for each item, first to last.
     ///
     /// `is_one` runs under the lock: it must not call back, block, or drop an item.
     pub fn remove(&self, is_one: impl FnMut(&T) -> bool) -> Vec<T> {

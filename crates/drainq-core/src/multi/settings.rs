@@ -1,6 +1,6 @@
 //! Changes of a sub-queue's settings while it runs.
 
-use super::selector::Slot;
+use super::selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::{Membership, Sub};
 use super::waiters::Wakes;
@@ -20,9 +20,9 @@ impl<T, L> MultiState<T, L> {
             return;
         }
         let (weight, is_servable) = (sub.weight, sub.is_servable());
-        self.selector.remove(slot);
-        self.selector.insert(slot, priority, weight);
-        self.selector.set_ready(slot, is_servable);
+        self.selection.remove(slot);
+        self.selection.insert(slot, priority, weight);
+        self.selection.set_ready(slot, is_servable);
     }
 
     pub fn set_capacity(&mut self, slot: Slot, capacity: usize, wakes: &mut Wakes) {
@@ -34,6 +34,6 @@ impl<T, L> MultiState<T, L> {
 
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {
         self.sub_mut(slot).weight = weight;
-        self.selector.set_weight(slot, weight);
+        self.selection.set_weight(slot, weight);
     }
 }

@@ -13,7 +13,7 @@
 //!    so a queue that lost most of its sub-queues gives their memory back.
 
 use super::bitmap::Bitmap;
-use super::selector::{Order, Selection, Slot};
+use super::selection::{Order, Selection, Slot};
 use super::sub_queue::Held;
 use super::sub_queue::{Counters, Membership, Sub};
 use super::waiters::Wakes;
@@ -46,7 +46,7 @@ pub(super) struct MultiState<T, L> {
     free: Bitmap,
     pub attached: Bitmap,
     ids: u64,
-    pub selector: Selection,
+    pub selection: Selection,
     pub getters: Tickets,
     /// The items that waiting getters hold (`gather.rs`), by the ticket of the getter.
     pub held: BTreeMap<Ticket, Vec<Held<T>>>,
@@ -68,7 +68,7 @@ impl<T, L> MultiState<T, L> {
             free: Bitmap::default(),
             attached: Bitmap::default(),
             ids: 0,
-            selector: Selection::new(order),
+            selection: Selection::new(order),
             getters: Tickets::default(),
             held: BTreeMap::new(),
             servable: 0,
@@ -82,7 +82,7 @@ impl<T, L> MultiState<T, L> {
     }
 
     /// A ticket that was never given out before.
-    pub fn next_id(&mut self) -> u64 {
+    pub fn next_ticket(&mut self) -> u64 {
         self.ids += 1;
         self.ids
     }
@@ -123,7 +123,7 @@ impl<T, L> MultiState<T, L> {
             self.subs[slot] = Some(sub);
         }
         self.attached.insert(slot);
-        self.selector.insert(slot, settings.priority, settings.weight);
+        self.selection.insert(slot, settings.priority, settings.weight);
         Ok(slot)
     }
 
@@ -134,7 +134,7 @@ impl<T, L> MultiState<T, L> {
         }
         self.reclaim(slot);
         self.uncount_servable(slot);
-        self.selector.remove(slot);
+        self.selection.remove(slot);
         self.attached.remove(slot);
         let sub = self.sub_mut(slot);
         sub.membership = Membership::Removed;
@@ -166,7 +166,7 @@ impl<T, L> MultiState<T, L> {
             let (items, is_full) = (sub.items.len(), sub.room() == 0);
             self.servable += items;
             self.full += usize::from(is_full);
-            self.selector.set_ready(slot, true);
+            self.selection.set_ready(slot, true);
         }
     }
 
@@ -177,7 +177,7 @@ impl<T, L> MultiState<T, L> {
             let (items, is_full) = (sub.items.len(), sub.room() == 0);
             self.servable -= items;
             self.full -= usize::from(is_full);
-            self.selector.set_ready(slot, false);
+            self.selection.set_ready(slot, false);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Snapshots of the counters.
 
-use super::selector::Slot;
+use super::selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::Stats;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Taking items: by the turn, from one sub-queue, or for a bulk get that may give them back.
 
-use super::selector::Slot;
+use super::selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::QueuedItem;
 use super::waiters::Wakes;
@@ -23,7 +23,7 @@ impl<T, L> MultiState<T, L> {
     /// Takes the item whose turn it is, with the slot of its sub-queue.
     #[inline]
     pub fn take(&mut self, wakes: &mut Wakes) -> Result<(Slot, QueuedItem<T>), Nothing> {
-        match self.selector.take_turn() {
+        match self.selection.take_turn() {
             Some(slot) => Ok((slot, self.pop(slot, wakes))),
             None => Err(self.nothing()),
         }
@@ -34,7 +34,7 @@ impl<T, L> MultiState<T, L> {
         if !self.sub(slot).is_servable() {
             return None;
         }
-        self.selector.served(slot);
+        self.selection.served(slot);
         Some(self.pop(slot, wakes))
     }
 
@@ -57,7 +57,7 @@ impl<T, L> MultiState<T, L> {
         self.servable -= 1;
         self.full -= usize::from(was_full && !is_full);
         if is_empty {
-            self.selector.set_ready(slot, false);
+            self.selection.set_ready(slot, false);
             self.sub_mut(slot).give_memory_back();
         }
         if has_putters {

@@ -290,25 +290,25 @@ fn groups_are_served_by_priority_in_whatever_order_they_come_and_go() {
         [|n| n, |n| -n, |n| n * 7919 % 1009, |n| if n % 2 == 0 { n } else { -n }, |n| (1 << 40) >> (n % 40)];
     for priority_of in sequences {
         let mut kept: Vec<(i64, i64)> = Vec::new();
-        let mut selector = super::selector::Selection::new(Order::Priority);
+        let mut selection = super::selection::Selection::new(Order::Priority);
         for n in 0..400 {
             let slot = usize::try_from(n).unwrap();
-            selector.insert(slot, priority_of(n), 1);
-            selector.set_ready(slot, true);
+            selection.insert(slot, priority_of(n), 1);
+            selection.set_ready(slot, true);
             kept.push((priority_of(n), n));
             if n % 3 == 0 {
                 let (_, gone) = kept.remove(usize::try_from(n * 31 % 97).unwrap() % kept.len());
-                selector.remove(usize::try_from(gone).unwrap());
+                selection.remove(usize::try_from(gone).unwrap());
             }
         }
         kept.sort_unstable();
-        let served = selector.in_turn_order().into_iter().flatten().map(|slot| i64::try_from(slot).unwrap());
+        let served = selection.in_turn_order().into_iter().flatten().map(|slot| i64::try_from(slot).unwrap());
         assert_eq!(served.collect::<Vec<_>>(), kept.iter().map(|(_, n)| *n).collect::<Vec<_>>());
         for (_, n) in kept {
             let slot = usize::try_from(n).unwrap();
-            assert_eq!(selector.take_turn(), Some(slot));
-            selector.remove(slot);
+            assert_eq!(selection.take_turn(), Some(slot));
+            selection.remove(slot);
         }
-        assert_eq!(selector.next(), None);
+        assert_eq!(selection.next(), None);
     }
 }

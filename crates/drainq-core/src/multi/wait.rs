@@ -41,7 +41,7 @@ impl<T, L> Wait<T, L> {
     pub fn enter(&mut self, wake: Box<dyn Wake>) {
         let (of, held, need) = (self.of, self.ticket, self.need);
         let (ticket, numbers, _former) = self.shared.with(|state, wakes| {
-            let ticket = held.unwrap_or_else(|| state.next_id());
+            let ticket = held.unwrap_or_else(|| state.next_ticket());
             let former = state.tickets(of).enter(ticket, Request::of(need), wake);
             let numbers = state.tickets(of).numbers();
             if !planted("multi_enter") {

@@ -1,4 +1,4 @@
-//! The selection: which sub-queue the next item comes from. The core's selector decides, or a Python object.
+//! The selection: which sub-queue the next item comes from. The core's selection decides, or a Python object.
 
 use super::core_types::{Core, Wait};
 use super::label::Label;

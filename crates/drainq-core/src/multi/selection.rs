@@ -93,7 +93,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// A selector without any location.
+    /// A selection without sub-queues.
     pub fn new(mode: Order) -> Self {
         Self {
             mode,
@@ -142,7 +142,7 @@ impl Selection {
         }
     }
 
-    /// Sets how many turns in a row `slot` has; counts from the turn under way.
+    /// Sets how many turns in a row `slot` has, from the present turn on.
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {
         if let Some(Some(Location { group, position })) = self.locations.get(slot).copied() {
             self.groups[group].positions[position] = Some(Occupant { slot, weight });
