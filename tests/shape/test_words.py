@@ -62,6 +62,20 @@ def test_the_core_uses_the_words_of_the_glossary():
     assert [(file, line) for file, line in code if FORMER_WORDS.search(line)] == []
 
 
+DOCUMENTED = re.compile(
+    r"((?:^ *///[^\n]*\n)+)(?: *#\[[^\n]*\n)* *(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe) )*fn (\w+)", re.MULTILINE
+)
+VERB = re.compile(r" */// (?:[A-Z][a-z]+s|Has|Whether)\b")
+
+
+def test_the_documentation_of_a_function_of_the_core_starts_with_a_verb():
+    core = ROOT / "crates" / "drainq-core" / "src"
+    rooms = [path for room in ("batch", "multi", "ring", "wait", "sync") for path in (core / room).rglob("*.rs")]
+    documented = [(path.name, *found) for path in rooms for found in DOCUMENTED.findall(path.read_text())]
+    assert len(documented) > 300
+    assert [(file, name) for file, doc, name in documented if not VERB.match(doc)] == []
+
+
 def test_the_glossary_explains_each_word_once_in_a_room():
     rooms = (ROOT / "docs" / "glossary.md").read_text().split("\n## ")[1:]
     assert len(rooms) > 5

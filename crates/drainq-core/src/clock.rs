@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Tells how much time has passed since an origin that never changes.
 pub trait Clock: Send + Sync {
-    /// Time since the clock's origin; never goes back.
+    /// Returns the time since the origin of the clock, which never goes back.
     fn now(&self) -> Duration;
 }
 
@@ -18,7 +18,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that starts at zero now.
+    /// Makes a clock that starts at zero now.
     pub fn new() -> Self {
         Self { origin: Instant::now() }
     }
@@ -68,7 +68,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at zero.
+    /// Makes a clock that stands at zero.
     pub fn new() -> Self {
         Self { nanos: AtomicU64::new(0) }
     }

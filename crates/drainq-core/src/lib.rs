@@ -10,6 +10,23 @@
 //! | [`wait`] | waiting: idle drain threads, producers in front of a full partition, getters and putters |
 //! | [`clock`] | time as a value that is handed in |
 //! | [`sync`] | the only module that uses threads, atomics, locks and parking directly |
+//!
+//! # How does it work?
+//!
+//! A producer pushes an item into the ring of the item's partition ([`batch::produce`]) and wakes the drain thread of
+//! that partition if the thread sleeps ([`wait::sleeper`]). The drain thread takes what its partitions hold
+//! ([`batch::drain`]), groups it by type ([`batch::group`]) and hands each group to a handler ([`batch::Pass`]). A
+//! balancer moves partitions between threads; one word per partition says which thread owns it ([`batch::handoff`]).
+//!
+//! # Trade-offs
+//!
+//! - The items of one type keep their order and are on one thread at a time; there is no order between types.
+//! - Capacity is per partition. A partition that is full blocks its own producers, or refuses their items, while others
+//!   have room.
+//! - A drain thread naps before it falls idle, so a steady trickle of items is handled in batches, up to
+//!   [`batch::config::MIN_IDLE`] late.
+//! - A counter that producers would share is not kept: what was accepted is read from the rings, so a snapshot of all
+//!   counters takes the locks of all drain threads.
 
 pub mod batch;
 pub mod clock;

@@ -49,7 +49,7 @@ unsafe impl<T: Send + Sync> Send for Table<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
-/// The chunk of an index, and the offset in it.
+/// Returns the chunk of an index, and the offset in it.
 #[inline]
 fn locate(index: usize) -> (usize, usize) {
     if index < FIRST {
@@ -61,7 +61,7 @@ fn locate(index: usize) -> (usize, usize) {
 }
 
 impl<T> Table<T> {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self {
             chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -70,7 +70,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len.load(order("table_read", Ordering::Acquire))
@@ -81,7 +81,7 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// The element at `index`, if there is one.
+    /// Returns the element at `index`, if there is one.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
         if index >= self.len() {
@@ -95,12 +95,12 @@ impl<T> Table<T> {
         Some(unsafe { (*elements.add(offset)).assume_init_ref() })
     }
 
-    /// The address of an element, cheaper to follow than its index.
+    /// Returns the address of an element, cheaper to follow than its index.
     pub fn pin(&self, index: usize) -> Option<Pinned<T>> {
         self.get(index).map(|element| Pinned(NonNull::from(element)))
     }
 
-    /// The element at a pinned address.
+    /// Returns the element at a pinned address.
     ///
     /// # Safety
     ///
@@ -111,7 +111,7 @@ impl<T> Table<T> {
         unsafe { pinned.0.as_ref() }
     }
 
-    /// The elements, as many as there are now.
+    /// Returns the elements, as many as there are now.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map_while(|index| self.get(index))
     }

@@ -40,7 +40,7 @@ impl Balancer for ThroughputWeighted {
     }
 }
 
-/// The sum of the throughput of the partitions of each thread.
+/// Returns the sum of the throughput of the partitions of each thread.
 pub fn throughput_by_thread(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec<u64> {
     let mut loads = vec![0; threads];
     for (load, owner) in throughput.iter().zip(owners) {
@@ -49,7 +49,7 @@ pub fn throughput_by_thread(throughput: &[u64], owners: &[ThreadId], threads: us
     loads
 }
 
-/// The greedy plan from scratch; partitions without throughput stay where they are.
+/// Makes the greedy plan; partitions without throughput stay where they are.
 fn longest_first(throughput: &[u64], owners: &[ThreadId], threads: usize) -> Vec<ThreadId> {
     let mut busy: Vec<usize> = (0..throughput.len()).filter(|p| throughput[*p] > 0).collect();
     busy.sort_by_key(|p| std::cmp::Reverse(throughput[*p]));

@@ -135,24 +135,24 @@ pub(super) struct Registration {
 }
 
 impl Board {
-    /// The board of this many threads.
+    /// Makes the board of this many threads.
     pub fn new(threads: usize) -> Self {
         Self { threads, state: Mutex::new(BoardState::default()) }
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// A number for a queue that is to be added.
+    /// Returns a number for a queue that is to be added.
     pub fn number(&self) -> QueueNumber {
         let numbered = &mut self.state.lock().numbered.0;
         *numbered += 1;
         *numbered
     }
 
-    /// A number and a parker for one thread.
+    /// Makes a number and a parker for one thread.
     pub fn thread(&self) -> BoardThread {
         let numbered = &mut self.state.lock().numbered.1;
         *numbered += 1;
@@ -187,7 +187,7 @@ impl Board {
         }
     }
 
-    /// The next thing to do for a thread that holds no loan.
+    /// Returns the next thing to do for a thread that holds no loan.
     pub fn next(&self, thread: &BoardThread, now: Instant) -> Next {
         let mut state = self.state.lock();
         state.parked.retain(|parked| parked.thread != thread.number);
@@ -247,7 +247,7 @@ impl Board {
 }
 
 impl SlotState {
-    /// How the slot can be lent at this time, if it can.
+    /// Returns how the slot can be lent at this time, if it can.
     fn lendable(self, now: Instant) -> Option<Lendable> {
         match self {
             Self::Ready => Some(Lendable::Ready),
@@ -263,7 +263,7 @@ impl BoardState {
         Some(&mut self.queues[at])
     }
 
-    /// How many loans one queue may have.
+    /// Returns how many loans one queue may have.
     fn share(&self, threads: usize) -> usize {
         let alone = self.queues.len() <= 1 || planted("pool_share");
         if alone { threads } else { (threads - 1).max(1) }
@@ -294,7 +294,7 @@ impl BoardState {
         None
     }
 
-    /// When the first sleeping slot is due that can be lent then.
+    /// Returns the time at which the first sleeping slot is due that can be lent then.
     fn next_due(&self, threads: usize) -> Option<Instant> {
         let share = self.share(threads);
         let slots = self.queues.iter().filter(|queue| queue.lent < share).flat_map(|queue| &queue.slots);

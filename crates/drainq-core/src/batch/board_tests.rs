@@ -96,7 +96,7 @@ impl Pool {
         }
     }
 
-    /// The invariants, from outside.
+    /// Checks the invariants from outside.
     fn check(&self) {
         let state = self.board.state.lock();
         let loan = |next: &Next| if let Next::Work { queue, slot, .. } = next { Some((*queue, *slot)) } else { None };

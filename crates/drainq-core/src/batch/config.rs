@@ -56,7 +56,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, with these threads.
+    /// Makes the default settings, with these threads.
     pub fn new(threads: ThreadPolicy) -> Self {
         Self {
             threads,

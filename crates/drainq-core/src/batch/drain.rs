@@ -65,7 +65,7 @@ pub struct Drainer<T: RingItem + Keyed> {
 }
 
 impl<T: RingItem + Keyed> Drainer<T> {
-    /// The drainer of worker `me`.
+    /// Makes the drainer of worker `me`.
     ///
     /// # Panics
     ///
@@ -92,12 +92,12 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// The queue that is drained.
+    /// Returns the queue that is drained.
     pub fn queue(&self) -> &Arc<BatchQueue<T>> {
         &self.queue
     }
 
-    /// The thread number.
+    /// Returns the thread number.
     pub fn id(&self) -> ThreadId {
         self.me
     }

@@ -26,13 +26,13 @@ pub struct Flush<T: RingItem + Keyed> {
 }
 
 impl<T: RingItem + Keyed> Flush<T> {
-    /// Everything accepted by now, in all partitions.
+    /// Makes a flush of everything accepted by now, in all partitions.
     pub fn of_queue(queue: &Arc<BatchQueue<T>>) -> Self {
         let goals = (0..).zip(queue.layout.partitions().iter()).map(|(id, at)| (id, at.ring.accepted())).collect();
         Self { queue: queue.clone(), goals }
     }
 
-    /// Everything accepted by now in the partitions that may hold items of one type.
+    /// Makes a flush of everything accepted by now in the partitions that may hold items of one type.
     pub fn of_type(queue: &Arc<BatchQueue<T>>, key: Key) -> Self {
         if !queue.settings.sticky {
             return Self::of_queue(queue);

@@ -31,7 +31,7 @@ pub(super) struct Groups<T> {
     weighed: bool,
     full: Vec<(Key, Vec<T>)>,
     empty: Vec<Vec<T>>,
-    /// Registration in `full` of a key, plus one; 0 for a key that this pass has not met.
+    /// The position in `full` of a key, plus one; 0 for a key that this pass has not met.
     position_plus_one: Vec<u32>,
     /// The position in a batch's tally of a key, plus one; all zero between two tallies.
     tallied: Vec<u32>,
@@ -107,7 +107,7 @@ impl<T: Keyed> Groups<T> {
         self.position_plus_one.get(key as usize).is_some_and(|position| *position != 0)
     }
 
-    /// The next batch; the group of the key that the pass met last comes first.
+    /// Returns the next batch; the group of the key that the pass met last comes first.
     pub fn next(&mut self) -> Option<Batch<T>> {
         let (key, items) = self.full.last_mut()?;
         let key = *key;
@@ -150,7 +150,7 @@ fn weight_of_all(items: &[impl Keyed], weighed: bool) -> u64 {
     if weighed { items.iter().map(|item| weight_of(item, true)).sum() } else { items.len() as u64 }
 }
 
-/// The weight of each key among the items; `positions` is zeros, before and after.
+/// Counts the weight of each key among the items; `positions` is zeros, before and after.
 fn count_keys(positions: &mut Vec<u32>, items: &[impl Keyed], weighed: bool) -> Vec<(Key, u64)> {
     let mut tally: Vec<(Key, u64)> = Vec::new();
     for (key, weight) in items.iter().map(|item| (item.key(), weight_of(item, weighed))) {

@@ -64,12 +64,12 @@ pub(crate) enum Move {
 pub(crate) struct Ownership(AtomicU64);
 
 impl Ownership {
-    /// A lease that `owner` holds.
+    /// Makes the word of a partition that `owner` owns.
     pub fn new(owner: ThreadId) -> Self {
         Self(AtomicU64::new(word(owner, owner, 0)))
     }
 
-    /// The thread that may drain the partition, or is doing so.
+    /// Returns the thread that may drain the partition, or is doing so.
     #[inline]
     pub fn owner(&self) -> ThreadId {
         owner_of(self.0.load(Ordering::Relaxed))
@@ -80,7 +80,7 @@ impl Ownership {
         self.0.load(Ordering::Relaxed) & BUSY != 0
     }
 
-    /// The thread that will have the partition once a pending move is done.
+    /// Returns the thread that will have the partition once a pending move is done.
     pub fn target(&self) -> ThreadId {
         target_of(self.0.load(Ordering::Relaxed))
     }

@@ -14,17 +14,18 @@ pub type ThreadId = u16;
 
 /// An item that knows its type.
 pub trait Keyed {
-    /// The key that [`super::BatchQueue::add_type`] gave for the type.
+    /// Returns the key that [`super::BatchQueue::add_type`] gave for the type.
     fn key(&self) -> Key;
 
-    /// The weight of the item in a queue that weighs its items: the rows of a table, say. A weight above
+    /// Returns the weight of the item in a queue that weighs its items: the rows of a table, say. A weight above
     /// [`MAX_WEIGHT`] counts as that.
     fn weight(&self) -> u64 {
         1
     }
 }
 
-/// The weight of an item: 1, or in a queue that weighs its items its own, bounded so that no sum of weights wraps.
+/// Returns the weight of an item: 1, or in a queue that weighs its items its own, bounded so that no sum of weights
+/// wraps.
 #[inline]
 pub(super) fn weight_of(item: &impl Keyed, weighed: bool) -> u64 {
     match weighed {

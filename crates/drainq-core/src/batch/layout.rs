@@ -49,7 +49,7 @@ struct Control {
 }
 
 impl<T: RingItem> Layout<T> {
-    /// The first `count` partitions of a queue with this number of drain threads.
+    /// Makes the first `count` partitions of a queue with this number of drain threads.
     pub fn new(settings: &Settings, threads: usize, count: usize) -> Self {
         let Settings { partitions: policy, buffer_size, weighed, .. } = *settings;
         let layout = Self {
@@ -64,19 +64,19 @@ impl<T: RingItem> Layout<T> {
         layout
     }
 
-    /// All partitions, by number.
+    /// Returns all partitions, by number.
     #[inline]
     pub fn partitions(&self) -> &Table<Partition<T>> {
         &self.partitions
     }
 
-    /// The partition of this number.
+    /// Returns the partition of this number.
     #[inline]
     pub fn partition(&self, partition: PartitionId) -> &Partition<T> {
         self.partitions.get(partition as usize).expect("a partition number comes from the queue")
     }
 
-    /// The partition of this key's items.
+    /// Returns the partition of this key's items.
     #[inline]
     pub fn target(&self, key: Key) -> &Partition<T> {
         let target = self.targets.get(key as usize).expect("a key comes from the queue");
@@ -84,12 +84,12 @@ impl<T: RingItem> Layout<T> {
         unsafe { self.partitions.at(target) }
     }
 
-    /// The routes, by key.
+    /// Returns the routes, by key.
     pub fn routes(&self) -> &Table<TypeRoute> {
         &self.routes
     }
 
-    /// The route of this key.
+    /// Returns the route of this key.
     #[inline]
     pub fn route(&self, key: Key) -> &TypeRoute {
         self.routes.get(key as usize).expect("a key comes from the queue")

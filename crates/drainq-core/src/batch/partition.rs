@@ -46,7 +46,7 @@ pub struct Partition<T: RingItem> {
 }
 
 impl<T: RingItem> Partition<T> {
-    /// An empty partition that `owner` drains.
+    /// Makes an empty partition that `owner` drains.
     pub(super) fn new(capacity: usize, weighed: bool, owner: ThreadId) -> Self {
         Self {
             ring: Ring::with(capacity, Ownership::new(owner)),
@@ -57,18 +57,18 @@ impl<T: RingItem> Partition<T> {
         }
     }
 
-    /// Which drain thread may take from the partition.
+    /// Returns which drain thread may take from the partition.
     #[inline]
     pub(super) fn ownership(&self) -> &Ownership {
         self.ring.extra()
     }
 
-    /// The drain thread that owns the partition.
+    /// Returns the drain thread that owns the partition.
     pub fn owner(&self) -> ThreadId {
         self.ownership().owner()
     }
 
-    /// The number of queued items. Exact while no thread pushes or takes.
+    /// Returns the number of queued items. Exact while no thread pushes or takes.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
@@ -78,17 +78,18 @@ impl<T: RingItem> Partition<T> {
         self.ring.is_empty()
     }
 
-    /// The number of producers that wait for room.
+    /// Returns the number of producers that wait for room.
     pub fn waiting(&self) -> usize {
         self.room_waiters.len()
     }
 
-    /// What was accepted so far: items, or their weight in a queue that weighs them. Approximate while producers run.
+    /// Returns what was accepted so far: items, or their weight in a queue that weighs them. Approximate while
+    /// producers run.
     pub(super) fn accepted(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
     }
 
-    /// What was taken so far, in the same unit.
+    /// Returns what was taken so far, in the same unit.
     pub(super) fn taken(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }
@@ -106,7 +107,7 @@ impl<T: RingItem> Partition<T> {
         share * used >= self.ring.capacity() as u64
     }
 
-    /// [`Ring::push_fast`]. In a queue that weighs its items the fast path is never open.
+    /// Calls [`Ring::push_fast`]. In a queue that weighs its items the fast path is never open.
     ///
     /// # Safety
     ///
@@ -117,7 +118,7 @@ impl<T: RingItem> Partition<T> {
         unsafe { self.ring.push_fast(make) }
     }
 
-    /// [`Ring::push_fast_while`].
+    /// Calls [`Ring::push_fast_while`].
     ///
     /// # Safety
     ///
@@ -128,7 +129,7 @@ impl<T: RingItem> Partition<T> {
         unsafe { self.ring.push_fast_while(next) }
     }
 
-    /// [`Ring::close_fast_path`].
+    /// Calls [`Ring::close_fast_path`].
     #[inline]
     pub fn close_fast_path(&self) {
         self.ring.close_fast_path();

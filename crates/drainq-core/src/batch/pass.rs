@@ -18,12 +18,12 @@ pub struct Pass<'a, T: RingItem + Keyed> {
 }
 
 impl<T: RingItem + Keyed> Pass<'_, T> {
-    /// The drainer of this pass.
+    /// Returns the drainer of this pass.
     pub fn drainer(&self) -> &Drainer<T> {
         self.drainer
     }
 
-    /// The next batch, until there is none.
+    /// Returns the next batch; none when all were handed out.
     pub fn next_batch(&mut self) -> Option<Batch<T>> {
         self.drainer.groups.next()
     }

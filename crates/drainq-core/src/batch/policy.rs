@@ -33,12 +33,12 @@ fn check_threads(name: &str, count: usize) -> Result<(), String> {
 }
 
 impl ThreadPolicy {
-    /// Exactly `count` threads.
+    /// Asks for exactly `count` threads.
     pub fn fixed(count: usize) -> Result<Self, String> {
         check_threads("count", count).map(|()| Self::Fixed(count))
     }
 
-    /// `multiplier` threads per core.
+    /// Asks for `multiplier` threads per core.
     pub fn cpu_cores(multiplier: f64) -> Result<Self, String> {
         if multiplier.is_finite() && multiplier > 0.0 {
             return Ok(Self::CpuCores(multiplier));
@@ -46,7 +46,7 @@ impl ThreadPolicy {
         Err(format!("multiplier must be greater than 0 threads per core, got {multiplier}"))
     }
 
-    /// `base` threads and `multiplier` more per core.
+    /// Asks for `base` threads and `multiplier` more per core.
     pub fn cpu_cores_with_base(base: usize, multiplier: f64) -> Result<Self, String> {
         if !(multiplier.is_finite() && multiplier >= 0.0) {
             return Err(format!("multiplier must be at least 0 threads per core, got {multiplier}"));
@@ -60,12 +60,12 @@ impl ThreadPolicy {
         Ok(Self::CpuCoresWithBase(base, multiplier))
     }
 
-    /// `count` threads for handlers that wait for a disk, a network or a database.
+    /// Asks for `count` threads, for handlers that wait for a disk, a network or a database.
     pub fn io_bound(count: usize) -> Result<Self, String> {
         check_threads("count", count).map(|()| Self::IoBound(count))
     }
 
-    /// The number of threads on a machine with this many cores; at least one.
+    /// Returns the number of threads on a machine with this many cores; at least one.
     pub fn resolve_for(self, cores: usize) -> usize {
         let scaled = |multiplier: f64| (multiplier * cores as f64).round() as usize;
         let count = match self {
@@ -76,7 +76,7 @@ impl ThreadPolicy {
         count.clamp(1, MAX_THREADS)
     }
 
-    /// The number of threads here.
+    /// Returns the number of threads here.
     pub fn resolve(self) -> usize {
         self.resolve_for(available_parallelism().map_or(1, usize::from))
     }
@@ -101,22 +101,22 @@ fn check_partitions(name: &str, count: usize) -> Result<(), String> {
 }
 
 impl PartitionPolicy {
-    /// Exactly `count` partitions.
+    /// Asks for exactly `count` partitions.
     pub fn fixed(count: usize) -> Result<Self, String> {
         check_partitions("count", count).map(|()| Self::Fixed(count))
     }
 
-    /// `multiplier` partitions per thread.
+    /// Asks for `multiplier` partitions per thread.
     pub fn thread_multiply(multiplier: usize) -> Result<Self, String> {
         check_partitions("multiplier", multiplier).map(|()| Self::ThreadMultiply(multiplier))
     }
 
-    /// As many as the handlers ask for by their weights.
+    /// Asks for as many partitions as the handlers need by their weights.
     pub fn adaptive(multiplier: usize) -> Result<Self, String> {
         check_partitions("multiplier", multiplier).map(|()| Self::Adaptive(multiplier))
     }
 
-    /// The number of partitions for this number of threads and sum of handler weights; at least one.
+    /// Returns the number of partitions for this number of threads and sum of handler weights; at least one.
     pub fn resolve(self, threads: usize, weight: f64) -> usize {
         let count = match self {
             Self::Fixed(count) => count,

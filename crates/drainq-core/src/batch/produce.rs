@@ -21,8 +21,7 @@
 use super::item::{Keyed, PartitionId, weight_of};
 use super::partition::Partition;
 use super::queue::BatchQueue;
-use crate::ring::Refusal;
-use crate::ring::RingItem;
+use crate::ring::{Refusal, RingItem};
 use crate::sync::full_fence;
 use crate::wait::sleeper::producer_fence;
 use crate::wait::waiters::Waiter;
@@ -40,7 +39,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.push(self.layout.target(item.key()), item)
     }
 
-    /// As [`Self::try_produce`], into the partition that the caller names.
+    /// Queues an item as [`Self::try_produce`] does, into the partition that the caller names.
     #[inline]
     pub fn try_produce_to(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         self.push(self.partition(partition), item)
@@ -125,7 +124,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// As [`Self::try_produce_to`], without a compare-and-swap and without a fence.
+    /// Queues an item as [`Self::try_produce_to`] does, without a compare-and-swap and without a fence.
     ///
     /// # Safety
     ///
@@ -138,7 +137,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         unsafe { self.try_produce_at(self.partition(partition), item) }
     }
 
-    /// As [`Self::try_produce_serialised`], for a partition that was looked up before.
+    /// Queues an item as [`Self::try_produce_serialised`] does, into a partition that was looked up before.
     ///
     /// # Safety
     ///
@@ -155,7 +154,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         Ok(())
     }
 
-    /// As [`Self::try_produce_many`], without a compare-and-swap and without a fence.
+    /// Queues items as [`Self::try_produce_many`] does, without a compare-and-swap and without a fence.
     ///
     /// # Panics
     ///

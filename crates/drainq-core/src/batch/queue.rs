@@ -42,7 +42,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
 static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// A queue whose workers are threads of its own.
+    /// Makes a queue whose workers are threads of its own.
     ///
     /// With fewer partitions than threads it has only as many workers as partitions, unless partitions grow with the
     /// handlers.
@@ -57,7 +57,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         Self::with_workers(name, settings, grouping, workers, partitions, None)
     }
 
-    /// A queue whose workers are slots of a scheduler, to which it is then added.
+    /// Makes a queue whose workers are slots of a scheduler, to which it is then added.
     ///
     /// # Panics
     ///
@@ -95,38 +95,38 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// The queue's name.
+    /// Returns the queue's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of partitions now.
+    /// Returns the number of partitions now.
     pub fn partition_count(&self) -> usize {
         self.layout.partitions().len()
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     pub fn thread_count(&self) -> usize {
         self.workers.len()
     }
 
-    /// The settings it was made with.
+    /// Returns the settings it was made with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The partition of this number.
+    /// Returns the partition of this number.
     pub fn partition(&self, partition: PartitionId) -> &Partition<T> {
         self.layout.partition(partition)
     }
 
-    /// The route of this key.
+    /// Returns the route of this key.
     #[inline]
     pub fn route(&self, key: Key) -> &TypeRoute {
         self.layout.route(key)
     }
 
-    /// The partitions that each worker owns.
+    /// Returns the partitions that each worker owns.
     pub fn assignments(&self) -> Vec<Vec<PartitionId>> {
         let mut owned = vec![Vec::new(); self.workers.len()];
         for (partition, at) in self.layout.partitions().iter().enumerate() {
@@ -135,7 +135,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         owned
     }
 
-    /// The partition of a key's items; it never changes.
+    /// Returns the partition of a key's items; it never changes.
     pub fn partition_of(&self, key: Key) -> PartitionId {
         self.route(key).partition
     }

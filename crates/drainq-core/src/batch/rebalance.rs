@@ -27,13 +27,13 @@ pub struct Throughput {
 }
 
 impl<T: RingItem + Keyed> Rebalancer<T> {
-    /// A rebalancer whose first measurement counts from now.
+    /// Makes a rebalancer whose first measurement counts from now.
     pub fn new(queue: Arc<BatchQueue<T>>) -> Self {
         let last = queue.layout.partitions().iter().map(Partition::accepted).collect();
         Self { queue, last }
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &Arc<BatchQueue<T>> {
         &self.queue
     }

@@ -19,7 +19,7 @@ impl Rejection {
     /// All reasons, in the order of the counters.
     pub const ALL: [Self; 3] = [Self::Full, Self::Closed, Self::WouldDeadlock];
 
-    /// The name under which it is counted.
+    /// Returns the name under which it is counted.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -48,7 +48,7 @@ impl Rejections {
         self.0[reason as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The number of items rejected for this reason.
+    /// Returns the number of items rejected for this reason.
     pub fn of(&self, reason: Rejection) -> u64 {
         self.0[reason as usize].load(Ordering::Relaxed)
     }

@@ -31,11 +31,11 @@ pub struct TypeRoute {
     /// The partition of its items (invariant 1).
     pub partition: PartitionId,
     /// Counted by drain threads: producers only read a route.
-    counts: CachePadded<Counts>,
+    counts: CachePadded<TypeCounters>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct TypeCounters {
     taken: AtomicU64,
     handled: AtomicU64,
     failed: AtomicU64,
@@ -74,7 +74,7 @@ impl TypeRoute {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The counters, for a type of which `queued` items are in its ring.
+    /// Returns the counters, for a type of which `queued` items are in its ring.
     pub(super) fn counts(&self, queued: u64) -> TypeCounts {
         TypeCounts {
             accepted: queued + self.counts.taken.load(Ordering::Relaxed),

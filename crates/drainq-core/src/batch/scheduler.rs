@@ -68,17 +68,17 @@ pub struct Loan<'a, T: RingItem + Keyed, C> {
 }
 
 impl<T: RingItem + Keyed, C> Scheduler<T, C> {
-    /// A scheduler whose owner runs this many threads.
+    /// Makes a scheduler whose owner runs this many threads.
     pub fn new(threads: usize) -> Self {
         Self { board: Arc::new(Board::new(threads)), members: Mutex::new(Vec::new()) }
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.board.threads()
     }
 
-    /// The sleepers of a queue that is then added to this scheduler.
+    /// Makes the sleepers of a queue that is then added to this scheduler.
     pub fn sleepers(&self) -> PoolSleepers {
         let number = self.board.number();
         let sleeper = |slot| {
@@ -112,7 +112,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
         self.board.stop();
     }
 
-    /// The current thread as one of this scheduler's.
+    /// Makes the current thread one of this scheduler.
     pub fn thread(&self) -> PoolThread<'_, T, C> {
         PoolThread { scheduler: self, thread: self.board.thread() }
     }
@@ -130,7 +130,7 @@ impl<'a, T: RingItem + Keyed, C> PoolThread<'a, T, C> {
         }
     }
 
-    /// A drainer with work, if there is one now; does not wait.
+    /// Borrows a drainer with work, if there is one now; does not wait.
     pub fn try_borrow(&mut self) -> Option<Loan<'a, T, C>> {
         loop {
             match self.next_loan() {
@@ -171,12 +171,12 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
         self.drainer.as_ref().is_some_and(|drainer| drainer.has_work() || (due && drainer.reports_idle_passes()))
     }
 
-    /// The context of the queue: the argument of [`Scheduler::add`].
+    /// Returns the context of the queue: the argument of [`Scheduler::add`].
     pub fn context(&self) -> &C {
         &self.member.context
     }
 
-    /// The drainer, to make a pass with.
+    /// Returns the drainer, to make a pass with.
     pub fn drainer(&mut self) -> &mut Drainer<T> {
         self.drainer.as_mut().expect("a loan has its drainer until it ends")
     }

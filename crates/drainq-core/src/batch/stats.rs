@@ -39,7 +39,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The sum of one counter over the workers.
+    /// Sums one counter over the workers.
     pub fn total(&self, counter: impl Fn(&WorkerCounts) -> u64) -> u64 {
         self.workers.iter().map(counter).sum()
     }
@@ -53,7 +53,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             && self.layout.partitions().iter().all(|at| at.ring.is_empty())
     }
 
-    /// The counters now.
+    /// Reads all counters at one moment.
     pub fn snapshot(&self) -> Snapshot {
         // With all counts locks held nothing is taken and no outcome is counted.
         let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();

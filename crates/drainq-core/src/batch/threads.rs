@@ -23,7 +23,7 @@ pub trait BatchHandler<T>: Send + Sync {
     /// Handles a batch. A panic counts the batch as failed; later batches go on.
     fn consume(&self, batch: &mut Vec<T>);
 
-    /// Called when a pass found nothing for this handler, if the queue reports idle passes:
+    /// Runs when a pass found nothing for this handler, if the queue reports idle passes:
     /// [`BatchQueue::report_idle_passes`], [`BatchQueue::report_idle_passes_of`].
     fn on_idle(&self) {}
 }
@@ -81,7 +81,7 @@ impl<T: RingItem + Keyed> Running<T> {
         Self { queue, handlers, threads: Mutex::new(threads) }
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn queue(&self) -> &Arc<BatchQueue<T>> {
         &self.queue
     }

@@ -24,7 +24,7 @@ struct Sums {
 }
 
 impl Weights {
-    /// The weights of a partition with this capacity, if its queue weighs items.
+    /// Makes the weights of a partition with this capacity, if its queue weighs items.
     pub(crate) fn new(weighed: bool, capacity: usize) -> Self {
         Self(weighed.then(|| Sums { capacity: capacity as u64, used: AtomicU64::new(0), taken: AtomicU64::new(0) }))
     }
@@ -67,7 +67,7 @@ impl Weights {
         weight
     }
 
-    /// The used and the taken weight, in a queue that weighs items.
+    /// Returns the used and the taken weight, in a queue that weighs items.
     pub(crate) fn used_and_taken(&self) -> Option<(u64, u64)> {
         let sums = self.0.as_ref()?;
         Some((sums.used.load(Ordering::Acquire), sums.taken.load(Ordering::Acquire)))

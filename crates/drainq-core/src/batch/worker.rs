@@ -100,7 +100,7 @@ pub(super) fn leave() {
     DRAINING.set((0, 0));
 }
 
-/// The thread number of the current thread, if it drains the queue with this id.
+/// Returns the thread number of the current thread, if it drains the queue with this id.
 pub(super) fn draining(queue: u64) -> Option<ThreadId> {
     let (current, worker) = DRAINING.get();
     (current == queue).then_some(worker)

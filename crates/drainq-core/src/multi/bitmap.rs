@@ -67,7 +67,7 @@ impl Bitmap {
         }
     }
 
-    /// The smallest member that is at least `from`.
+    /// Returns the smallest member that is at least `from`.
     #[inline]
     pub fn next(&self, from: usize) -> Option<usize> {
         let index = from / BITS;
@@ -79,13 +79,13 @@ impl Bitmap {
         Some(index * BITS + self.words[index].trailing_zeros() as usize)
     }
 
-    /// The smallest member at least `from`, else the smallest of all.
+    /// Returns the smallest member at least `from`, else the smallest of all.
     #[inline]
     pub fn next_around(&self, from: usize) -> Option<usize> {
         self.next(from).or_else(|| self.next(0))
     }
 
-    /// The members, smallest first.
+    /// Returns the members, smallest first.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         std::iter::successors(self.next(0), |&member| self.next(member + 1))
     }

@@ -74,7 +74,7 @@ impl<T, L> Wait<T, L> {
         gathered
     }
 
-    /// The number of items that it holds.
+    /// Returns the number of items that it holds.
     pub fn held(&self) -> usize {
         self.ticket.map_or(0, |ticket| self.shared.with(|state, _| state.held_by(ticket)))
     }

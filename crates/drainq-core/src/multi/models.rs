@@ -10,7 +10,7 @@ use crate::wait::tickets::Wake;
 
 type Queue = MultiQueue<u32, ()>;
 
-/// A multi-queue with one sub-queue.
+/// Makes a multi-queue with one sub-queue.
 fn queue_of(capacity: usize) -> (Arc<Queue>, Arc<SubQueue<u32, ()>>) {
     let queue = MultiQueue::new(Order::Priority, ManualClock::new());
     let settings = SubQueueSettings { priority: 0, capacity, weight: 1 };

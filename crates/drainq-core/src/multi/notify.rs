@@ -36,7 +36,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// The tickets of these waiters.
+    /// Returns the tickets of these waiters.
     pub fn tickets(&mut self, of: WaitersOf) -> &mut Tickets {
         match of {
             WaitersOf::Getters => &mut self.getters,

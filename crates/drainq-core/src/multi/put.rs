@@ -18,7 +18,7 @@ pub enum PutRefusal {
 }
 
 impl<T, L> MultiState<T, L> {
-    /// The reason why `slot` would refuse an item even if it had room.
+    /// Returns the reason why `slot` would refuse an item even if it had room.
     pub fn refusal(&self, slot: Slot) -> Option<PutRefusal> {
         match self.sub(slot).membership {
             Membership::Removed => Some(PutRefusal::Removed),

@@ -22,7 +22,7 @@ pub struct MultiQueue<T, L> {
 }
 
 impl<T, L: Clone> MultiQueue<T, L> {
-    /// A multi-queue without sub-queues.
+    /// Makes a multi-queue without sub-queues.
     pub fn new(order: Order, clock: impl Clock + 'static) -> Self {
         Self { shared: Arc::new(MultiShared { state: Mutex::new(MultiState::new(order)), clock: Box::new(clock) }) }
     }
@@ -70,7 +70,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// The labels of the sub-queues that can be served, a list for each group by priority, in order of turn.
+    /// Returns the labels of the sub-queues that can be served, a list for each group by priority, in order of turn.
     pub fn servable(&self) -> Result<Vec<Vec<L>>, Nothing> {
         self.shared.with(|state, _| {
             let groups = state.selection.in_turn_order();
@@ -82,17 +82,17 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// What the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
+    /// Returns what the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
     pub fn shared(&self) -> &Arc<MultiShared<T, L>> {
         &self.shared
     }
 
-    /// A getter, which is not a waiter before [`Wait::enter`].
+    /// Makes a getter, which is not a waiter before [`Wait::enter`].
     pub fn getter(&self) -> Wait<T, L> {
         Wait::new(self.shared.clone(), WaitersOf::Getters, None)
     }
 
-    /// How many items can be taken now.
+    /// Returns how many items can be taken now.
     #[inline]
     pub fn len(&self) -> usize {
         self.shared.with(|state, _| state.servable)
@@ -103,7 +103,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.len() == 0
     }
 
-    /// The number of slots, vacant ones included.
+    /// Returns the number of slots, vacant ones included.
     #[cfg(test)]
     pub fn slots(&self) -> usize {
         self.shared.with(|state, _| state.subs.len())
@@ -119,7 +119,8 @@ impl<T, L: Clone> MultiQueue<T, L> {
         self.shared.with(|state, wakes| state.shut_down(mode, wakes))
     }
 
-    /// The counters of each of `subs` that is still attached, those of the whole, and the number of blocked getters.
+    /// Returns the counters of each of `subs` that is still attached, those of the whole, and the number of blocked
+    /// getters.
     pub fn stats(&self, subs: &[&SubQueue<T, L>]) -> (Vec<Option<Stats>>, Stats, usize) {
         let now = self.shared.now();
         self.shared.with(|state, _| {
@@ -172,7 +173,7 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, wakes| state.take_from(*slot, wakes)).map(|entry| entry.item)
     }
 
-    /// A putter, which is not a waiter before [`Wait::enter`].
+    /// Makes a putter, which is not a waiter before [`Wait::enter`].
     pub fn putter(&self) -> Wait<T, L> {
         Wait::new(self.owner.shared.clone(), WaitersOf::Putters(self.owner.slot), Some(self.owner.clone()))
     }
@@ -214,7 +215,7 @@ impl<T, L> SubQueue<T, L> {
         self.owner.shared.with(|state, _| state.sub(self.owner.slot).membership)
     }
 
-    /// How many items wait.
+    /// Returns how many items wait.
     pub fn len(&self) -> usize {
         self.owner.shared.with(|state, _| state.sub(self.owner.slot).items.len())
     }
@@ -224,12 +225,12 @@ impl<T, L> SubQueue<T, L> {
         self.len() == 0
     }
 
-    /// How many more items fit.
+    /// Returns how many more items fit.
     pub fn room(&self) -> usize {
         self.owner.shared.with(|state, _| state.sub(self.owner.slot).room())
     }
 
-    /// Priority, capacity and weight as they are now.
+    /// Returns priority, capacity and weight as they are now.
     pub fn settings(&self) -> SubQueueSettings {
         self.owner.shared.with(|state, _| {
             let sub = state.sub(self.owner.slot);
@@ -273,7 +274,7 @@ impl<T, L> SubQueue<T, L> {
         });
     }
 
-    /// The reasons why it is not served now; none when it is enabled.
+    /// Returns the reasons why it is not served now; none when it is enabled.
     pub fn disabled_by(&self) -> Vec<String> {
         self.owner.shared.with(|state, _| state.sub(self.owner.slot).disabled_by.iter().cloned().collect())
     }

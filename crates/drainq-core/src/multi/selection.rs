@@ -93,7 +93,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// A selection without sub-queues.
+    /// Makes a selection without sub-queues.
     pub fn new(mode: Order) -> Self {
         Self {
             mode,
@@ -165,13 +165,13 @@ impl Selection {
         }
     }
 
-    /// The sub-queue whose turn it is; changes nothing.
+    /// Returns the sub-queue whose turn it is; changes nothing.
     pub fn next(&self) -> Option<Slot> {
         let choice = self.choose()?;
         self.groups[choice.group].positions[choice.position].map(|occupant| occupant.slot)
     }
 
-    /// The sub-queue whose turn it is, which counts as served.
+    /// Returns the sub-queue whose turn it is, and counts it as served.
     #[inline]
     pub fn take_turn(&mut self) -> Option<Slot> {
         let Choice { group: id, position, goes_on } = self.choose()?;
@@ -225,12 +225,12 @@ impl Selection {
         Some(Choice { group, position: self.groups[group].ready.next(0)?, goes_on: false })
     }
 
-    /// The ready sub-queues, a list for each group by priority, each in order of turn.
+    /// Returns the ready sub-queues, a list for each group by priority, each in order of turn.
     pub fn in_turn_order(&self) -> Vec<Vec<Slot>> {
         self.ready_groups.iter().map(|rank| self.groups[self.at_rank[rank]].in_turn_order()).collect()
     }
 
-    /// The group of `priority`, made if there is none.
+    /// Returns the group of `priority`, and makes it if there is none.
     fn group_of(&mut self, priority: i64) -> usize {
         if let Some(&id) = self.by_priority.get(&priority) {
             return id;
@@ -256,7 +256,7 @@ impl Selection {
         id
     }
 
-    /// A free rank for a group of `priority`, between those of its neighbours.
+    /// Returns a free rank for a group of `priority`, between those of its neighbours.
     fn new_rank(&mut self, priority: i64) -> usize {
         let rank = self.gap_for(priority);
         if let Some(rank) = rank.filter(|&rank| rank < 8 * GAP * (self.by_priority.len() + 1)) {
@@ -266,7 +266,7 @@ impl Selection {
         self.gap_for(priority).expect("there is a gap between any two, and before the first")
     }
 
-    /// The middle of the gap between the neighbours; none if it is used up.
+    /// Returns the middle of the gap between the neighbours; none if it is used up.
     fn gap_for(&self, priority: i64) -> Option<usize> {
         let rank = |(_, &id): (&i64, &usize)| self.groups[id].rank;
         let below = self.by_priority.range(..priority).next_back().map(rank);
@@ -328,7 +328,7 @@ impl Selection {
 }
 
 impl Group {
-    /// The position of the turn, if its occupant is ready and has turns left.
+    /// Returns the position of the turn, if its occupant is ready and has turns left.
     #[inline]
     fn turn_in_row(&self) -> Option<usize> {
         let Turn { position, served } = self.turn;
@@ -337,13 +337,13 @@ impl Group {
             .then_some(position)
     }
 
-    /// Where the search for the next occupant starts.
+    /// Returns the position at which the search for the next occupant starts.
     #[inline]
     fn after_turn(&self) -> usize {
         self.turn.position + usize::from(self.turn.served > 0)
     }
 
-    /// The ready sub-queues, the one whose turn it is first.
+    /// Returns the ready sub-queues, the one whose turn it is first.
     fn in_turn_order(&self) -> Vec<Slot> {
         let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
         let from = |at| std::iter::successors(self.ready.next(at), |&position| self.ready.next(position + 1));

@@ -81,7 +81,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// A ticket that was never given out before.
+    /// Returns a ticket that was never given out before.
     pub fn next_ticket(&mut self) -> u64 {
         self.ids += 1;
         self.ids
@@ -181,7 +181,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// As [`MultiState::uncount_servable`], for a slot that may be vacant.
+    /// Does as [`MultiState::uncount_servable`], for a slot that may be vacant.
     pub fn uncount_servable_if_any(&mut self, slot: Slot) {
         if self.subs[slot].is_some() {
             self.uncount_servable(slot);

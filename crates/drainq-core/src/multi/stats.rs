@@ -6,7 +6,7 @@ use super::sub_queue::Stats;
 use std::time::Duration;
 
 impl<T, L> MultiState<T, L> {
-    /// The counters of one sub-queue.
+    /// Returns the counters of one sub-queue.
     pub fn sub_stats(&self, slot: Slot, now: u64) -> Stats {
         let sub = self.sub(slot);
         Stats {
@@ -17,7 +17,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// The counters of the whole, items of removed sub-queues included.
+    /// Returns the counters of the whole, items of removed sub-queues included.
     pub fn total_stats(&self, now: u64) -> Stats {
         let each: Vec<Stats> = self.attached.iter().map(|slot| self.sub_stats(slot, now)).collect();
         Stats {

@@ -77,13 +77,13 @@ impl<T, L> Sub<T, L> {
         !self.items.is_empty() && self.is_enabled() && self.membership == Membership::Attached
     }
 
-    /// How many more items fit.
+    /// Returns how many more items fit.
     #[inline]
     pub fn room(&self) -> usize {
         self.capacity.saturating_sub(self.items.len())
     }
 
-    /// After a burst: an empty buffer larger than this is freed.
+    /// Frees the memory of an empty buffer that a burst has made large.
     #[inline]
     pub fn give_memory_back(&mut self) {
         if self.items.capacity() > KEPT {

@@ -15,7 +15,7 @@ pub enum Nothing {
 }
 
 impl<T, L> MultiState<T, L> {
-    /// The reason why a getter finds no item: it has to wait, or to give up.
+    /// Returns the reason why a getter finds no item: it has to wait, or to give up.
     pub fn nothing(&self) -> Nothing {
         if self.is_shut_down { Nothing::ShutDown } else { Nothing::Empty }
     }
@@ -46,7 +46,7 @@ impl<T, L> MultiState<T, L> {
         entry
     }
 
-    /// As [`MultiState::pop`], but the item stays counted in `depth`.
+    /// Takes the head as [`MultiState::pop`] does, but the item stays counted in `depth`.
     #[inline]
     pub fn detach_head(&mut self, slot: Slot, wakes: &mut Wakes) -> QueuedItem<T> {
         let sub = self.sub_mut(slot);
@@ -66,7 +66,7 @@ impl<T, L> MultiState<T, L> {
         entry
     }
 
-    /// The inverse of [`MultiState::detach_head`].
+    /// Puts an item of [`MultiState::detach_head`] back at the head.
     pub fn attach_head(&mut self, slot: Slot, entry: QueuedItem<T>) {
         self.uncount_servable(slot);
         self.sub_mut(slot).items.push_front(entry);

@@ -29,7 +29,7 @@ use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, planted};
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// As [`Ring::push`], without a compare-and-swap: half the price.
+    /// Pushes as [`Ring::push`] does, without a compare-and-swap: half the price.
     ///
     /// # Safety
     ///
@@ -46,7 +46,7 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// As [`Ring::push_many`], without a compare-and-swap.
+    /// Pushes as [`Ring::push_many`] does, without a compare-and-swap.
     ///
     /// # Safety
     ///
@@ -101,6 +101,8 @@ impl<T: RingItem, B> Ring<T, B> {
         (index - first) as usize
     }
 
+    /// Returns the slots of the fast path.
+    ///
     /// # Safety
     ///
     /// The fast path is open.

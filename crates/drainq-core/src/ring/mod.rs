@@ -103,7 +103,7 @@ unsafe impl<T: RingItem, B: Send> Send for Ring<T, B> {}
 unsafe impl<T: RingItem, B: Sync> Sync for Ring<T, B> {}
 
 impl<T: RingItem> Ring<T> {
-    /// An empty ring for exactly `capacity` items.
+    /// Makes an empty ring for exactly `capacity` items.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl<T: RingItem> Ring<T> {
 }
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// As [`Ring::new`], with an extra.
+    /// Makes a ring as [`Ring::new`] does, with an extra.
     ///
     /// # Panics
     ///
@@ -142,13 +142,13 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// What the owner of the ring stores beside the tail.
+    /// Returns what the owner of the ring stores beside the tail.
     #[inline]
     pub fn extra(&self) -> &B {
         &self.front.extra
     }
 
-    /// The number of items that fit.
+    /// Returns the number of items that fit.
     pub fn capacity(&self) -> usize {
         self.front.capacity as usize
     }

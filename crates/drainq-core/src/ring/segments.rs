@@ -23,7 +23,7 @@ impl Segment {
     }
 }
 
-/// A directory of null pointers. Its memory is asked for zeroed, so the system provides a page of
+/// Makes a directory of null pointers. Its memory is asked for zeroed, so the system provides a page of
 /// it when the first segment in there is made: a large ring that holds little costs little.
 #[cfg(not(any(loom, drainq_shuttle)))]
 pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
@@ -40,7 +40,7 @@ pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory, entries)) }
 }
 
-/// The same for the atomics of a model checker, which are more than their memory.
+/// Makes the same of the atomics of a model checker, which are more than their memory.
 #[cfg(any(loom, drainq_shuttle))]
 pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
@@ -52,7 +52,7 @@ impl<T: RingItem, B> Ring<T, B> {
         &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
     }
 
-    /// The segment of an index that was claimed, or, among serialised producers, is the next.
+    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
     #[inline]
     pub(super) fn segment(&self, index: u64) -> NonNull<Segment> {
         match NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire))) {

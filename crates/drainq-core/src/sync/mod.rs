@@ -47,13 +47,13 @@ pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(3, test);
 }
 
-/// As [`model`], with at most `preemptions` preemptions: few for a large model.
+/// Runs `test` as [`model`] does, with at most `preemptions` preemptions: few for a large model.
 #[cfg(test)]
 pub(crate) fn bounded_model(preemptions: usize, test: impl Fn() + Send + Sync + 'static) {
     imp::model(preemptions, test);
 }
 
-/// As [`model`], with four preemptions instead of three: for single protocols.
+/// Runs `test` as [`model`] does, with four preemptions instead of three: for single protocols.
 #[cfg(test)]
 pub(crate) fn deep_model(test: impl Fn() + Send + Sync + 'static) {
     imp::model(4, test);

@@ -20,7 +20,7 @@ macro_rules! modelled {
         pub type MutexGuard<'a, T> = $checker::sync::MutexGuard<'a, T>;
 
         impl<T> Mutex<T> {
-            /// A lock around `value`.
+            /// Makes a lock around `value`.
             pub fn new(value: T) -> Self {
                 Self($checker::sync::Mutex::new(value))
             }
@@ -51,13 +51,13 @@ macro_rules! modelled {
         pub struct Unparker(Arc<ParkToken>);
 
         impl Parker {
-            /// A parker without a token.
+            /// Makes a parker without a token.
             pub fn new() -> Self {
                 let (is_left, left) = ($checker::sync::Mutex::new(false), $checker::sync::Condvar::new());
                 Self(Arc::new(ParkToken { is_left, left }))
             }
 
-            /// What wakes the thread of this parker.
+            /// Returns what wakes the thread of this parker.
             pub fn unparker(&self) -> Unparker {
                 Unparker(self.0.clone())
             }
@@ -71,7 +71,7 @@ macro_rules! modelled {
                 *is_left = false;
             }
 
-            /// As [`Parker::park`]: in a model no time passes.
+            /// Parks as [`Parker::park`] does: in a model no time passes.
             pub fn park_timeout(&self, _timeout: Duration) {
                 self.park();
             }
@@ -96,7 +96,7 @@ macro_rules! modelled {
         pub struct Backoff;
 
         impl Backoff {
-            /// A back-off at its first step.
+            /// Makes a back-off at its first step.
             pub fn new() -> Self {
                 Self
             }

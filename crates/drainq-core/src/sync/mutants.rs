@@ -22,13 +22,13 @@ pub(crate) const fn planted(_name: &str) -> bool {
     false
 }
 
-/// The ordering `right`, or `Relaxed` if the fault of this name is to be made.
+/// Returns the ordering `right`, or `Relaxed` if the fault of this name is to be made.
 #[inline(always)]
 pub(crate) fn order(name: &str, right: Ordering) -> Ordering {
     if planted(name) { Ordering::Relaxed } else { right }
 }
 
-/// A SeqCst fence, or nothing if the fault of this name is to be made.
+/// Runs a SeqCst fence, or nothing if the fault of this name is to be made.
 #[inline(always)]
 pub(crate) fn full_fence(name: &str) {
     if !planted(name) {

@@ -28,7 +28,7 @@ pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
 
 #[cfg(not(drainq_mutants))]
 impl<T> Mutex<T> {
-    /// A lock around `value`.
+    /// Makes a lock around `value`.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }

@@ -25,13 +25,13 @@ const AWAKE: u32 = 0;
 const NAP: u32 = 1;
 const IDLE: u32 = 2;
 
-/// The fence of a producer, between publishing an item and reading the state of a sleeper.
+/// Runs the fence of a producer, between publishing an item and reading the state of a sleeper.
 #[inline]
 pub fn producer_fence() {
     full_fence("wake_producer_fence");
 }
 
-/// The [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that
+/// Runs the [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that
 /// sleepers read in their second check.
 ///
 /// The claim is what the second check must not miss, not the item: a sleeper that sees the claim stays awake until
@@ -44,7 +44,7 @@ pub fn fence_after_swap() {
     }
 }
 
-/// The fence of a sleeper, between setting its state and its second check.
+/// Runs the fence of a sleeper, between setting its state and its second check.
 #[inline]
 fn sleeper_fence() {
     full_fence("wake_sleeper_fence");
@@ -69,12 +69,12 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// A sleeper that is awake and is woken by `alarm`.
+    /// Makes a sleeper that is awake and is woken by `alarm`.
     pub fn new(alarm: Alarm) -> Self {
         Self { state: AtomicU32::new(AWAKE), alarm }
     }
 
-    /// A sleeper for one thread, and the parker on which that thread sleeps.
+    /// Makes a sleeper for one thread, and the parker on which that thread sleeps.
     pub fn of_thread() -> (Self, Parker) {
         let parker = Parker::new();
         let unparker = parker.unparker().clone();
@@ -148,7 +148,7 @@ impl Sleeper {
     }
 }
 
-/// The idle back-off: how deep and how long a thread sleeps after this number of passes in a row without an item.
+/// Returns how deep and how long a thread sleeps after this number of passes in a row without an item.
 ///
 /// The first sleep is a nap of `min_idle`. Each later sleep lasts twice as long as the one before, `max_idle` at
 /// most, and ends with the first item. If no handler wants to be called in idle passes (`reports_idle_passes` is

@@ -51,7 +51,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for this many, without a tag.
+    /// Makes a request for this many, without a tag.
     pub fn of(need: usize) -> Self {
         Self { need, tag: 0 }
     }
@@ -145,12 +145,12 @@ impl Tickets {
         self.waiting.is_empty()
     }
 
-    /// The number of waiters: those to notify, and those that were notified and have not run yet.
+    /// Returns the number of waiters: those to notify, and those that were notified and have not run yet.
     pub fn blocked(&self) -> usize {
         self.waiting.len() + self.tokens.len() + self.lapsed.len()
     }
 
-    /// What a waiter reads without the lock.
+    /// Returns what a waiter reads without the lock.
     pub fn numbers(&self) -> Arc<TokenNumbers> {
         self.numbers.clone()
     }

@@ -51,7 +51,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// No waiters.
+    /// Makes a room without waiters.
     pub fn new() -> Self {
         Self { count: AtomicUsize::new(0), in_order: Mutex::new(VecDeque::new()) }
     }
@@ -81,7 +81,7 @@ impl Waiters {
         self.notify(usize::MAX);
     }
 
-    /// The number of waiters that have not been notified.
+    /// Returns the number of waiters that have not been notified.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

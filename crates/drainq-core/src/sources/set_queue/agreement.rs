@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Few hashes, so that different entries often share one.
+/// Returns one of few hashes, so that different entries often share one.
 fn hash_of(entry: u8) -> u64 {
     u64::from(entry % 3)
 }

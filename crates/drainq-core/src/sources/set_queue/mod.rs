@@ -136,7 +136,7 @@ const RUN_BITS: u32 = 3;
 const KEPT_SLOTS: usize = 4096;
 
 impl<E> SetQueue<E> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new(after_take: AfterTake) -> Self {
         Self {
             after_take,
@@ -166,12 +166,12 @@ impl<E> SetQueue<E> {
         self.in_flight
     }
 
-    /// The entries in the queue, first to last.
+    /// Returns the entries in the queue, first to last.
     pub fn iter(&self) -> impl Iterator<Item = &E> {
         self.waiting.iter().filter_map(|&slot| self.slots[slot as usize].entry.as_ref())
     }
 
-    /// Every known entry, in the queue or not, in no order.
+    /// Returns every known entry, in the queue or not, in no order.
     pub fn known(&self) -> impl Iterator<Item = &E> {
         self.slots.iter().filter_map(|slot| slot.entry.as_ref())
     }
