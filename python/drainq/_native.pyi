@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, SupportsIndex, TypeVar, final
+from typing import Any, Generic, Literal, NoReturn, Protocol, SupportsIndex, TypeVar, final
 
 __all__ = [
     "BatchQueue",
@@ -13,12 +13,14 @@ __all__ = [
     "DDSketch",
     "DrainBalancer",
     "ExponentialHistogram",
+    "GroupBy",
     "MultiQueue",
     "MultiQueueStats",
     "PartitionPolicy",
     "PartitionSelector",
     "PartitionUsage",
     "QueueAwaitable",
+    "RecordBatch",
     "SetQueue",
     "SetQueueStats",
     "SubQueue",
@@ -27,6 +29,7 @@ __all__ = [
     "ThreadStats",
     "TypeStats",
     "__version__",
+    "parse_access_log",
 ]
 
 _T = TypeVar("_T")
@@ -531,3 +534,49 @@ class ExponentialHistogram:
     def negative_offset(self) -> int: ...
     @property
     def negative_counts(self) -> list[int]: ...
+
+# -- columns ----------------------------------------------------------------------------------
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
+
+_Arrow = _ArrowArray | _ArrowStream
+_Function = Literal["sum", "count", "min", "max", "sketch"]
+
+@final
+class RecordBatch:
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def num_columns(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __reduce__(self) -> NoReturn: ...
+
+@final
+class GroupBy:
+    def __new__(
+        cls,
+        keys: str | Sequence[str],
+        aggregates: dict[str, _Function | tuple[str, _Function]],
+        *,
+        max_groups: int | None = None,
+        relative_accuracy: float = ...,
+    ) -> GroupBy: ...
+    def add(self, batch: _Arrow) -> None: ...
+    def merge(self, partial: GroupBy | _Arrow) -> None: ...
+    def result(self) -> RecordBatch: ...
+    def take(self) -> RecordBatch: ...
+    @property
+    def max_groups(self) -> int | None: ...
+    def __len__(self) -> int: ...
+    def __reduce__(self) -> NoReturn: ...
+
+def parse_access_log(lines: _Arrow) -> tuple[RecordBatch, list[tuple[int, bytes, str]]]: ...

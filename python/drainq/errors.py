@@ -25,6 +25,10 @@ class WouldDeadlock(DrainqError):
     """A handler asked its own queue for something that only this handler could make happen."""
 
 
+class TooManyGroups(DrainqError):
+    """A batch would bring more groups than ``max_groups``; nothing of it was added."""
+
+
 class DrainqWarning(UserWarning):
     """A set-up that works, but not as it was written down."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .binding import MUTANTS as BINDING
+from .columns import MUTANTS as COLUMNS
 from .delayed import MUTANTS as DELAYED
 from .jobs import MUTANTS as JOBS
 from .life import MUTANTS as LIFE
@@ -24,5 +25,6 @@ ROOMS: dict[str, list[Mutant]] = {
     "operated": OPERATED,
     "python": PYTHON,
     "jobs": JOBS,
+    "columns": COLUMNS,
     "sketch": SKETCH,
 }

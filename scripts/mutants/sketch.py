@@ -23,7 +23,7 @@ MUTANTS = [
         f"{SKETCH}/mapping.rs",
         "let before = magnitude.to_bits() - 1;",
         "let before = magnitude.to_bits();",
-        f"{TESTS}::test_an_exponential_histogram_has_every_value_in_its_bucket",
+        f"{TESTS}::test_the_upper_end_of_a_bucket_belongs_to_the_bucket",
     ),
     Mutant(
         "subnormals_stay_lifted",
@@ -55,7 +55,7 @@ MUTANTS = [
         f"{SKETCH}/store.rs",
         "Some(entry) if entry.0 == lowest => entry.1 += moved,",
         "Some(entry) if entry.0 == lowest => {}",
-        f"{TESTS}::test_merging_is_associative_and_commutative",
+        f"{TESTS}::test_the_bound_on_buckets_is_used_whole",
     ),
     Mutant(
         "collapse_takes_one_too_many",

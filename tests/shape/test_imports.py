@@ -16,6 +16,7 @@ MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
     "cli": {"_native", "errors"},
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "sql", "timer"},
+    "columns": {"_native", "errors"},
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "sql", "timer"},
     "metrics": {"_native", "errors", "spark", "sql", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "sql"},

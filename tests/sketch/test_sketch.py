@@ -28,6 +28,14 @@ def sketch_of(values: list[float], accuracy: float = 0.01, **settings: int) -> D
     return sketch
 
 
+def one_by_one(values: list[float], **settings: int) -> DDSketch:
+    """A sketch that nothing was merged into: ``add_many`` merges."""
+    sketch = DDSketch(0.01, **settings)
+    for value in values:
+        sketch.add(value)
+    return sketch
+
+
 @given(values_of_all_kinds.filter(bool), st.floats(0, 1), st.sampled_from([0.2, 0.03, 0.004]))
 def test_a_quantile_is_within_the_accuracy_of_the_exact_one(values, q, accuracy):
     sketch = sketch_of(values, accuracy, max_buckets=1 << 20)
@@ -49,7 +57,7 @@ def test_merging_is_associative_and_commutative(parts, max_buckets):
     left.merge(three)
     right.merge(two)
     right.merge(one)
-    assert left == right == made(parts[0] + parts[1] + parts[2])
+    assert left == right == one_by_one(parts[0] + parts[1] + parts[2], max_buckets=max_buckets)
     assert two == made(parts[1]), "the merged one stays as it is"
 
 
@@ -61,7 +69,7 @@ def test_wide_sketches_merge_like_one_sketch_of_all(runs, max_buckets):
         part = [(-1 if is_negative else 1) * base ** (start + place) for place in range(length)]
         merged.merge(sketch_of(part, max_buckets=max_buckets))
         values += part
-    assert merged == sketch_of(values, max_buckets=max_buckets)
+    assert merged == one_by_one(values, max_buckets=max_buckets)
 
 
 @given(values_of_all_kinds)
@@ -246,6 +254,15 @@ def test_an_exponential_histogram_has_every_value_in_its_bucket(values, scale):
         buckets = [offset + place for place, count in enumerate(counts) for _ in range(count)]
         for magnitude, bucket in zip(magnitudes, buckets):
             assert bucket * base_log - 1e-9 <= math.log2(magnitude) <= (bucket + 1) * base_log + 1e-9
+
+
+@pytest.mark.parametrize("exponent", [-1060, -5, 0, 1, 900])
+def test_the_upper_end_of_a_bucket_belongs_to_the_bucket(exponent):
+    end = 2.0**exponent
+    for scale in (6, 0, -1):
+        buckets = exponent * 2.0**scale
+        assert sketch_of([end]).exponential(scale).positive_offset == math.ceil(buckets) - 1
+        assert sketch_of([math.nextafter(end, math.inf)]).exponential(scale).positive_offset == math.floor(buckets)
 
 
 def test_the_usual_bound_covers_128_powers_of_two():

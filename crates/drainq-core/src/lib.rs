@@ -6,6 +6,7 @@
 //! | [`ring`], [`table`] | its memory: a lock-free buffer, an append-only list |
 //! | [`multi`] | the multi-queue: many keyed sub-queues behind one blocking get |
 //! | [`sources`] | the set queue, which refuses what it already holds |
+//! | [`columns`] | work on columns: access logs, aggregates by key |
 //! | [`sketch`] | quantiles of a stated relative error, from a sketch that merges |
 //! | [`wait`] | waiting: idle drain threads, producers in front of a full partition, getters and putters |
 //! | [`clock`] | time as a value that is handed in |
@@ -30,6 +31,7 @@
 
 pub mod batch;
 pub mod clock;
+pub mod columns;
 pub mod multi;
 pub mod ring;
 pub mod sketch;

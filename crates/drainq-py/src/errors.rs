@@ -55,6 +55,8 @@ pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
 pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 /// `drainq.DrainqWarning`.
 pub static DRAINQ_WARNING: ErrorClass = ErrorClass::new("DrainqWarning");
+/// `drainq.columns.TooManyGroups`.
+pub static TOO_MANY_GROUPS: ErrorClass = ErrorClass::new("TooManyGroups");
 
 /// `queue.Empty`.
 pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");

@@ -20,9 +20,11 @@
 //! calls of a type's handler apart where several threads drain the type. Only drain threads take it,
 //! around a handler's call alone, and they wait for it without the GIL.
 
+mod arrow;
 mod batch;
 mod callables;
 mod calls;
+mod columns;
 mod deadline;
 mod errors;
 mod fork;
@@ -47,6 +49,10 @@ mod _native {
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
     };
 
+    #[pymodule_export]
+    use crate::arrow::batch::RecordBatch;
+    #[pymodule_export]
+    use crate::columns::{GroupBy, parse_access_log};
     #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
     #[pymodule_export]

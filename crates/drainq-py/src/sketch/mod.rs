@@ -98,10 +98,11 @@ impl DDSketch {
 
     /// Add values, all of them or, if one is refused, none.
     ///
-    /// The GIL is released while the values of a buffer are added.
+    /// The GIL is released while the values of an Arrow array or a buffer are added.
     ///
     /// Args:
-    ///     values: finite numbers: a buffer of 64-bit or 32-bit floats (a NumPy array, an ``array.array``), or any
+    ///     values: finite numbers: an Arrow array (anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``; nulls are
+    ///         left out), a buffer of 64-bit or 32-bit floats (a NumPy array, an ``array.array``), or any
     ///         iterable of numbers.
     /// Raises:
     ///     ValueError: a value is NaN or infinite.

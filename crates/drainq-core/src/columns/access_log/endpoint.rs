@@ -1,0 +1,45 @@
+//! The endpoint of a request line: its path without the query.
+
+/// What a request without a path is known by: a port scan, a TLS greeting, silence.
+pub const NO_ENDPOINT: &[u8] = b"-";
+
+/// The path in `GET /path?query HTTP/1.1`, or in one with a whole URL; [`NO_ENDPOINT`] if it is no request.
+///
+/// It is a piece of the request, so that no byte of it is copied.
+pub fn endpoint_of(request: &[u8]) -> &[u8] {
+    let Some(space) = memchr::memchr(b' ', request) else { return NO_ENDPOINT };
+    let (method, mut target) = (&request[..space], &request[space + 1..]);
+    if !is_alphabetic(method) {
+        return NO_ENDPOINT;
+    }
+    if let Some(space) = memchr::memrchr(b' ', target)
+        && target[space + 1..].starts_with(b"HTTP/")
+    {
+        target = &target[..space];
+    }
+    if !target.starts_with(b"/") {
+        target = path_of_url(target).unwrap_or(target);
+    }
+    match before_query(target) {
+        b"" => NO_ENDPOINT,
+        path => path,
+    }
+}
+
+/// The path in `http://host/path`; None if the target is no such URL.
+fn path_of_url(target: &[u8]) -> Option<&[u8]> {
+    let separator = memchr::memmem::find(target, b"://")?;
+    if !is_alphabetic(&target[..separator]) {
+        return None;
+    }
+    let rest = before_query(&target[separator + 3..]);
+    Some(memchr::memchr(b'/', rest).map_or(b"/", |slash| &rest[slash..]))
+}
+
+fn before_query(target: &[u8]) -> &[u8] {
+    &target[..memchr::memchr(b'?', target).unwrap_or(target.len())]
+}
+
+fn is_alphabetic(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_alphabetic)
+}

@@ -1,0 +1,277 @@
+//! One line of an access log, read from left to right.
+//!
+//! # Invariants
+//! 1. Each step has one way to go on, decided by the next bytes, so a line is read once and nothing is tried twice.
+//!    Where the format allows a user name with spaces, the first `[` decides: a name of one word may hold it, a name of
+//!    several may not.
+//! 2. All fields are pieces of the line, cut at ASCII bytes: where the line is UTF-8, so are they.
+//! 3. Inside quotes a backslash keeps the byte after it; fields are kept as the server wrote them.
+
+use super::endpoint::endpoint_of;
+use super::stamp;
+use std::borrow::Cow;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record<'a> {
+    /// The address of the client.
+    pub client: &'a [u8],
+    /// Epoch seconds, UTC.
+    pub second: i64,
+    /// The path of the request.
+    pub endpoint: &'a [u8],
+    /// The HTTP status.
+    pub status: i64,
+    /// Bytes of the answer; 0 where the log has `-`.
+    pub size: i64,
+    /// Referrer and user agent; None in the Common Log Format.
+    pub names: Option<(&'a [u8], &'a [u8])>,
+    /// The time of the request; None if the line has none.
+    pub milliseconds: Option<f64>,
+}
+
+/// Why a line is no record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason<'a> {
+    /// The line has no byte.
+    Empty,
+    /// The line is nothing but blanks.
+    Blank,
+    /// What a line begins with is missing.
+    Beginning,
+    /// The brackets around the time are missing, or the request after them.
+    NoTime,
+    /// The time is none.
+    BadTime(&'a [u8]),
+    /// The request does not end.
+    Request,
+    /// There is no status.
+    Status,
+    /// There is no size.
+    Size,
+    /// The referrer does not end.
+    Referrer,
+    /// The user agent is missing.
+    NoAgent,
+    /// The user agent does not end.
+    Agent,
+    /// There is more than a record.
+    Rest,
+}
+
+impl Reason<'_> {
+    /// The reason in words.
+    pub fn text(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Empty => "empty line",
+            Self::Blank => "blank line",
+            Self::Beginning => "no 'client ident user [' at the start",
+            Self::NoTime => "no time in brackets before the request",
+            Self::BadTime(stamp) => return Cow::Owned(format!("no such time: {}", shown(stamp))),
+            Self::Request => "cut off in the request",
+            Self::Status => "no status of three digits after the request",
+            Self::Size => "no number of bytes after the status",
+            Self::Referrer => "cut off in the referrer",
+            Self::NoAgent => "no user agent after the referrer",
+            Self::Agent => "cut off in the user agent",
+            Self::Rest => "unexpected text after the last field",
+        })
+    }
+}
+
+/// The first 40 characters of a stamp, with bytes that are not ASCII as escapes.
+fn shown(stamp: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in stamp.iter().take(40) {
+        match byte {
+            0..=127 => text.push(char::from(*byte)),
+            _ => text.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    text.truncate(40);
+    text
+}
+
+/// The stamp that was read last: most lines have the stamp of the line before.
+#[derive(Clone, Debug)]
+pub struct LastStamp {
+    stamp: [u8; stamp::LENGTH],
+    second: i64,
+}
+
+impl Default for LastStamp {
+    fn default() -> Self {
+        Self { stamp: *b"01/Jan/1970:00:00:00 +0000", second: 0 }
+    }
+}
+
+impl LastStamp {
+    fn second_of(&mut self, text: &[u8]) -> Option<i64> {
+        if text != self.stamp {
+            let second = stamp::second_of(text)?;
+            *self = Self { stamp: text.try_into().ok()?, second };
+        }
+        Some(self.second)
+    }
+}
+
+/// Reads a line, without its line end.
+#[inline]
+pub fn parse<'a>(line: &'a [u8], last: &mut LastStamp) -> Result<Record<'a>, Reason<'a>> {
+    let mut rest = Rest(line);
+    let Some(client) = rest.client() else { return Err(beginning(line)) };
+    let stamp = rest.through_stamp().ok_or(Reason::NoTime)?;
+    let request = rest.quoted().ok_or(Reason::Request)?;
+    let status = rest.status().ok_or(Reason::Status)?;
+    let size = rest.size().ok_or(Reason::Size)?;
+    let mut names = None;
+    if rest.0.starts_with(b" \"") {
+        rest.skip(2);
+        let referrer = rest.quoted().ok_or(Reason::Referrer)?;
+        if !rest.0.starts_with(b" \"") {
+            return Err(Reason::NoAgent);
+        }
+        rest.skip(2);
+        names = Some((referrer, rest.quoted().ok_or(Reason::Agent)?));
+    }
+    let milliseconds = rest.time_at_the_end().ok_or(Reason::Rest)?;
+    let second = last.second_of(stamp).ok_or(Reason::BadTime(stamp))?;
+    Ok(Record { client, second, endpoint: endpoint_of(request), status, size, names, milliseconds })
+}
+
+#[cold]
+fn beginning(line: &[u8]) -> Reason<'static> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c');
+    match line {
+        [] => Reason::Empty,
+        _ if line.iter().all(is_blank) => Reason::Blank,
+        _ => Reason::Beginning,
+    }
+}
+
+/// What of a line was not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    #[inline]
+    fn skip(&mut self, bytes: usize) {
+        self.0 = &self.0[bytes..];
+    }
+
+    /// What is before the next space, at least a byte and no quote among them; the space is skipped.
+    #[inline]
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| matches!(byte, b' ' | b'"'))?;
+        if end == 0 || self.0[end] != b' ' {
+            return None;
+        }
+        let word = &self.0[..end];
+        self.skip(end + 1);
+        Some(word)
+    }
+
+    /// The client; everything up to the first byte of the stamp is skipped.
+    #[inline]
+    fn client(&mut self) -> Option<&'a [u8]> {
+        let client = self.word()?;
+        self.word()?;
+        let user = self.0;
+        let begin = match self.word() {
+            Some(_) if self.0.first() == Some(&b'[') => user.len() - self.0.len(),
+            // A name of several words: all before the first bracket, without a quote, and not ending in two spaces.
+            _ => {
+                let bracket = user.iter().position(|byte| matches!(byte, b'[' | b'"'))?;
+                let is_name = user[bracket] == b'[' && bracket >= 2 && user[bracket - 1] == b' ';
+                (is_name && user[bracket - 2] != b' ').then_some(bracket)?
+            }
+        };
+        self.0 = &user[begin + 1..];
+        Some(client)
+    }
+
+    /// The text in the brackets; the brackets, a space and the request's quote are skipped.
+    #[inline]
+    fn through_stamp(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| matches!(byte, b']' | b'"'))?;
+        let stamp = &self.0[..end];
+        if !self.0[end..].starts_with(b"] \"") {
+            return None;
+        }
+        self.skip(end + 3);
+        Some(stamp)
+    }
+
+    /// What is before the quote that ends the field; that quote is skipped.
+    #[inline]
+    fn quoted(&mut self) -> Option<&'a [u8]> {
+        let mut end = 0;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', self.0.get(end..)?)?;
+            if self.0[end] == b'"' {
+                let field = &self.0[..end];
+                self.skip(end + 1);
+                return Some(field);
+            }
+            end += 2;
+        }
+    }
+
+    /// A space and three digits.
+    #[inline]
+    fn status(&mut self) -> Option<i64> {
+        let [b' ', digits @ ..] = self.0.first_chunk::<4>()? else { return None };
+        if !digits.iter().all(u8::is_ascii_digit) || self.0.get(4).is_some_and(u8::is_ascii_digit) {
+            return None;
+        }
+        self.skip(4);
+        Some(number(digits))
+    }
+
+    /// A space and up to 15 digits, or `-`; a space or the end comes after.
+    #[inline]
+    fn size(&mut self) -> Option<i64> {
+        let text = self.0.strip_prefix(b" ")?;
+        let digits = text.iter().take(16).take_while(|byte| byte.is_ascii_digit()).count();
+        let (size, length) = match (digits, text.first()) {
+            (1..=15, _) => (number(&text[..digits]), digits),
+            (0, Some(b'-')) if !text.get(1).is_some_and(u8::is_ascii_digit) => (0, 1),
+            _ => return None,
+        };
+        self.0 = &text[length..];
+        Some(size)
+    }
+
+    /// Nothing, or a space and seconds or `-`, and then the end.
+    #[inline]
+    fn time_at_the_end(&self) -> Option<Option<f64>> {
+        match self.0 {
+            [] | b" -" => Some(None),
+            [b' ', seconds @ ..] => seconds_of(seconds).map(|seconds| Some(1000.0 * seconds)),
+            _ => None,
+        }
+    }
+}
+
+#[inline]
+fn number(digits: &[u8]) -> i64 {
+    digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
+}
+
+/// Up to nine digits, and perhaps a point and up to nine more.
+fn seconds_of(text: &[u8]) -> Option<f64> {
+    const POWERS: [f64; 10] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+    const EXACT: i64 = 1 << 53;
+    let point = text.iter().position(|byte| *byte == b'.');
+    let (whole, fraction) = point.map_or((text, None), |point| (&text[..point], Some(&text[point + 1..])));
+    let is_number = |digits: &[u8]| matches!(digits.len(), 1..=9) && digits.iter().all(u8::is_ascii_digit);
+    if !is_number(whole) || !fraction.is_none_or(is_number) {
+        return None;
+    }
+    let fraction = fraction.unwrap_or_default();
+    let scaled = number(whole) * POWERS[fraction.len()] as i64 + number(fraction);
+    if scaled <= EXACT {
+        // Both sides of the division are exact, so the one rounding is the right one.
+        return Some(scaled as f64 / POWERS[fraction.len()]);
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

@@ -1,0 +1,22 @@
+//! Access logs: lines in the Common and the Combined Log Format.
+//!
+//! ```text
+//! client ident user [17/May/2015:10:05:03 +0000] "GET /path?query HTTP/1.1" 200 203023 "referrer" "user agent" 0.042
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`line`] | one line: its record, or the reason why it is none |
+//! | [`stamp`] | the time in brackets |
+//! | [`endpoint`] | the path of a request |
+//! | [`records`] | the records of many lines, as columns |
+//!
+//! The rules are those of `python/drainq/metrics/line.py`, which says them with regular expressions; a test draws lines
+//! and holds both to the same record, or the same reason, for each.
+
+pub mod endpoint;
+pub mod line;
+pub mod records;
+pub mod stamp;
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests;

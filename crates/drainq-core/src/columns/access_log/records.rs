@@ -1,0 +1,114 @@
+//! The records of many lines, as columns.
+//!
+//! # Invariants
+//! 1. All columns have a place for each record, in the order of the lines; a place that is not valid holds 0 or no byte.
+//! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts; the first is 0.
+
+use super::line::{LastStamp, Reason, Record, parse};
+use crate::columns::bitmap::Bitmap;
+
+/// Texts, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Texts {
+    /// Where each text ends, after a 0.
+    pub ends: Vec<i32>,
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Texts {
+    /// None yet, with room for some.
+    pub fn with_capacity(texts: usize, bytes: usize) -> Self {
+        let mut ends = Vec::with_capacity(texts + 1);
+        ends.push(0);
+        Self { ends, bytes: Vec::with_capacity(bytes) }
+    }
+
+    /// One more.
+    ///
+    /// The bytes stay below [`i32::MAX`]: the caller sees to that.
+    #[inline]
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len() as i32);
+    }
+}
+
+/// Records as columns.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// The addresses of the clients.
+    pub client: Texts,
+    /// Epoch seconds.
+    pub second: Vec<i64>,
+    /// Paths.
+    pub endpoint: Texts,
+    /// HTTP statuses.
+    pub status: Vec<i64>,
+    /// Bytes of the answers.
+    pub size: Vec<i64>,
+    /// Referrers, where [`Records::named`] says so.
+    pub referrer: Texts,
+    /// User agents, where [`Records::named`] says so.
+    pub agent: Texts,
+    /// Which records have a referrer and a user agent.
+    pub named: Bitmap,
+    /// Request times, where [`Records::timed`] says so.
+    pub milliseconds: Vec<f64>,
+    /// Which records have a request time.
+    pub timed: Bitmap,
+    last: LastStamp,
+}
+
+impl Records {
+    /// None yet, with room for those of `lines` lines of `bytes` bytes in all.
+    pub fn with_capacity(lines: usize, bytes: usize) -> Self {
+        let texts = |part| Texts::with_capacity(lines, bytes / part);
+        Self {
+            client: texts(12),
+            second: Vec::with_capacity(lines),
+            endpoint: texts(5),
+            status: Vec::with_capacity(lines),
+            size: Vec::with_capacity(lines),
+            referrer: texts(5),
+            agent: texts(2),
+            named: Bitmap::with_capacity(lines),
+            milliseconds: Vec::with_capacity(lines),
+            timed: Bitmap::with_capacity(lines),
+            last: LastStamp::default(),
+        }
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.second.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.second.is_empty()
+    }
+
+    /// Reads one more line; a last carriage return is part of its end.
+    #[inline]
+    pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<(), Reason<'a>> {
+        let record = parse(line.strip_suffix(b"\r").unwrap_or(line), &mut self.last)?;
+        self.push(&record);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, record: &Record<'_>) {
+        self.client.push(record.client);
+        self.second.push(record.second);
+        self.endpoint.push(record.endpoint);
+        self.status.push(record.status);
+        self.size.push(record.size);
+        let (referrer, agent) = record.names.unwrap_or_default();
+        self.referrer.push(referrer);
+        self.agent.push(agent);
+        self.named.push(record.names.is_some());
+        self.milliseconds.push(record.milliseconds.unwrap_or_default());
+        self.timed.push(record.milliseconds.is_some());
+    }
+}

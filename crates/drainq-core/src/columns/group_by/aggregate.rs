@@ -1,0 +1,333 @@
+//! The values of all groups, for one aggregate.
+//!
+//! Missing values (NULL) are left out, as in SQL: the sum, minimum and maximum of none is missing, the count of
+//! none is 0, the sketch of none is empty.
+
+use super::Refusal;
+use crate::columns::bitmap::Bitmap;
+use crate::columns::column::{Column, Kind, Type, Validity, Values};
+use crate::sketch::{self, DDSketch};
+
+/// What becomes of the values of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// Their sum.
+    Sum,
+    /// How many there are.
+    Count,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// Their sketch.
+    Sketch,
+}
+
+/// Where a batch comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The values are those of rows.
+    Rows,
+    /// The values are results of groups.
+    Partial,
+}
+
+/// The type that the results of a function have, for a column of this type.
+pub fn type_for(name: &str, function: Function, kind: Option<&Type>, source: Source) -> Result<Type, Refusal> {
+    let of = |format: &str| Type::of(format).expect("a format of ours");
+    let Some(kind) = kind else {
+        return match function {
+            Function::Count if source == Source::Rows => Ok(of("l")),
+            _ => Err(Refusal::Presence(name.to_owned())),
+        };
+    };
+    let refused = |why| Err(Refusal::Type(name.to_owned(), kind.name(), why));
+    match (function, kind.kind) {
+        (Function::Sum, Kind::Int { number: true, unsigned, .. }) => Ok(of(if unsigned { "L" } else { "l" })),
+        (Function::Sum, Kind::Float { .. }) => Ok(of("g")),
+        (Function::Sum, _) => refused("a sum is of numbers"),
+        (Function::Min | Function::Max, Kind::Text) => refused("a minimum or maximum is of numbers, days or times"),
+        (Function::Min | Function::Max, _) => Ok(kind.clone()),
+        (Function::Count, Kind::Int { width: 8, number: true, .. }) => Ok(of("l")),
+        (Function::Count, _) if source == Source::Rows => Ok(of("l")),
+        (Function::Count, _) => refused("the counts of a partial result are int64"),
+        (Function::Sketch, Kind::Text) if source == Source::Partial => Ok(of("z")),
+        (Function::Sketch, Kind::Int { number: true, .. } | Kind::Float { .. }) if source == Source::Rows => {
+            Ok(of("z"))
+        }
+        (Function::Sketch, _) if source == Source::Partial => refused("the sketches of a partial result are bytes"),
+        (Function::Sketch, _) => refused("a sketch is of numbers"),
+    }
+}
+
+/// Checks the values of a column; returns the sketches of a partial result.
+pub fn checked(
+    name: &str,
+    function: Function,
+    column: Option<&Column<'_>>,
+    source: Source,
+    empty: &DDSketch,
+) -> Result<Vec<Option<DDSketch>>, Refusal> {
+    let Some(column) = column else { return Ok(Vec::new()) };
+    let rows = || (0..column.length).filter(|row| column.validity.get(*row));
+    let refused = |refusal| Refusal::Sketch(name.to_owned(), refusal);
+    match (function, source, &column.values) {
+        (Function::Sketch, Source::Rows, Values::Floats(values)) => {
+            match rows().find(|row| !values[*row].is_finite()) {
+                Some(row) => Err(refused(sketch::Refusal::Value(values[row]))),
+                None => Ok(Vec::new()),
+            }
+        }
+        (Function::Sketch, Source::Partial, Values::Texts(text)) => {
+            let mut sketches = vec![None; column.length];
+            for row in rows() {
+                let bytes = text.get(row).ok_or_else(|| Refusal::Text(name.to_owned(), row))?;
+                let sketch = sketch::bytes::decode(bytes).map_err(refused)?;
+                if sketch.settings() != empty.settings() {
+                    return Err(refused(sketch::Refusal::Settings(empty.settings(), sketch.settings())));
+                }
+                sketches[row] = Some(sketch);
+            }
+            Ok(sketches)
+        }
+        (Function::Count, Source::Partial, Values::Ints(values)) => match rows().find(|row| values[*row] < 0) {
+            Some(row) => Err(Refusal::Count(name.to_owned(), values[row])),
+            None => Ok(Vec::new()),
+        },
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The values of all groups.
+#[derive(Clone, Debug)]
+pub enum Aggregate {
+    /// Sums and counts of whole numbers.
+    IntSums {
+        /// By group.
+        sums: Vec<i128>,
+        /// Which groups have had a value; None: they count, and 0 is a result.
+        seen: Option<Vec<bool>>,
+        /// Whether the values have no sign.
+        unsigned: bool,
+    },
+    /// Sums of floats.
+    FloatSums {
+        /// By group.
+        sums: Vec<f64>,
+        /// Which groups have had a value.
+        seen: Vec<bool>,
+    },
+    /// Smallest or largest whole numbers, days or times.
+    IntBest {
+        /// By group.
+        values: Vec<i64>,
+        /// Which groups have had a value.
+        seen: Vec<bool>,
+        /// Whether the largest is wanted.
+        largest: bool,
+        /// Whether the values have no sign.
+        unsigned: bool,
+    },
+    /// Smallest or largest floats; NaN only where there is nothing else.
+    FloatBest {
+        /// By group.
+        values: Vec<f64>,
+        /// Which groups have had a value.
+        seen: Vec<bool>,
+        /// Whether the largest is wanted.
+        largest: bool,
+    },
+    /// Sketches.
+    Sketches(Vec<DDSketch>),
+}
+
+/// The results of all groups.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Whole numbers.
+    Ints(Vec<i64>, Bitmap),
+    /// Floats.
+    Floats(Vec<f64>, Bitmap),
+    /// Bytes: where each result ends, after a 0, and all of them.
+    Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl Aggregate {
+    /// For no group yet.
+    pub fn new(function: Function, kind: &Type) -> Self {
+        let unsigned = matches!(kind.kind, Kind::Int { unsigned: true, .. });
+        let is_float = matches!(kind.kind, Kind::Float { .. });
+        let largest = function == Function::Max;
+        match function {
+            Function::Count => Self::IntSums { sums: Vec::new(), seen: None, unsigned: false },
+            Function::Sum if is_float => Self::FloatSums { sums: Vec::new(), seen: Vec::new() },
+            Function::Sum => Self::IntSums { sums: Vec::new(), seen: Some(Vec::new()), unsigned },
+            Function::Min | Function::Max if is_float => {
+                Self::FloatBest { values: Vec::new(), seen: Vec::new(), largest }
+            }
+            Function::Min | Function::Max => Self::IntBest { values: Vec::new(), seen: Vec::new(), largest, unsigned },
+            Function::Sketch => Self::Sketches(Vec::new()),
+        }
+    }
+
+    /// Makes places for more groups.
+    pub fn resize(&mut self, groups: usize, empty: &DDSketch) {
+        match self {
+            Self::IntSums { sums, seen, .. } => {
+                sums.resize(groups, 0);
+                seen.iter_mut().for_each(|seen| seen.resize(groups, false));
+            }
+            Self::FloatSums { sums: values, seen } | Self::FloatBest { values, seen, .. } => {
+                values.resize(groups, 0.0);
+                seen.resize(groups, false);
+            }
+            Self::IntBest { values, seen, .. } => {
+                values.resize(groups, 0);
+                seen.resize(groups, false);
+            }
+            Self::Sketches(sketches) => sketches.resize(groups, empty.clone()),
+        }
+    }
+
+    /// Whether the sketches of partial results have room in the counts of their groups.
+    pub fn check_counts<'a>(
+        &self,
+        name: &str,
+        groups: usize,
+        more: impl Iterator<Item = (&'a [u32], &'a [Option<DDSketch>])>,
+    ) -> Result<(), Refusal> {
+        let Self::Sketches(sketches) = self else { return Ok(()) };
+        let mut counts: Vec<u64> = Vec::new();
+        for (numbers, added) in more {
+            for (group, added) in numbers.iter().zip(added) {
+                if counts.is_empty() {
+                    counts = sketches.iter().map(DDSketch::count).collect();
+                    counts.resize(groups, 0);
+                }
+                let count = &mut counts[*group as usize];
+                let whole = count.checked_add(added.as_ref().map_or(0, DDSketch::count));
+                *count = whole.ok_or_else(|| Refusal::Sketch(name.to_owned(), sketch::Refusal::Count))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes down a column that was checked, with the group of each row.
+    pub fn add(&mut self, column: Option<&Column<'_>>, groups: &[u32], source: Source, decoded: Vec<Option<DDSketch>>) {
+        match (self, column.map(|column| (&column.values, &column.validity))) {
+            (Self::IntSums { sums, seen: None, .. }, Some((_, validity))) if source == Source::Rows => {
+                each(groups, validity, |_, group| sums[group] += 1);
+            }
+            (Self::IntSums { sums, seen: None, .. }, None) => {
+                groups.iter().for_each(|group| sums[*group as usize] += 1);
+            }
+            (Self::IntSums { sums, seen, unsigned }, Some((Values::Ints(values), validity))) => {
+                let unsigned = *unsigned;
+                each(groups, validity, |row, group| {
+                    sums[group] += if unsigned { i128::from(values[row] as u64) } else { i128::from(values[row]) };
+                });
+                if let Some(seen) = seen {
+                    each(groups, validity, |_, group| seen[group] = true);
+                }
+            }
+            (Self::FloatSums { sums, seen }, Some((Values::Floats(values), validity))) => {
+                each(groups, validity, |row, group| {
+                    sums[group] += values[row];
+                    seen[group] = true;
+                });
+            }
+            (Self::IntBest { values: best, seen, largest, unsigned }, Some((Values::Ints(values), validity))) => {
+                // The order of numbers without a sign is that of numbers with one, with the first bit turned over.
+                let turned = if *unsigned { i64::MIN } else { 0 };
+                let largest = *largest;
+                each(groups, validity, |row, group| {
+                    let (new, old) = (values[row] ^ turned, best[group] ^ turned);
+                    if !seen[group] || (if largest { new > old } else { new < old }) {
+                        (best[group], seen[group]) = (values[row], true);
+                    }
+                });
+            }
+            (Self::FloatBest { values: best, seen, largest }, Some((Values::Floats(values), validity))) => {
+                let largest = *largest;
+                each(groups, validity, |row, group| {
+                    let (new, old) = (values[row], best[group]);
+                    let better = if largest { new > old } else { new < old };
+                    if !seen[group] || better || old.is_nan() {
+                        (best[group], seen[group]) = (new, true);
+                    }
+                });
+            }
+            (Self::Sketches(sketches), _) if source == Source::Partial => {
+                for (group, sketch) in groups.iter().zip(decoded) {
+                    if let Some(sketch) = sketch {
+                        sketches[*group as usize].merge(&sketch).expect("settings and counts were checked");
+                    }
+                }
+            }
+            (Self::Sketches(sketches), Some((Values::Floats(values), validity))) => {
+                each(groups, validity, |row, group| add_to(&mut sketches[group], values[row]));
+            }
+            (Self::Sketches(sketches), Some((Values::Ints(values), validity))) => {
+                let unsigned =
+                    column.is_some_and(|column| matches!(column.kind.kind, Kind::Int { unsigned: true, .. }));
+                each(groups, validity, |row, group| {
+                    let value = if unsigned { values[row] as u64 as f64 } else { values[row] as f64 };
+                    add_to(&mut sketches[group], value);
+                });
+            }
+            _ => unreachable!("the types of a batch were compared before"),
+        }
+    }
+
+    /// The results of all groups.
+    pub fn output(&self, name: &str) -> Result<Output, Refusal> {
+        let bitmap = |seen: &[bool]| {
+            let mut valid = Bitmap::with_capacity(seen.len());
+            seen.iter().for_each(|seen| valid.push(*seen));
+            valid
+        };
+        Ok(match self {
+            Self::IntSums { sums, seen, unsigned } => {
+                let mut values = Vec::with_capacity(sums.len());
+                for (group, sum) in sums.iter().enumerate() {
+                    let fits = if *unsigned { u64::try_from(*sum).map(|sum| sum as i64) } else { i64::try_from(*sum) };
+                    values.push(fits.map_err(|_| Refusal::Sum(name.to_owned(), *sum, group))?);
+                }
+                let all = vec![true; if seen.is_none() { sums.len() } else { 0 }];
+                Output::Ints(values, bitmap(seen.as_deref().unwrap_or(&all)))
+            }
+            Self::FloatSums { sums: values, seen } | Self::FloatBest { values, seen, .. } => {
+                Output::Floats(values.clone(), bitmap(seen))
+            }
+            Self::IntBest { values, seen, .. } => Output::Ints(values.clone(), bitmap(seen)),
+            Self::Sketches(sketches) => {
+                let (mut ends, mut bytes) = (vec![0], Vec::new());
+                for sketch in sketches {
+                    bytes.extend(sketch::bytes::encode(sketch));
+                    ends.push(bytes.len());
+                }
+                Output::Bytes(ends, bytes)
+            }
+        })
+    }
+}
+
+/// Calls `work` with each row that has a value, and the row's group.
+#[inline]
+fn each(groups: &[u32], validity: &Validity<'_>, mut work: impl FnMut(usize, usize)) {
+    match validity {
+        Validity::All => groups.iter().enumerate().for_each(|(row, group)| work(row, *group as usize)),
+        _ => {
+            for (row, group) in groups.iter().enumerate() {
+                if validity.get(row) {
+                    work(row, *group as usize);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn add_to(sketch: &mut DDSketch, value: f64) {
+    sketch.add(value).expect("the value is finite, and memory holds fewer rows than can be counted");
+}

@@ -1,0 +1,187 @@
+//! The keys of all groups, and the table that finds the group of a row.
+//!
+//! Keys are kept by column. The table has a hash and a number for each group; a hash that fits is confirmed by
+//! comparing the keys themselves. Hashes are seeded for each table, so that a sender of keys cannot choose keys that
+//! collide.
+
+use super::{Batch, Refusal, Request};
+use crate::columns::bitmap::Bitmap;
+use crate::columns::column::{Column, Kind, Type, Values};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::{BuildHasher, Hasher};
+
+/// One key of all groups.
+#[derive(Clone, Debug)]
+pub enum KeyColumn {
+    /// Whole numbers, days or times.
+    Ints {
+        /// For each group its key; 0 where it is missing.
+        values: Vec<i64>,
+        /// Which groups have one.
+        valid: Bitmap,
+    },
+    /// Texts or bytes.
+    Texts {
+        /// Where each group's key ends, after a 0.
+        ends: Vec<usize>,
+        /// The bytes of all keys.
+        bytes: Vec<u8>,
+        /// Which groups have one.
+        valid: Bitmap,
+    },
+}
+
+impl KeyColumn {
+    fn new(kind: &Type) -> Self {
+        match kind.kind {
+            Kind::Text => Self::Texts { ends: vec![0], bytes: Vec::new(), valid: Bitmap::default() },
+            _ => Self::Ints { values: Vec::new(), valid: Bitmap::default() },
+        }
+    }
+
+    fn truncate(&mut self, groups: usize) {
+        match self {
+            Self::Ints { values, valid } => {
+                values.truncate(groups);
+                valid.truncate(groups);
+            }
+            Self::Texts { ends, bytes, valid } => {
+                ends.truncate(groups + 1);
+                bytes.truncate(ends[groups]);
+                valid.truncate(groups);
+            }
+        }
+    }
+
+    /// Whether the key of a group is that of a row.
+    #[inline]
+    fn is(&self, group: usize, column: &Column<'_>, row: usize) -> bool {
+        match (self, &column.values) {
+            (Self::Ints { values, valid }, Values::Ints(others)) => {
+                match (valid.get(group), column.validity.get(row)) {
+                    (true, true) => values[group] == others[row],
+                    (own, others) => own == others,
+                }
+            }
+            (Self::Texts { ends, bytes, valid }, Values::Texts(text)) => {
+                match (valid.get(group), column.validity.get(row)) {
+                    (true, true) => text.get(row) == Some(&bytes[ends[group]..ends[group + 1]]),
+                    (own, others) => own == others,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    fn push(&mut self, column: &Column<'_>, row: usize) {
+        let is_valid = column.validity.get(row);
+        match (self, &column.values) {
+            (Self::Ints { values, valid }, Values::Ints(others)) => {
+                values.push(if is_valid { others[row] } else { 0 });
+                valid.push(is_valid);
+            }
+            (Self::Texts { ends, bytes, valid }, Values::Texts(text)) => {
+                if is_valid {
+                    bytes.extend_from_slice(text.get(row).unwrap_or_default());
+                }
+                ends.push(bytes.len());
+                valid.push(is_valid);
+            }
+            _ => unreachable!("the types of a batch were compared before"),
+        }
+    }
+}
+
+/// The keys of all groups.
+#[derive(Clone, Default)]
+pub struct Keys {
+    columns: Vec<KeyColumn>,
+    table: HashTable<(u64, u32)>,
+    seed: DefaultHashBuilder,
+    groups: usize,
+}
+
+impl Keys {
+    /// No group yet, for keys of these types.
+    pub fn new(types: &[Type]) -> Self {
+        Self { columns: types.iter().map(KeyColumn::new).collect(), ..Self::default() }
+    }
+
+    /// How many groups there are.
+    pub fn len(&self) -> usize {
+        self.groups
+    }
+
+    /// The keys by column.
+    pub fn columns(&self) -> &[KeyColumn] {
+        &self.columns
+    }
+
+    /// Forgets all groups from `groups` on.
+    pub fn truncate(&mut self, groups: usize) {
+        if self.groups > groups {
+            self.columns.iter_mut().for_each(|column| column.truncate(groups));
+            self.table.retain(|(_, group)| (*group as usize) < groups);
+            self.groups = groups;
+        }
+    }
+
+    /// Finds the group of each row, or makes it.
+    pub fn number(&mut self, batch: &Batch<'_>, request: &Request, groups: &mut Vec<u32>) -> Result<(), Refusal> {
+        let most = request.max_groups.unwrap_or(usize::MAX);
+        let mut last = None;
+        for row in 0..batch.rows {
+            let hash = self.hash(batch, row, request)?;
+            if let Some((last_hash, group)) = last
+                && last_hash == hash
+                && is_of(&self.columns, group, batch, row)
+            {
+                groups.push(group);
+                continue;
+            }
+            let found =
+                self.table.find(hash, |(other, group)| *other == hash && is_of(&self.columns, *group, batch, row));
+            let group = match found {
+                Some((_, group)) => *group,
+                None if self.groups >= most => return Err(Refusal::TooManyGroups(most)),
+                None => self.make(hash, batch, row)?,
+            };
+            last = Some((hash, group));
+            groups.push(group);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn hash(&self, batch: &Batch<'_>, row: usize, request: &Request) -> Result<u64, Refusal> {
+        let mut hasher = self.seed.build_hasher();
+        for (place, column) in batch.keys.iter().enumerate() {
+            if !column.validity.get(row) {
+                hasher.write_u8(0);
+                continue;
+            }
+            match &column.values {
+                Values::Ints(values) => hasher.write_u64(values[row] as u64),
+                Values::Texts(text) => match text.get(row) {
+                    Some(text) => hasher.write(text),
+                    None => return Err(Refusal::Text(request.keys[place].clone(), row)),
+                },
+                Values::Floats(_) => unreachable!("floats are no keys"),
+            }
+        }
+        Ok(hasher.finish())
+    }
+
+    fn make(&mut self, hash: u64, batch: &Batch<'_>, row: usize) -> Result<u32, Refusal> {
+        let group = u32::try_from(self.groups).ok().filter(|group| *group < u32::MAX).ok_or(Refusal::Groups)?;
+        self.columns.iter_mut().zip(&batch.keys).for_each(|(column, key)| column.push(key, row));
+        self.table.insert_unique(hash, (hash, group), |(hash, _)| *hash);
+        self.groups += 1;
+        Ok(group)
+    }
+}
+
+#[inline]
+fn is_of(columns: &[KeyColumn], group: u32, batch: &Batch<'_>, row: usize) -> bool {
+    columns.iter().zip(&batch.keys).all(|(column, key)| column.is(group as usize, key, row))
+}

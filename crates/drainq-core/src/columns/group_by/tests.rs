@@ -1,0 +1,97 @@
+//! Single steps; that the results are those of a plain model is tested from Python.
+
+use super::aggregate::Output;
+use super::*;
+use crate::columns::bitmap::Bits;
+use crate::columns::column::{Text, Validity, Values};
+use std::borrow::Cow;
+
+fn request(max_groups: Option<usize>) -> Request {
+    let aggregates = vec![
+        ("total".into(), Function::Sum, "n".into()),
+        ("rows".into(), Function::Count, "rows".into()),
+        ("sizes".into(), Function::Sketch, "n".into()),
+    ];
+    Request { keys: vec!["key".into()], aggregates, max_groups, sketch: DDSketch::default() }
+}
+
+fn ints(values: &[i64]) -> Column<'_> {
+    Column {
+        kind: Type::of("l").expect("int64"),
+        length: values.len(),
+        values: Values::Ints(Cow::Borrowed(values)),
+        validity: Validity::All,
+    }
+}
+
+fn texts<'a>(ends: &'a [i32], bytes: &'a [u8]) -> Column<'a> {
+    let text = Values::Texts(Text::Small { ends, bytes });
+    Column { kind: Type::of("u").expect("a text"), length: ends.len() - 1, values: text, validity: Validity::All }
+}
+
+fn batch<'a>(key: Column<'a>, n: Column<'a>) -> Batch<'a> {
+    Batch { rows: key.length, values: vec![Some(n.clone()), None, Some(n)], keys: vec![key] }
+}
+
+fn totals(groups: &GroupBy) -> Vec<i64> {
+    match &groups.results().expect("there were batches").expect("sums fit")[0].1 {
+        Output::Ints(values, _) => values.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rows_of_equal_keys_are_one_group() {
+    let mut groups = GroupBy::new(request(None));
+    let added = groups.add(&[batch(texts(&[0, 1, 3, 4], b"abba"), ints(&[1, 2, 3]))]);
+    assert_eq!((added, groups.len(), totals(&groups)), (Ok(()), 2, vec![4, 2]));
+}
+
+#[test]
+fn a_batch_with_too_many_groups_is_not_added() {
+    let mut groups = GroupBy::new(request(Some(2)));
+    let one = batch(ints(&[7, 8, 7]), ints(&[1, 1, 1]));
+    assert_eq!(groups.add(&[one.clone(), batch(ints(&[9]), ints(&[1]))]), Err(Refusal::TooManyGroups(2)));
+    assert!(groups.is_empty() && groups.results().is_none());
+    assert_eq!(groups.add(&[one]), Ok(()));
+    assert_eq!(groups.add(&[batch(ints(&[8, 9]), ints(&[5, 5]))]), Err(Refusal::TooManyGroups(2)));
+    assert_eq!((groups.len(), totals(&groups)), (2, vec![2, 1]));
+    assert_eq!(groups.add(&[batch(ints(&[8]), ints(&[5]))]), Ok(()));
+    assert_eq!(totals(&groups), [2, 6]);
+}
+
+#[test]
+fn a_text_outside_of_its_bytes_is_refused() {
+    let mut groups = GroupBy::new(request(None));
+    for ends in [[0, 2, 9], [0, -1, 2], [2, 1, 2]] {
+        let refused = groups.add(&[batch(texts(&ends, b"ab"), ints(&[1, 1]))]);
+        assert!(matches!(refused, Err(Refusal::Text(..))), "{ends:?}");
+        assert!(groups.is_empty());
+    }
+}
+
+#[test]
+fn a_missing_key_is_a_group_and_a_missing_value_is_none() {
+    let mut groups = GroupBy::new(request(None));
+    let mut key = ints(&[1, 0, 1, 99]);
+    key.validity = Validity::Bits(Bits::new(&[0b0001_0100], 2));
+    let mut n = ints(&[1, 2, 4, 8]);
+    n.validity = Validity::Bits(Bits::new(&[0b0000_1110], 0));
+    assert_eq!(groups.add(&[batch(key, n)]), Ok(()));
+    assert_eq!((groups.len(), totals(&groups)), (2, vec![4, 10]));
+}
+
+#[test]
+fn sums_beyond_64_bits_are_kept_and_come_out_when_they_fit() {
+    let mut groups =
+        GroupBy::new(Request { aggregates: vec![("total".into(), Function::Sum, "n".into())], ..request(None) });
+    let rows = |n: i64| Batch {
+        rows: 1,
+        keys: vec![ints(&[1])],
+        values: vec![Some(Column { values: Values::Ints(vec![n].into()), ..ints(&[0]) })],
+    };
+    assert_eq!(groups.add(&[rows(i64::MAX), rows(1)]), Ok(()));
+    assert_eq!(groups.results().expect("a batch").err(), Some(Refusal::Sum("total".into(), 1 << 63, 0)));
+    assert_eq!(groups.add(&[rows(-1)]), Ok(()));
+    assert_eq!(totals(&groups), [i64::MAX]);
+}

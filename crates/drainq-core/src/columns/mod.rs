@@ -1,0 +1,15 @@
+//! Work on columns: batches of values in Arrow's layout, read where they lie.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`column`] | a borrowed column: numbers or texts, and which places are valid |
+//! | [`bitmap`] | validity, owned and borrowed |
+//! | [`access_log`] | lines of access logs to columns |
+//! | [`group_by`] | aggregates by key |
+//!
+//! This crate knows the layout and not Arrow's C interface, which is the binding's business.
+
+pub mod access_log;
+pub mod bitmap;
+pub mod column;
+pub mod group_by;

@@ -1,0 +1,142 @@
+"""The native reader says of every line what the rules in ``drainq.metrics.line`` say."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import astuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from drainq.columns import parse_access_log
+
+from ..metrics.conftest import real_log  # noqa: F401
+from ..metrics.test_columns import REGULAR, lines
+
+pa = pytest.importorskip("pyarrow")
+rules = pytest.importorskip("drainq.metrics.line")
+NAMES = ["client", "second", "endpoint", "status", "size", "referrer", "agent", "milliseconds"]
+
+
+def by_the_rules(batch: list[bytes]) -> tuple[list[tuple], list[tuple[int, bytes, str]]]:
+    """What the rules say, line by line."""
+    records, bad = [], []
+    for place, line in enumerate(batch):
+        line = line.removesuffix(b"\r")
+        found = rules.parse(line)
+        if isinstance(found, str):
+            bad.append((place, line, found))
+        else:
+            *fields, seconds = astuple(found)
+            records.append((*fields, None if seconds is None else 1000 * seconds))
+    return records, bad
+
+
+def natively(batch: pa.Array) -> tuple[list[tuple], list[tuple[int, bytes, str]]]:
+    columns, bad = parse_access_log(batch)
+    rows = pa.record_batch(columns)
+    rows.validate(full=True)
+    assert rows.schema.names == NAMES
+    return list(zip(*(column.to_pylist() for column in rows.columns))), bad
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(lines(), max_size=8))
+@example([REGULAR, REGULAR + b" 0.042", REGULAR + b"\r", b"", REGULAR[:-1], REGULAR.replace(b"- - [", b"- [x [")])
+@example([REGULAR.replace(b"- - [", b"- a b [x] ["), REGULAR.replace(b"- - [", b'- a "b [')])
+@example([REGULAR + b" ", REGULAR + b"\r\r", b"\r", b" \t\x0b"])
+@example([REGULAR.replace(b"17/May/2015:10:05:03 +0000", b"\0" * 26)])
+@example([REGULAR.replace(b"May", b"M\xc3\xa4y" + b"\xff" * 30)])
+@example([REGULAR.replace(b"curl/8", b"a\\")])
+def test_agrees_with_the_rules(batch):
+    assert natively(pa.array(batch, pa.binary())) == by_the_rules(batch)
+
+
+PIECES = [
+    b" ", b"  ", b'"', b"\\", b'\\"', b"[", b"]", b"-", b"\r", b"\n", b"\0", b"\xff", b"?", b"/", b"://", b"http://h/",
+    b"HTTP/", b" HTTP/1.1", b"0", b"9", b"1234567890123456", b".", b" 0.5", b"+0000", b"-1200", b"29/Feb/", b"60", b"24", b"a",
+]  # fmt: skip
+
+
+def mutated(line: bytes, dice: random.Random) -> bytes:
+    """The line with up to three pieces put in, taken out or put in the place of others."""
+    for _ in range(dice.randrange(4)):
+        begin = dice.randrange(len(line) + 1)
+        end = min(len(line), begin + dice.choice((0, 0, 1, 1, 2, 10, 40)))
+        line = line[:begin] + (dice.choice(PIECES) if dice.randrange(4) else b"") + line[end:]
+    return line
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_agrees_with_the_rules_on_real_lines_that_were_changed(real_log, seed):  # noqa: F811
+    dice = random.Random(seed)
+    real = dice.sample(real_log.read_bytes().split(b"\n")[:-1], 1000)
+    batch = [mutated(line, dice) for line in real]
+    assert natively(pa.array(batch, pa.binary())) == by_the_rules(batch)
+
+
+def test_agrees_with_the_rules_on_the_real_log(real_log):  # noqa: F811
+    batch = real_log.read_bytes().split(b"\n")[:-1]
+    records, bad = natively(pa.array(batch, pa.binary()))
+    assert (records, bad) == by_the_rules(batch)
+    assert len(records) == 9_999 and [place for place, *_ in bad] == [8898]
+
+
+@pytest.mark.parametrize(
+    "time", ["0.1", "123456789.123456789", "9007199.254740993", "0.000000001", "000000001.5", "999999999.999999999"]
+)
+def test_a_request_time_is_rounded_once(time):
+    records, _ = natively(pa.array([REGULAR + b" " + time.encode()], pa.binary()))
+    assert records[0][-1] == 1000 * float(time)
+
+
+WAYS = {
+    "binary": lambda batch: pa.array(batch, pa.binary()),
+    "large binary": lambda batch: pa.array(batch, pa.large_binary()),
+    "binary view": lambda batch: pa.array(batch, pa.binary_view()),
+    "slice": lambda batch: pa.array([b"x", *batch, b"y"], pa.binary()).slice(1, len(batch)),
+    "large slice": lambda batch: pa.array([b"x", *batch, b"y"], pa.large_binary()).slice(1, len(batch)),
+    "view slice": lambda batch: pa.array([b"x", *batch, b"y"], pa.binary_view()).slice(1, len(batch)),
+    "dictionary": lambda batch: pa.array(batch, pa.binary()).dictionary_encode(),
+    "dictionary slice": lambda batch: pa.array([b"x", *batch], pa.binary()).dictionary_encode().slice(1),
+    "chunks": lambda batch: pa.chunked_array([[batch[0]], [], batch[1:]], pa.binary()),
+    "bitmap without a null": lambda batch: pa.array([None, *batch], pa.binary()).slice(1),
+}
+BATCH = [REGULAR, b"short", REGULAR + b" 0.042", b"", REGULAR.replace(b"/a", b"/b")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_lines_come_in_many_ways(way):
+    assert natively(WAYS[way](BATCH)) == by_the_rules(BATCH)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_strings_give_strings(kind):
+    line = REGULAR.decode().replace("/a", "/ä").replace("curl", "cürl\\")
+    columns, bad = parse_access_log(pa.array([line, "ö"], kind))
+    rows = pa.record_batch(columns)
+    rows.validate(full=True)
+    assert rows.schema.field("endpoint").type == pa.string()
+    assert (rows["endpoint"].to_pylist(), rows["agent"].to_pylist()) == (["/ä"], ["cürl\\/8"])
+    assert bad == [(1, "ö".encode(), "no 'client ident user [' at the start")]
+
+
+@pytest.mark.parametrize("batch", [[], [b""]])
+def test_nothing_is_no_record(batch):
+    columns, bad = parse_access_log(pa.array(batch, pa.binary()))
+    assert (len(columns), len(bad)) == (0, len(batch))
+    pa.record_batch(columns).validate(full=True)
+
+
+def test_what_is_no_array_of_lines_is_refused():
+    for wrong, told in (
+        ([b"line"], r"lines must have Arrow's PyCapsule interface .*, got \[b'line'\]"),
+        (pa.array([1]), "lines must be strings or bytes, got values of type int64"),
+        (pa.record_batch({"line": ["a"]}), 'column "lines" has the Arrow type "\\+s", which is not read here'),
+        (pa.array([[1]]), "which is not read here"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            parse_access_log(wrong)
+    with pytest.raises(ValueError, match="line 1 is null: drop nulls first"):
+        parse_access_log(pa.array([REGULAR, None], pa.binary()))
