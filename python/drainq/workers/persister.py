@@ -1,10 +1,8 @@
 """L2: merge rows in memory, then into a table by one upsert statement.
 
-1. Two buffers: rows go on arriving in one while the other is written, on a thread of its own. Draining does not wait
-   for the database, until ``max_rows`` merged rows are held; then it does, the queue fills, and producers wait.
-2. A flush is one transaction; rows that the database refuses stand alone, all others are written.
-3. While the database takes nothing, a flush waits and tries again, up to ``retry_for``. A missing table, right or index
-   stops the persister: it keeps what it holds, and producers get the error.
+1. A flush is one transaction; rows that the database refuses stand alone, all others are written.
+2. A row is refused, and said so, if it has NaN where values are added or compared, or if it is too old.
+3. Draining does not wait for the database: :mod:`drainq.workers.buffered`.
 
 Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds it reads the stored rows,
 merges, and writes them back. Here the database merges, so several writers can share a table.
@@ -12,31 +10,27 @@ merges, and writes them back. Here the database merges, so several writers can s
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.delivery.books import Outcome
-from drainq.delivery.dead_letters import DeadLetters, DelayedQueueLike, check_delayed
-from drainq.delivery.delivery import RETRY_FOR, Delivery
-from drainq.delivery.resend import Resender
-from drainq.delivery.sink import DeliveryError, Sink
+from drainq.delivery.dead_letters import DelayedQueueLike
+from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.sink import Sink
 from drainq.delivery.worker import check_callable, check_seconds
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl, Merge, Upsert
-from drainq.timer import SHARED
-from drainq.workers.holder import Holder, log
+from drainq.workers.buffered import MAX_ROWS, Buffered
+from drainq.workers.holder import log
 from drainq.workers.sql_sink import TableSink
 
-ROWS_A_STATEMENT = 20_000  # rows of one upsert; a flush is one transaction however many there are
-MAX_ROWS = 200_000  # merged rows that are held before draining waits
-PAUSE = 0.5  # seconds between two tries of a persister that is stopped and full
+ROWS_A_STATEMENT = 20_000  # rows from which on what is held is merged, and again when it has doubled
 _ITEMS = ""  # a column of its own, behind the table's: how many items a row stands for
 
 
-class MetricsPersister(Holder):
+class MetricsPersister(Buffered):
     """Merge rows by key and write them at each flush, in one transaction.
 
     If a connection breaks during COMMIT, the commit may or may not have gone through; the rows are then written again,
@@ -92,16 +86,10 @@ class MetricsPersister(Holder):
     ) -> None:
         if not key:
             raise ValueError(f"key must name the columns that identify a row, got {list(key)!r}")
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int):
-            raise TypeError(f"max_rows must be a number of rows, got {max_rows!r}")
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be >= 1, got {max_rows}")
-        check_seconds("retry_for", retry_for)
         check_callable(time=time)
         check_seconds("expire_after", expire_after, none=True)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
-        check_delayed(delayed)
         self._upsert = Upsert(table, columns, key=key, merge=merge)
         self._counting = Upsert(table, [*columns, _ITEMS], key=key, merge={**self._upsert.merge, _ITEMS: Merge.SUM})
         self._numbers = [
@@ -109,59 +97,32 @@ class MetricsPersister(Holder):
             for place, column in enumerate(columns)
             if self._upsert.merge.get(column, Merge.LAST) is not Merge.LAST
         ]
-        self._max_rows, self._time, self._expire_after = max_rows, time, expire_after
+        self._time, self._expire_after = time, expire_after
         self._rows: list[Any] = []  # each with the number of items that it stands for
         self._merge_at = ROWS_A_STATEMENT
-        self._flushing = threading.Event()  # a flush is scheduled on a thread of its own
         self._table_sink = TableSink(url, self._upsert, may_be_missing=True)
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
-        self._resender: Resender | None = None
-        dead_letters = None
-        sink = _Counted(self._table_sink)
-        if delayed is not None:
-            places = [self._upsert.columns.index(column) for column in self._upsert.key]
-            older = {column: self._upsert.merge.get(column, Merge.LAST) for column in columns if column not in key}
-            replaces = Merge.LAST in older.values()
-            upsert = Upsert(
-                table,
-                columns,
-                key=key,
-                merge={column: Merge.FIRST if rule is Merge.LAST else rule for column, rule in older.items()},
-            )
-            dead_letters = DeadLetters(
-                delayed,
-                label=f"metrics-persister/{table}",
-                books=self._books,
-                clock=self._clock,
-                key_of=(lambda row: tuple([row[place] for place in places])) if replaces else None,
-                size=_items,
-                older_sink=_Counted(self._table_sink, upsert),
-            )
-            self._resender = Resender(self, dead_letters, sink)
-        self._dead_letters = dead_letters
-        self._delivery = Delivery(
-            sink,
-            dead_letters=dead_letters,
-            books=self._books,
+        rules = {column: self._upsert.merge.get(column, Merge.LAST) for column in columns if column not in key}
+        older = {column: Merge.FIRST if rule is Merge.LAST else rule for column, rule in rules.items()}
+        places = [self._upsert.columns.index(column) for column in self._upsert.key]
+        super().__init__(
+            _Counted(self._table_sink),
             name=f"metrics-persister/{table}",
-            retry_for=retry_for,
             size=_items,
-            keep_when_stopped=True,
+            max_rows=max_rows,
+            retry_for=retry_for,
+            delayed=delayed,
+            key_of=(lambda row: tuple([row[place] for place in places])) if Merge.LAST in rules.values() else None,
+            older_sink=_Counted(self._table_sink, Upsert(table, columns, key=key, merge=older)),
+            flush_interval=flush_interval,
+            queue=queue,
+            weight=weight,
+            clock=clock,
         )
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._flushing = threading.Event()
 
     def _forget(self) -> None:
         super()._forget()
         leave_to_parent(self._rows)
         self._rows, self._merge_at = [], ROWS_A_STATEMENT
-        self._delivery.sink.forget()
-        self._delivery.renew()
-        if self._dead_letters is not None and self._resender is not None:
-            self._dead_letters.renew()
-            self._resender.renew()
 
     # -- the buffer that is filled ----------------------------------------------------------------
 
@@ -199,104 +160,28 @@ class MetricsPersister(Holder):
         except Exception:  # values that Python cannot add: the database may, or it says which it refuses
             return rows
 
-    def _take(self, batch: list[Any]) -> None:
-        super()._take(batch)
-        while len(self._rows) > self._max_rows and not self._closed:
-            with self._state():
-                self._rows = self._merged(self._rows)
-            if len(self._rows) > self._max_rows and not self._flush_once():
-                with self._holding:
-                    self._holding.wait(PAUSE)  # stopped: producers get the error, and what is held is kept
+    def _entries(self) -> int:
+        return len(self._rows)
+
+    def _compact(self) -> None:
+        self._rows = self._merged(self._rows)
 
     # -- the buffer that is written ---------------------------------------------------------------
-
-    def _flush_if_due(self) -> None:
-        if self._interval is None or not self._held or self._clock.now() - self._flushed_at < self._interval:
-            return
-        if not self._flushing.is_set():
-            self._flushing.set()
-            SHARED.after(0, self._flush_aside)
-
-    def _flush_aside(self) -> None:
-        try:
-            self._flush_once(wait=False)
-        finally:
-            self._flushing.clear()
-
-    def on_idle(self) -> None:
-        """Flush if the interval is over, in this thread."""
-        super()._flush_if_due()
 
     def _take_out(self) -> list[Any]:
         rows, self._rows, self._merge_at = self._rows, [], ROWS_A_STATEMENT
         return rows
 
-    def _hand_on(self, taken: list[Any]) -> None:
-        rows = self._merged(taken)
-        try:
-            left = self._delivery.deliver(rows)
-        except DeliveryError as error:
-            log.error("%s", error)
-            raise _Accounted([]) from error
-        if left:
-            raise _Accounted(left) from self._delivery.stopped
-
-    def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
-        """The delivery has accounted for all but what it left."""
-        if isinstance(error, _Accounted):
-            kept = error.left
-        elif error is not None:
-            kept = taken
-        else:
-            return
-        if kept and self._cut_off is None:
-            self._books.note(retried=_items(kept))
-            self._held += _items(kept)
-            self._put_back(kept)
-
     def _put_back(self, taken: list[Any]) -> None:
         self._rows = taken + self._rows
+
+    def _to_send(self, taken: list[Any]) -> list[Any]:
+        return self._merged(taken)
 
     def _stopped_by(self) -> Exception | None:
         if self._table_sink.unchecked and self._queue is None:
             self._table_sink.check()  # the first item is produced: the table has to be there
-        return self._delivery.stopped
-
-    def _flush_held(self, deadline: float | None) -> bool:
-        done = super()._flush_held(deadline)
-        return (self._resender is None or self._closed or self._resender.flush(deadline)) and done
-
-    def _give_up(self) -> None:
-        if self._resender is not None:
-            self._resender.give_up()
-        self._delivery.give_up()
-        with self._holding:
-            self._holding.notify_all()
-
-    def _end(self, deadline: float | None) -> bool:
-        super()._flush_held(deadline)
-        if self._resender is not None:
-            self._resender.stop(deadline)
-        self._delivery.keep(self._delivery.cut(), deadline)
-        with self._holding:
-            busy = self._handing_on is not None
-            held, self._held = self._books.count(Outcome.PENDING), 0
-            self._cut_off = 0
-        self._books.move(held, Outcome.PENDING, Outcome.LOST)
-        if held:
-            log.error("%r: %d items are given up at close()", self._upsert.table, held)
-        return not busy
-
-    def _release(self) -> None:
-        self._delivery.sink.close()
-
-
-class _Accounted(Exception):
-    """A flush failed; the items that are not in ``left`` are accounted for."""
-
-    def __init__(self, left: list[Any]) -> None:
-        super().__init__(f"{_items(left)} items are kept")
-        self.left = left
+        return super()._stopped_by()
 
 
 class _Counted(Sink):
