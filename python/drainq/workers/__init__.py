@@ -6,16 +6,21 @@ Each is a handler on a batch queue that it opens at its first ``produce``, or on
 from drainq.delivery.books import WorkerStats
 from drainq.delivery.sink import DeliveryError, DeliveryStopped
 from drainq.workers.aggregator import MetricsAggregator
+from drainq.workers.declared import DeclaredMetrics
+from drainq.workers.metric import Metric, Value
 from drainq.workers.persister import MetricsPersister
 from drainq.workers.topn import TopN
 from drainq.workers.writer import BatchWriter
 
 __all__ = [
     "BatchWriter",
+    "DeclaredMetrics",
     "DeliveryError",
     "DeliveryStopped",
+    "Metric",
     "MetricsAggregator",
     "MetricsPersister",
     "TopN",
+    "Value",
     "WorkerStats",
 ]

@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from drainq.delivery.sink import Failure, Sink
@@ -53,14 +55,16 @@ class TableSink(Sink):
         Raises:
             DatabaseError: it cannot run.
         """
-        database = self._take()
-        try:
-            self.upsert.check(database)
-            self.unchecked = False
-        except database.errors as error:
-            raise DatabaseError(f"cannot write to {self.upsert.table!r} in {self.url}: {one_line(error)}") from error
-        finally:
-            self._put_away(database)
+        with self._connection() as database:
+            self._check(database, [self.upsert])
+        self.unchecked = False
+
+    def _check(self, database: Database, upserts: Iterable[Upsert]) -> None:
+        for upsert in upserts:
+            try:
+                upsert.check(database)
+            except database.errors as error:
+                raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {one_line(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
         """Write rows, by another upsert than the usual one if it is given; return those that are refused."""
@@ -73,13 +77,8 @@ class TableSink(Sink):
             rows = [item for place, item in enumerate(items) if place not in unfit]
             places = [place for place in range(len(items)) if place not in unfit]
         if rows:
-            database = self._take()
-            try:
+            with self._connection() as database:
                 found = self._write(database, rows, upsert or self.upsert)
-            except BaseException:
-                self._put_away(database)
-                raise
-            self._give_back(database)
             refused += found if rows is items else [(places[place], why) for place, why in found]
         return refused
 
@@ -122,6 +121,17 @@ class TableSink(Sink):
         """Leave the connections to the parent process."""
         leave_to_parent(*self._idle, *self._busy)
         self._begin()
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[Database]:
+        """A connection for the block; one that failed is closed."""
+        database = self._take()
+        try:
+            yield database
+        except BaseException:
+            self._put_away(database)
+            raise
+        self._give_back(database)
 
     def _take(self) -> Database:
         with self._lock:

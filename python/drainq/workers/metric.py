@@ -1,0 +1,176 @@
+"""Metrics that are declared, not coded: what of each item goes into which table.
+
+1. A metric is a set of merges by key and period: what two processes wrote adds up in the database, in any order.
+2. Everything that is derived (an average, a percentile, a number of distinct values) is derived when it is read, from
+   what adds up: a sum and a count, counts by bucket of a :class:`drainq.DDSketch`, one row for each value.
+
+Source: the metrics functions of SkyWalking's OAL, which are compiled to classes; here a declaration is interpreted.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+PERIODS: Mapping[str, int] = MappingProxyType({"minute": 60, "hour": 3_600, "day": 86_400})
+"""Seconds of each period, the finest first; a period begins at a multiple of them since the epoch, in UTC."""
+
+Of = str | Callable[[Any], Any]
+"""What of an item: the name of an attribute (of a dict: a key), or a function of the item."""
+
+_RESERVED = ("time", "bucket", "sign", "value", "n")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a metric; made by the functions of this class.
+
+    Example:
+        >>> Value.percentile("milliseconds", 50, 99).percents
+        (50, 99)
+    """
+
+    kind: str
+    of: Of | None = None
+    percents: tuple[float, ...] = ()
+    relative_accuracy: float = 0.01
+
+    @staticmethod
+    def count() -> Value:
+        """How many items."""
+        return Value("count")
+
+    @staticmethod
+    def sum(of: Of) -> Value:
+        """The sum of a number."""
+        return Value("sum", of)
+
+    @staticmethod
+    def min(of: Of) -> Value:
+        """The smallest of a number."""
+        return Value("min", of)
+
+    @staticmethod
+    def max(of: Of) -> Value:
+        """The largest of a number."""
+        return Value("max", of)
+
+    @staticmethod
+    def average(of: Of) -> Value:
+        """The mean of a number."""
+        return Value("average", of)
+
+    @staticmethod
+    def percentile(of: Of, *percents: float, relative_accuracy: float = 0.01) -> Value:
+        """Percentiles of a number, each with at most this relative error; kept as a row for each bucket.
+
+        Raises:
+            ValueError: no percent, or one that is not from 0 to 100.
+        """
+        if not percents or not all(0 <= percent <= 100 for percent in percents):
+            raise ValueError(f"percents must be numbers from 0 to 100, at least one, got {percents!r}")
+        return Value("percentile", of, tuple(percents), relative_accuracy)
+
+    @staticmethod
+    def distinct(of: Of) -> Value:
+        """How many different values there are, as text; exact, and kept as a row for each."""
+        return Value("distinct", of)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is made of numbers."""
+        return self.kind in ("sum", "min", "max", "average", "percentile")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What becomes of the items of one class: tables ``NAME_minute``, ``NAME_hour`` and ``NAME_day``.
+
+    Args:
+        name: what the tables are called by.
+        of: the class of the items.
+        keys: column -> what of the item it holds; the rows of a period are told apart by them.
+        values: column -> what is worked out; :class:`Value`.
+        time: what of the item is its time, in seconds since the epoch.
+        every: the periods: of ``"minute"``, ``"hour"`` and ``"day"``.
+        keep: period -> seconds after which its rows are deleted; a period that is not named is kept for ever. An item
+            that is too old for all of them is refused, and counted as ``expired``.
+        integers: which of the key columns hold whole numbers; the others hold text.
+    Raises:
+        ValueError, TypeError: a name is used twice, or an option is none.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Hit:
+        ...     path: str
+        ...     at: float
+        ...     ms: float
+        >>> Metric("hits", Hit, keys={"path": "path"}, time="at", values={"n": Value.count()}).tables
+        {'minute': 'hits_minute'}
+    """
+
+    name: str
+    of: type
+    keys: Mapping[str, Of]
+    values: Mapping[str, Value]
+    time: Of
+    every: Sequence[str] = ("minute",)
+    keep: Mapping[str, float] = field(default_factory=dict)
+    integers: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name must be the beginning of a table's name, got {self.name!r}")
+        if not isinstance(self.of, type):
+            raise TypeError(f"of must be the class of the items, got {self.of!r}")
+        if not self.values:
+            raise ValueError(f"values must name at least one value to work out, got {self.values!r}")
+        for column, value in self.values.items():
+            if not isinstance(value, Value):
+                raise TypeError(f"values[{column!r}] must be made by Value, as Value.count(), got {value!r}")
+        stored = [
+            column
+            for name, value in self.values.items()
+            for column in ((f"{name}_sum", f"{name}_count") if value.kind == "average" else (name,))
+        ]
+        for names in ([*self.keys, *_RESERVED], [*self.keys, *stored, "time"]):
+            for name in names:
+                if names.count(name) > 1:
+                    raise ValueError(f"column {name!r} is there twice (a key cannot be one of {list(_RESERVED)!r})")
+        unknown = [period for period in (*self.every, *self.keep) if period not in PERIODS]
+        if unknown or not self.every or isinstance(self.every, str):
+            raise ValueError(
+                f"every and keep must name periods out of {list(PERIODS)!r}, got {unknown or self.every!r}"
+            )
+        if any(column not in self.keys for column in self.integers):
+            raise ValueError(f"integers must name columns of keys {list(self.keys)!r}, got {list(self.integers)!r}")
+        for period, seconds in self.keep.items():
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+                raise ValueError(f"keep[{period!r}] must be a number of seconds > 0, got {seconds!r}")
+
+    @property
+    def periods(self) -> list[str]:
+        """The periods, the finest first."""
+        return [period for period in PERIODS if period in self.every]
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """period -> table."""
+        return {period: f"{self.name}_{period}" for period in self.periods}
+
+    @property
+    def oldest(self) -> float | None:
+        """The age in seconds beyond which no period keeps an item; None: one keeps all."""
+        ages = [self.keep.get(period) for period in self.periods]
+        return None if None in ages else max(age for age in ages if age is not None)
+
+
+def getter(of: Of, kind: type) -> Callable[[Any], Any]:
+    """A function that takes from an item what ``of`` says."""
+    if callable(of):
+        return of
+    return operator.itemgetter(of) if issubclass(kind, dict) else operator.attrgetter(of)

@@ -1,0 +1,161 @@
+"""The tables of declared metrics: making, merging into, reading and clearing them.
+
+1. ``NAME_PERIOD`` has a row for each key and period; ``NAME_PERIOD_COLUMN`` has, for a percentile, a row for each
+   bucket and, for distinct values, one for each value.
+2. An entry is written whole, in one transaction, so no table of it has counted what another has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from drainq.sql import Database, DatabaseUrl, Dialect, Upsert
+from drainq.workers.merged import quantiles
+from drainq.workers.metric import Metric
+from drainq.workers.sql_sink import TableSink
+
+_TYPES = {
+    Dialect.SQLITE: {"text": "TEXT", "int": "INTEGER", "number": "NUMERIC"},
+    Dialect.POSTGRESQL: {"text": "TEXT", "int": "BIGINT", "number": "NUMERIC"},
+}
+
+
+class Table:
+    """One table of a metric: its columns with their types, and how rows merge into it."""
+
+    def __init__(self, name: str, key: Mapping[str, str], merged: Mapping[str, tuple[str, str]]) -> None:
+        self.name, self.key, self.merged = name, dict(key), dict(merged)
+        rules = {column: rule for column, (_, rule) in merged.items()}
+        self.upsert = Upsert(name, [*key, *merged], key=list(key), merge=rules)
+
+    def create(self, dialect: Dialect) -> str:
+        """The statement that makes the table unless it is there."""
+        types = _TYPES[dialect]
+        columns = {**self.key, **{column: kind for column, (kind, _) in self.merged.items()}}
+        parts = [f"{dialect.quote(column)} {types[kind]}" for column, kind in columns.items()]
+        key = ", ".join(map(dialect.quote, self.key))
+        return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)}, PRIMARY KEY ({key}))"
+
+
+def tables_of(metric: Metric) -> list[Table]:
+    """All tables of a metric, those of the finest period first."""
+    kinds = {column: "int" if column in metric.integers else "text" for column in metric.keys}
+    key = {**kinds, "time": "int"}
+    found = []
+    for name in metric.tables.values():
+        merged: dict[str, tuple[str, str]] = {}
+        beside = []
+        for column, value in metric.values.items():
+            if value.kind == "average":
+                merged |= {f"{column}_sum": ("number", "sum"), f"{column}_count": ("int", "sum")}
+            elif value.kind == "percentile":
+                buckets = {**key, "sign": "int", "bucket": "int"}
+                beside.append(Table(f"{name}_{column}", buckets, {"n": ("int", "sum")}))
+            elif value.kind == "distinct":
+                beside.append(Table(f"{name}_{column}", {**key, "value": "text"}, {}))
+            else:
+                merged[column] = ("int", "sum") if value.kind == "count" else ("number", value.kind)
+        found += [Table(name, key, merged), *beside]
+    return found
+
+
+class MetricsSink(TableSink):
+    """Writes entries of declared metrics; see :mod:`drainq.workers.merged`."""
+
+    def __init__(self, url: str | DatabaseUrl, metrics: Iterable[Metric], *, create: bool) -> None:
+        self.url = url if isinstance(url, DatabaseUrl) else DatabaseUrl.parse(url)
+        self.tables = {table.name: table for metric in metrics for table in tables_of(metric)}
+        self.unchecked = False
+        self._begin()
+        with Database(self.url) as database:
+            if create:
+                with database.transaction():
+                    if database.dialect is Dialect.POSTGRESQL:  # two that create one table at once would fail
+                        database.execute("SELECT pg_advisory_xact_lock(hashtext('drainq declared metrics'))")
+                    for table in self.tables.values():
+                        database.execute(table.create(database.dialect))
+            self._check(database, [table.upsert for table in self.tables.values()])
+
+    def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
+        """Write entries in one transaction."""
+        rows: dict[str, list[Any]] = {}
+        for _, of_entry in items:
+            for table, row in of_entry:
+                rows.setdefault(table, []).append(row)
+        with self._connection() as database, database.transaction():
+            exact = database.dialect is Dialect.POSTGRESQL
+            for name in sorted(rows):
+                of_table = [tuple(map(_exact, row)) for row in rows[name]] if exact else rows[name]
+                self.tables[name].upsert.write(database, of_table)
+        return []
+
+    def clear(self, metric: Metric, now: float) -> int:
+        """Delete what is older than the metric keeps; return how many rows."""
+        deleted = 0
+        with self._connection() as database:
+            mark, quote = database.dialect.placeholder, database.dialect.quote
+            for period, seconds in metric.keep.items():
+                name = metric.tables.get(period, "")
+                for table in [of for of in self.tables if name and (of == name or of.startswith(f"{name}_"))]:
+                    with database.transaction():
+                        statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} < {mark}"
+                        deleted += max(0, database.connection.execute(statement, [int(now - seconds)]).rowcount)
+        return deleted
+
+    def rows(self, metric: Metric, period: str, since: float | None, until: float | None) -> list[dict[str, Any]]:
+        """The rows of a period, in the order of time and key, with what is derived."""
+        name, keys = metric.tables[period], [*metric.keys, "time"]
+        with self._connection() as database, database.transaction():
+            found = self._select(database, name, since, until)
+            beside = {
+                column: self._select(database, f"{name}_{column}", since, until)
+                for column, value in metric.values.items()
+                if value.kind in ("percentile", "distinct")
+            }
+        grouped: dict[str, dict[tuple[Any, ...], list[Any]]] = {}
+        for column, of_column in beside.items():
+            groups = grouped[column] = {}
+            for row in of_column:
+                groups.setdefault(row[: len(keys)], []).append(row[len(keys) :])
+        return [
+            self._row(metric, keys, row, grouped) for row in sorted(found, key=lambda row: (row[len(keys) - 1], row))
+        ]
+
+    def _row(self, metric: Metric, keys: list[str], row: tuple[Any, ...], grouped: Mapping[str, Any]) -> dict[str, Any]:
+        key = row[: len(keys)]
+        answer = dict(zip(keys, key))
+        rest = iter(row[len(keys) :])
+        for column, value in metric.values.items():
+            if value.kind == "percentile":
+                of_key = grouped[column].get(key, [])
+                for percent, quantile in zip(value.percents, quantiles(value, of_key)):
+                    answer[f"{column}_p{percent:g}"] = quantile
+            elif value.kind == "distinct":
+                answer[column] = len(grouped[column].get(key, []))
+            elif value.kind == "average":
+                total, count = next(rest), next(rest)
+                answer[column] = float(total) / count if count else None
+            else:
+                answer[column] = _number(next(rest))
+        return answer
+
+    def _select(self, database: Database, name: str, since: float | None, until: float | None) -> list[tuple[Any, ...]]:
+        quote, mark = database.dialect.quote, database.dialect.placeholder
+        columns = ", ".join(map(quote, self.tables[name].upsert.columns))
+        limits = {f"{quote('time')} >= {mark}": since, f"{quote('time')} < {mark}": until}
+        wanted = {text: value for text, value in limits.items() if value is not None}
+        where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+        return database.execute(f"SELECT {columns} FROM {quote(name)}{where}", list(wanted.values()))
+
+
+def _exact(value: Any) -> Any:
+    """A float as PostgreSQL's NUMERIC keeps it, all digits; a bound float would be cut to 15."""
+    return Decimal(repr(value)) if type(value) is float else value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value

@@ -1,0 +1,214 @@
+"""Metrics that are declared: the tables agree with a plain count of the same items."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+
+import pytest
+
+from drainq.sql import Database, DatabaseError
+from drainq.testing import ManualClock
+from drainq.workers import DeclaredMetrics, Metric, Value
+from tests.delivery.helpers import counts
+
+DAY = 86_400
+
+
+@dataclass
+class Hit:
+    path: str
+    status: int
+    at: float
+    size: object
+    ms: float
+    client: str
+
+
+@dataclass
+class Login:
+    user: str
+    at: float
+
+
+def hits(**more):
+    values = {
+        "requests": Value.count(),
+        "bytes": Value.sum("size"),
+        "quickest": Value.min("ms"),
+        "slowest": Value.max("ms"),
+        "mean": Value.average("ms"),
+        "ms": Value.percentile("ms", 50, 99),
+        "clients": Value.distinct(lambda hit: hit.client),
+    }
+    options = {"keys": {"path": "path", "status": "status"}, "integers": ("status",), "time": "at", "values": values}
+    return Metric("hits", Hit, **{**options, "every": ("minute", "hour", "day"), **more})
+
+
+LOGINS = Metric("logins", Login, keys={}, time="at", values={"n": Value.count()})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    where = (
+        f"sqlite:///{tmp_path}/declared.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    yield where
+    with Database(where) as database:
+        for metric in ("hits", "logins", "failures"):
+            for period in ("minute", "hour", "day"):
+                for column in ("", "_ms", "_clients"):
+                    database.execute(f"DROP TABLE IF EXISTS {metric}_{period}{column}")
+
+
+def declared(url, metrics, **more):
+    return DeclaredMetrics(url=url, metrics=metrics, **{"flush_interval": None, **more})
+
+
+def random_hits(rng, count):
+    return [
+        Hit(rng.choice("/ä'%"), rng.choice([200, 404]), rng.uniform(0, 3 * DAY), rng.choice([None, rng.randrange(99)]),
+            rng.lognormvariate(3, 2), f"client {rng.randrange(40)}")
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def model(items, seconds):
+    groups = defaultdict(list)
+    for hit in items:
+        groups[hit.path, hit.status, int(hit.at // seconds) * seconds].append(hit)
+    return groups
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_value_of_every_period_agrees_with_a_plain_count(url, seed):
+    rng = random.Random(seed)
+    items = random_hits(rng, 3_000)
+    with declared(url, [hits()]) as one, declared(url, [hits()]) as other:
+        for start in range(0, 3_000, 300):
+            rng.choice([one, other]).produce_many(items[start : start + 300])
+            rng.choice([one, other]).flush()
+        assert one.flush() and other.flush()
+        for every, seconds in (("minute", 60), ("hour", 3_600), ("day", DAY)):
+            expected = model(items, seconds)
+            rows = one.read("hits", every)
+            assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
+            assert {(row["path"], row["status"], row["time"]) for row in rows} == set(expected)
+            for row in rows:
+                check(row, expected[row["path"], row["status"], row["time"]])
+        assert one.read("hits", "day", since=DAY, until=2 * DAY) == [
+            row for row in one.read("hits", "day") if row["time"] == DAY
+        ]
+    assert counts(one)[0] + counts(other)[0] == 3_000
+
+
+def check(row, group):
+    times = sorted(hit.ms for hit in group)
+    sizes = [hit.size for hit in group if hit.size is not None]
+    assert row["requests"] == len(group)
+    assert row["bytes"] == (sum(sizes) if sizes else None)
+    assert row["quickest"] == times[0] and row["slowest"] == times[-1]
+    assert math.isclose(row["mean"], sum(times) / len(times))
+    assert row["clients"] == len({hit.client for hit in group})
+    for percent in (50, 99):
+        exact = times[math.floor(percent / 100 * (len(times) - 1))], times[math.ceil(percent / 100 * (len(times) - 1))]
+        assert exact[0] * 0.985 <= row[f"ms_p{percent}"] <= exact[1] * 1.015
+
+
+def test_items_of_several_classes_and_metrics_are_counted_once_each(url):
+    failures = Metric("failures", Hit, keys={"status": "status"}, time="at", values={"n": Value.count()})
+    with declared(url, [hits(), failures, LOGINS]) as metrics:
+        metrics.produce_many([Hit("/", 500, 1.0, 1, 1.0, "a"), Login("ann", 2.0), Login("bob", 61.0)])
+        assert metrics.flush()
+        assert metrics.read("failures") == [{"status": "500", "time": 0, "n": 1}]
+        assert metrics.read("logins") == [{"time": 0, "n": 1}, {"time": 60, "n": 1}]
+        assert counts(metrics) == (3, 0, 0, 0, 0) and metrics.stats().per_type == {Hit: 1, Login: 2}
+
+
+@pytest.mark.parametrize(
+    "bad", [Hit("/", 200, 1.0, 1, math.nan, "a"), Hit("/", 200, math.inf, 1, 1.0, "a"), Hit("/", "x", 1.0, 1, 1.0, "a"),
+            Hit("/", 200, 1.0, "many", 1.0, "a")], ids=["nan", "time", "key", "text"]
+)  # fmt: skip
+def test_a_batch_with_an_item_that_cannot_be_read_is_refused_whole(tmp_path, bad):
+    with declared(f"sqlite:///{tmp_path}/bad.db", [hits()]) as metrics:
+        with pytest.raises(ValueError):
+            metrics([Hit("/", 200, 1.0, 1, 1.0, "a"), bad])
+        assert metrics.flush() is False and metrics.read("hits") == [] and counts(metrics) == (0, 2, 0, 0, 0)
+
+
+def test_what_is_too_old_is_refused_or_deleted(url):
+    clock = ManualClock(10 * DAY)
+    metric = hits(keep={"minute": 3_600, "hour": DAY, "day": 5 * DAY})
+    with declared(url, [metric], clock=clock) as metrics:
+        at = [10 * DAY - 1, 9.5 * DAY, 6 * DAY, 2 * DAY]
+        metrics([Hit("/", 200, time, 1, 1.0, "a") for time in at])
+        assert metrics.flush() is False
+        assert counts(metrics) == (3, 1, 0, 0, 0) and metrics.stats().expired == 1
+        assert [len(metrics.read("hits", every)) for every in ("minute", "hour", "day")] == [1, 2, 2]
+        clock.advance(2 * DAY)
+        metrics([Hit("/", 200, clock.now(), 1, 1.0, "a")])
+        assert metrics.flush()
+        assert [row["time"] for row in metrics.read("hits", "minute")] == [12 * DAY]
+        assert [row["time"] for row in metrics.read("hits", "day")] == [9 * DAY, 12 * DAY]
+        with Database(url) as database:
+            assert database.execute("SELECT COUNT(*) FROM hits_minute_clients") == [(1,)]
+
+
+def test_a_metric_is_removed_while_others_go_on(url):
+    with declared(url, [hits(), LOGINS]) as metrics:
+        metrics([Hit("/", 200, 1.0, 1, 1.0, "a"), Login("ann", 2.0)])
+        assert metrics.remove("logins")
+        with pytest.raises(KeyError):
+            metrics.read("logins")
+        metrics([Hit("/", 200, 1.0, 1, 1.0, "b")])
+        assert metrics.flush() and metrics.read("hits")[0]["requests"] == 2
+        assert counts(metrics) == (3, 0, 0, 0, 0)
+        with pytest.raises(ValueError, match="only metric"):
+            metrics.remove("hits")
+    with declared(url, [LOGINS]) as again:
+        assert again.read("logins") == [{"time": 0, "n": 1}]
+
+
+def test_dicts_are_read_by_key(tmp_path):
+    metric = Metric("words", dict, keys={"word": "w"}, time="t", values={"n": Value.count(), "letters": Value.sum("l")})
+    with declared(f"sqlite:///{tmp_path}/dicts.db", [metric]) as metrics:
+        metrics.produce_many([{"w": "a", "t": 1, "l": 1}, {"w": "a", "t": 2, "l": 1}])
+        assert metrics.flush() and metrics.read("words") == [{"word": "a", "time": 0, "n": 2, "letters": 2}]
+
+
+def test_tables_that_are_missing_are_said_if_they_are_not_to_be_made(url):
+    with pytest.raises(DatabaseError, match="logins_minute"):
+        declared(url, [LOGINS], create=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"name": ""}, ValueError, "name"),
+        ({"of": "Hit"}, TypeError, "'Hit'"),
+        ({"values": {}}, ValueError, "values"),
+        ({"values": {"n": "count"}}, TypeError, "Value.count"),
+        ({"values": {"path": Value.count()}}, ValueError, "twice"),
+        ({"values": {"time": Value.count()}}, ValueError, "'time'"),
+        ({"every": ("week",)}, ValueError, "week"),
+        ({"every": "minute"}, ValueError, "periods"),
+        ({"keep": {"minute": 0}}, ValueError, "got 0"),
+        ({"integers": ("nope",)}, ValueError, "nope"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused(changes, error, says):
+    options = {"name": "hits", "of": Hit, "keys": {"path": "path"}, "time": "at", "values": {"n": Value.count()}}
+    with pytest.raises(error, match=says):
+        Metric(**{**options, **changes})
+
+
+def test_percents_and_names_that_cannot_be_are_refused(tmp_path):
+    for percents in ((), (101,)):
+        with pytest.raises(ValueError, match="percents"):
+            Value.percentile("ms", *percents)
+    with pytest.raises(ValueError, match="name of its own"):
+        declared(f"sqlite:///{tmp_path}/x.db", [LOGINS, LOGINS])
+    with pytest.raises(TypeError, match="Metric"):
+        declared(f"sqlite:///{tmp_path}/x.db", [])
