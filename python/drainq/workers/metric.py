@@ -92,7 +92,7 @@ class Metric:
     Args:
         name: what the tables are called by.
         of: the class of the items.
-        keys: column -> what of the item it holds; the rows of a period are told apart by them.
+        keys: column -> what of the item it holds; a period has one row for each combination of keys.
         values: column -> what is worked out; :class:`Value`.
         time: what of the item is its time, in seconds since the epoch.
         every: the periods: of ``"minute"``, ``"hour"`` and ``"day"``.
