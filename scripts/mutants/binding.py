@@ -164,4 +164,47 @@ MUTANTS = [
         "drop(pools);",
         "tests/batch/test_scheduler.py::test_the_scheduler_outlives_its_queues_until_shutdown_all",
     ),
+    Mutant(
+        "shutdown_all_in_a_handler",
+        "a handler that shuts all queues down waits for itself",
+        f"{BATCH}/shutdown.rs",
+        "queues.iter().find(|shared| shared.queue().is_draining_here())",
+        "queues.iter().find(|shared| false && shared.queue().is_draining_here())",
+        "tests/batch/test_manager.py::test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay",
+        dies="hangs",
+    ),
+    Mutant(
+        "refused_shutdown_all_forgets",
+        "a shutdown_all that is refused leaves queues that nobody can find",
+        f"{BATCH}/manager.rs",
+        "        let clean = shutdown::end_all(py, shared, timeout)?;\n        forget(&queues);\n",
+        "        forget(&queues);\n        let clean = shutdown::end_all(py, shared, timeout)?;\n",
+        "tests/batch/test_manager.py::test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay",
+    ),
+    Mutant(
+        "shutdown_forgets_by_name",
+        "a queue that took the name during a shutdown is forgotten with the old one",
+        f"{BATCH}/manager.rs",
+        "        forget(&[queue]);\n",
+        "        drop(queue);\n        let all: Vec<_> = QUEUES.lock().extract_if(.., |(other, _)| other == name).collect();\n"
+        "        drop(all);\n",
+        "tests/batch/test_manager.py::test_a_queue_that_takes_the_name_during_a_shutdown_is_kept",
+    ),
+    Mutant(
+        "pool_is_started_without_threads",
+        "a scheduler whose threads could not be started has none for ever",
+        f"{BATCH}/scheduler.rs",
+        "                threads.started.fetch_sub(1, Ordering::Relaxed);\n",
+        "                threads.started.store(threads.scheduler.threads(), Ordering::Relaxed);\n",
+        "tests/batch/test_scheduler.py::test_threads_that_could_not_be_started_are_left_to_the_next_queue",
+    ),
+    Mutant(
+        "interrupted_produce_counts_nowhere",
+        "an item whose produce Ctrl-C ended counts nowhere",
+        f"{BATCH}/produce/slow_path.rs",
+        "                self.reject(py, Rejection::Full, weight);\n                return interrupted",
+        "                if interrupted.is_ok() {\n                    self.reject(py, Rejection::Full, weight);\n"
+        "                }\n                return interrupted",
+        "tests/batch/test_lifecycle.py::test_an_interrupted_produce_counts_its_item_as_rejected",
+    ),
 ]

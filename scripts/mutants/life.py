@@ -194,4 +194,20 @@ MUTANTS = [
         '{ let _ = error.value(py).setattr("__traceback__", py.None()); error.value(py).clone() }',
         f"{TOLD}::test_an_error_handler_gets_the_traceback_of_the_handlers_frames",
     ),
+    Mutant(
+        "shutdown_beside_on_close",
+        "a shutdown returns while another one calls on_close",
+        f"{BATCH}/caller.rs",
+        "        process.queue.while_draining(|| {",
+        "        callers.set_closed();\n        process.queue.while_draining(|| {",
+        f"{COLLECTION}::test_a_second_shutdown_waits_for_an_on_close_that_the_first_calls",
+    ),
+    Mutant(
+        "child_tells_the_parents_drops",
+        "a forked child tells of refusals of its parent once more",
+        f"{BATCH}/shared.rs",
+        "        self.drops.forget();\n",
+        "",
+        f"{FORK}::test_a_child_tells_of_its_own_drops_alone",
+    ),
 ]

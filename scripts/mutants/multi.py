@@ -279,4 +279,13 @@ MUTANTS = [
         "        drop(state.queue.reset());",
         "tests/sources/test_set_queue_fork.py::test_the_items_of_the_parent_are_not_finalised_in_a_child",
     ),
+    Mutant(
+        "set_clear_wakes_no_put",
+        "a put sleeps beside the room that a clear made",
+        f"{BINDING}/sources/set_queue/contents.rs",
+        "        state.putters.wake(freed);\n",
+        "        let _ = freed;\n",
+        "tests/sources/test_set_queue.py::test_a_clear_wakes_as_many_puts_as_it_makes_room_for",
+        dies="hangs",
+    ),
 ]

@@ -152,6 +152,31 @@ def test_on_close_comes_once_after_the_last_batch_and_before_shutdown_returns(se
     assert len([event for event in events if event[1] == "closed"]) == 2
 
 
+def test_a_second_shutdown_waits_for_an_on_close_that_the_first_calls(settings):
+    closing, leave, order = threading.Event(), threading.Event(), []
+
+    class Closing:
+        def consume(self, batch):
+            """Nothing to do."""
+
+        def on_close(self):
+            closing.set()
+            assert leave.wait(PATIENCE)
+            order.append("closed")
+
+    queue = BatchQueue("closing", settings.replace(consumer=Closing()))
+    queue.produce(1)
+    calls = [threading.Thread(target=lambda: order.append(queue.shutdown(PATIENCE))) for _ in range(2)]
+    for call in calls:
+        call.start()
+        assert closing.wait(PATIENCE)
+    calls[1].join(0.2)  # one that does not wait for on_close has returned by then
+    leave.set()
+    for call in calls:
+        call.join(PATIENCE)
+    assert order == ["closed", True, True]
+
+
 def test_a_consumer_hears_of_the_end_and_may_not_wait_for_it_there(settings):
     from drainq import WouldDeadlock
 

@@ -229,3 +229,31 @@ ok = queue.shutdown(20)
 print(ok, {waited(child) for child in children + born_in_handler}, sorted(seen) == sorted(produced), len(seen) == queue.stats().accepted)
 """)
     assert lines == ["True {7} True True"]
+
+
+def test_a_child_tells_of_its_own_drops_alone():
+    lines = forks("""
+from drainq import BufferStrategy
+told, leave, entered = [], threading.Event(), threading.Event()
+def handler(batch):
+    entered.set()
+    leave.wait()
+queue = BatchQueue("drops", config(buffer_size=1, strategy=BufferStrategy.IF_POSSIBLE, consumer=handler,
+                                   on_drop=lambda reason, count: told.append((reason, count))))
+queue.produce(1)
+entered.wait()
+queue.produce(2)
+refused = [queue.produce(3) for _ in range(5)]  # the first is told at once, four wait
+child = os.fork()
+if child == 0:
+    told.clear()
+    queue.flush(20)
+    nothing_of_the_parent = not told
+    queue.shutdown(20)
+    refused = [queue.produce(4) for _ in range(3)]
+    queue.flush(20)
+    os._exit(nothing_of_the_parent and told and sum(count for _, count in told) == 3)
+leave.set()
+print(waited(child), queue.shutdown(20), sum(count for _, count in told), queue.stats().rejected["full"])
+""")
+    assert lines == ["1 True 5 5"]

@@ -133,6 +133,37 @@ def test_ctrl_c_ends_every_wait_and_loses_nothing(blocked):
     assert totals in {f"[1, 2] 2 {count}" for count in rejected}, err
 
 
+def test_an_interrupted_produce_counts_its_item_as_rejected():
+    """The interrupt comes for certain after the call began: the iterable itself asks for it, in C."""
+    run(
+        """
+        import _thread, signal, sys, threading
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        entered, leave, told = threading.Event(), threading.Event(), []
+        def handler(batch):
+            entered.set()
+            leave.wait()
+        queue = BatchQueue("c", BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=1, consumer=handler,
+                                                 on_drop=lambda reason, count: told.append((reason, count))))
+        queue.produce(None)
+        entered.wait()
+        queue.produce(None)
+        try:
+            queue.produce_many(map(_thread.interrupt_main, [signal.SIGINT]))
+        except KeyboardInterrupt:
+            pass
+        else:
+            sys.exit("not interrupted")
+        stats = queue.stats()
+        assert (stats.offered, stats.accepted, stats.rejected["full"]) == (3, 2, 1), stats
+        leave.set()
+        assert queue.shutdown(30)
+        assert told == [("full", 1)], told
+        """
+    )
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_empty_and_delivers_only_its_own():
     out = run(

@@ -13,6 +13,7 @@ from drainq import (
     ModeConflict,
     PartitionPolicy,
     ThreadPolicy,
+    WouldDeadlock,
 )
 from tests.batch.conftest import PATIENCE, Gate, accounts
 
@@ -109,6 +110,40 @@ def test_shutdown_all_drains_every_queue():
         assert len(gate.items) == 50
         accounts(queue.stats())
     assert BatchQueueManager.names() == []
+
+
+def test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay():
+    raised = []
+
+    def handler(batch):
+        try:
+            BatchQueueManager.shutdown_all(0)
+        except WouldDeadlock as refusal:
+            raised.append(str(refusal))
+
+    other = Gate()
+    BatchQueueManager.create("other", config(consumer=other))
+    BatchQueueManager.create("asking", config(consumer=handler)).produce(1)
+    assert BatchQueueManager.get("asking").flush(PATIENCE)
+    assert raised == ['shutdown_all was called from a handler of queue "asking", which it would wait for']
+    assert BatchQueueManager.names() == ["other", "asking"]
+    assert BatchQueueManager.get("other").produce(2)
+    assert BatchQueueManager.shutdown_all(PATIENCE) is True
+    assert other.items == [2]
+
+
+def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
+    class Successor:
+        def consume(self, batch):
+            """Nothing to do."""
+
+        def on_close(self):
+            BatchQueueManager.create("a", config(consumer=len))
+
+    BatchQueueManager.create("a", config(consumer=Successor()))
+    assert BatchQueueManager.shutdown("a", PATIENCE) is True
+    assert BatchQueueManager.names() == ["a"]
+    assert BatchQueueManager.get("a").running
 
 
 def test_queues_of_their_own_are_not_registered(make_queue):

@@ -147,3 +147,29 @@ def test_a_scheduler_works_in_a_forked_child_and_at_exit():
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, sorted(done.stdout.split())) == (0, ["1", "2", "3"]), done.stderr
+
+
+def test_threads_that_could_not_be_started_are_left_to_the_next_queue(pool, monkeypatch):
+    start, left = threading.Thread.start, [1]
+
+    def start_one_only(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one_only)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        BatchQueue("refused", on(pool, consumer=len))
+    assert len(pool_threads(pool)) == 1
+    monkeypatch.undo()
+    gates = [Gate(is_open=False), Gate(is_open=False)]
+    queues = [BatchQueue(f"next-{n}", on(pool, consumer=gate)) for n, gate in enumerate(gates)]
+    assert len(pool_threads(pool)) == 2
+    for queue, gate in zip(queues, gates):
+        assert queue.produce(1)
+        gate.wait_entered()  # so two threads serve
+    for queue, gate in zip(queues, gates):
+        gate.open()
+        assert queue.shutdown(PATIENCE) is True
+        assert gate.items == [1]

@@ -316,6 +316,20 @@ def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
     assert list(waiting) == ["a"]
 
 
+def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
+    waiting = SetQueue(2)
+    waiting.put_many(["w", "x"])
+    putters = [threading.Thread(target=waiting.put, args=(item,)) for item in "ab"]
+    for putter in putters:
+        putter.start()
+    while waiting.stats().blocked_putters < 2:
+        os.sched_yield()
+    assert waiting.clear() == ["w", "x"]
+    for putter in putters:
+        putter.join(30)
+    assert sorted(waiting) == ["a", "b"]
+
+
 def test_threads_lose_and_double_nothing():
     """Each of 4 putters offers all of 0..n; every number comes out at least once, and each acceptance exactly once."""
     waiting, n = SetQueue(50), 2000

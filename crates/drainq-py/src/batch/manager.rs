@@ -35,8 +35,15 @@ fn find(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
     found
 }
 
-fn take(name: Option<&str>) -> Vec<(String, Py<BatchQueue>)> {
-    QUEUES.lock().extract_if(.., |(other, _)| name.is_none_or(|name| name == other)).collect()
+fn all(py: Python<'_>) -> Vec<Py<BatchQueue>> {
+    QUEUES.lock().iter().map(|(_, queue)| queue.clone_ref(py)).collect()
+}
+
+/// Forgets these queues. By now there may be others of their names, which stay.
+fn forget(ended: &[Py<BatchQueue>]) {
+    let is_ended = |queue: &Py<BatchQueue>| ended.iter().any(|other| other.is(queue));
+    let forgotten: Vec<_> = QUEUES.lock().extract_if(.., |(_, queue)| is_ended(queue)).collect();
+    drop(forgotten); // last, because the end of a queue may run Python code
 }
 
 fn make(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
@@ -141,7 +148,7 @@ impl BatchQueueManager {
     fn shutdown(py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<bool> {
         let Some(queue) = find(py, name) else { return Ok(true) };
         let clean = queue.get().shutdown(py, timeout)?;
-        drop(take(Some(name)));
+        forget(&[queue]);
         Ok(clean)
     }
 
@@ -152,12 +159,15 @@ impl BatchQueueManager {
     ///     timeout: seconds for all of them together; None: each queue's own setting.
     /// Returns:
     ///     True if nothing was abandoned.
+    /// Raises:
+    ///     WouldDeadlock: called from a handler of one of them; all go on then.
     #[staticmethod]
     #[pyo3(signature = (timeout=None))]
     fn shutdown_all(py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let queues = take(None);
-        let shared = queues.iter().map(|(_, queue)| queue.get().shared().clone()).collect();
+        let queues = all(py);
+        let shared = queues.iter().map(|queue| queue.get().shared().clone()).collect();
         let clean = shutdown::end_all(py, shared, timeout)?;
+        forget(&queues);
         scheduler::stop_all();
         Ok(clean)
     }

@@ -9,7 +9,7 @@ use drainq_core::batch::scheduler::Scheduler;
 use drainq_core::batch::{Drainer, ThreadPolicy};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The drain side of a queue, as the threads of a pool see it.
@@ -35,12 +35,19 @@ pub type PoolScheduler = Scheduler<Item, Arc<dyn Serve>>;
 /// The threads of a pool, which a forked child starts anew.
 struct PoolThreads {
     scheduler: Arc<PoolScheduler>,
-    started: AtomicBool,
+    /// Threads that run, or are being started.
+    started: AtomicUsize,
 }
 
 impl PoolThreads {
+    /// Gives the right to start one more thread, and its number; None if there are enough.
+    fn claim_start(&self) -> Option<usize> {
+        let one_more = |started| (started < self.scheduler.threads()).then_some(started + 1);
+        self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()
+    }
+
     fn new(policy: ThreadPolicy) -> Self {
-        Self { scheduler: Arc::new(Scheduler::new(policy.resolve())), started: AtomicBool::new(false) }
+        Self { scheduler: Arc::new(Scheduler::new(policy.resolve())), started: AtomicUsize::new(0) }
     }
 }
 
@@ -88,15 +95,16 @@ impl Pool {
         &self.threads.get().scheduler
     }
 
-    /// Starts the threads, unless that was done.
+    /// Starts the threads that do not run yet. A thread that could not be started is left to the next call.
     pub fn start_threads(&self, py: Python<'_>) -> PyResult<()> {
         let threads = self.threads.get();
-        if threads.started.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        for id in 0..threads.scheduler.threads() {
+        while let Some(id) = threads.claim_start() {
             let scheduler = threads.scheduler.clone();
-            thread::start(py, &format!("drainq-pool-{}-{id}", self.name), move |py| run(py, &scheduler))?;
+            let name = format!("drainq-pool-{}-{id}", self.name);
+            if let Err(error) = thread::start(py, &name, move |py| run(py, &scheduler)) {
+                threads.started.fetch_sub(1, Ordering::Relaxed);
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -124,14 +124,14 @@ impl BatchQueue {
 /// `timeout` is in seconds, for all of them together; None: each queue's own setting.
 pub fn end_all(py: Python<'_>, queues: Vec<Arc<SharedQueue>>, timeout: Option<f64>) -> PyResult<bool> {
     let common = Deadline::after("timeout", timeout)?;
+    if let Some(shared) = queues.iter().find(|shared| shared.queue().is_draining_here()) {
+        return Err(errors::WOULD_DEADLOCK.error(
+            py,
+            format!("shutdown_all was called from a handler of queue {:?}, which it would wait for", shared.name()),
+        ));
+    }
     let mut is_clean = true;
     for shared in queues {
-        if shared.queue().is_draining_here() {
-            return Err(errors::WOULD_DEADLOCK.error(
-                py,
-                format!("shutdown_all was called from a handler of queue {:?}, which it would wait for", shared.name()),
-            ));
-        }
         let deadline = match timeout {
             Some(_) => common,
             None => Deadline::after("shutdown_timeout", shared.shutdown_timeout)?,
