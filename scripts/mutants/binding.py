@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .mutant import Mutant
 
-BATCH = "crates/drainq-py/src/batch"
+SRC = "crates/drainq-py/src"
+BATCH = f"{SRC}/batch"
 
 MUTANTS = [
     # -- items and their references ---------------------------------------------------------------
@@ -206,5 +207,32 @@ MUTANTS = [
         "                if interrupted.is_ok() {\n                    self.reject(py, Rejection::Full, weight);\n"
         "                }\n                return interrupted",
         "tests/batch/test_lifecycle.py::test_an_interrupted_produce_counts_its_item_as_rejected",
+    ),
+    Mutant(
+        "timeout_for_each_queue",
+        "the timeout of shutdown_all is one for each queue",
+        f"{BATCH}/shutdown.rs",
+        "            Some(_) => common,",
+        '            Some(_) => Deadline::after("timeout", timeout)?,',
+        "tests/batch/test_manager.py::test_the_timeout_of_shutdown_all_is_for_all_queues_together",
+        dies="hangs",
+    ),
+    # -- interpreters -----------------------------------------------------------------------------
+    Mutant(
+        "second_interpreter_is_served",
+        "a queue in a sub-interpreter waits for the GIL that its own thread holds",
+        f"{SRC}/interpreter.rs",
+        "        Err(first) if first != this =>",
+        "        Err(first) if first > this =>",
+        "tests/batch/test_lifecycle.py::test_a_sub_interpreter_is_refused_and_the_first_one_goes_on",
+    ),
+    Mutant(
+        "errors_found_when_raised",
+        "a finaliser at the interpreter's end gets an ImportError for an answer",
+        f"{SRC}/lib.rs",
+        "        crate::errors::look_up(module.py())?;\n",
+        "        let _ = crate::errors::look_up;\n",
+        "tests/batch/test_lifecycle.py::"
+        "test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_answers",
     ),
 ]

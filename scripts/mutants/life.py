@@ -210,4 +210,13 @@ MUTANTS = [
         "",
         f"{FORK}::test_a_child_tells_of_its_own_drops_alone",
     ),
+    Mutant(
+        "reporter_unseen_by_the_collector",
+        "the collector empties an on_drop that a thread is about to call",
+        f"{BATCH}/shared.rs",
+        "process.callers.are_left() || self.drops.has_reporter()",
+        "process.callers.are_left()",
+        f"{COLLECTION}::test_on_drop_stays_whole_until_the_last_refusals_are_told",
+        dies="crashes",
+    ),
 ]

@@ -288,4 +288,28 @@ MUTANTS = [
         "tests/sources/test_set_queue.py::test_a_clear_wakes_as_many_puts_as_it_makes_room_for",
         dies="hangs",
     ),
+    Mutant(
+        "item_of_a_put_is_not_visited",
+        "an item that holds the put that waits with it is never freed",
+        f"{BINDING}/multi/sub_queue/put_async.rs",
+        "visit.call(&self.item)\n",
+        "Ok(())\n",
+        "tests/multi/test_async.py::test_an_item_that_holds_the_put_it_waits_for_is_collected",
+    ),
+    Mutant(
+        "failed_loop_stays_scheduled",
+        "after a loop that could not be told its other tasks sleep beside items",
+        f"{BINDING}/multi/event_loops.rs",
+        "                self.take_ready(address);\n                report(py, error);\n                false",
+        "                report(py, error);\n                false",
+        "tests/multi/test_stalled_loops.py::test_a_task_whose_loop_could_not_be_told_leaves_the_item_to_the_next",
+    ),
+    Mutant(
+        "signal_costs_a_wake_up",
+        "a task sleeps beside its item because a signal handler raised while its loop was told",
+        f"{BINDING}/multi/event_loops.rs",
+        "                report(py, error);\n                call_soon()\n",
+        "                Err(error)\n",
+        "tests/multi/test_stalled_loops.py::test_a_signal_handler_that_raises_while_a_loop_is_told_costs_no_wake_up",
+    ),
 ]

@@ -319,4 +319,20 @@ MUTANTS = [
         "                return\n",
         "tests/test_fork.py::test_an_object_that_cannot_be_renewed_keeps_no_other_from_it",
     ),
+    Mutant(
+        "back_off_without_a_thread",
+        "a consumer waits for ever for a back-off that no thread ends",
+        f"{PACKAGE}/sources/refill.py",
+        "            elif self._thread is not None:\n",
+        "            else:\n",
+        "tests/sources/test_prefetch_errors.py::test_a_back_off_ends_although_no_thread_could_be_started_when_it_began",
+    ),
+    Mutant(
+        "refill_runs_twice",
+        "an executor that runs a refill again has it ask the source again",
+        f"{PACKAGE}/sources/replenish.py",
+        "            free = self._refill is refill and refill.thread is None\n",
+        "            free = self._refill is refill\n",
+        "tests/sources/test_prefetch_errors.py::test_a_refill_that_an_executor_runs_twice_asks_once",
+    ),
 ]

@@ -268,3 +268,28 @@ def test_a_queue_that_was_open_at_exit_calls_on_close():
         """
     )
     assert out == "closed 100000\n"
+
+
+def test_on_drop_stays_whole_until_the_last_refusals_are_told():
+    told, all_told = [], threading.Semaphore(0)
+
+    class Told:
+        def __init__(self):
+            self.whole = "whole"
+            self.queue = BatchQueue("told", config(consumer=len, on_drop=self))
+
+        def __call__(self, reason, count):
+            told.append((self.whole, self.queue.name, reason, count))
+            all_told.release()
+
+    owner = Told()
+    assert owner.queue.shutdown(PATIENCE)
+    assert not any(owner.queue.produce(n) for n in range(3))  # one is told at once, two in a second
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    for _ in range(2):
+        assert all_told.acquire(timeout=PATIENCE)
+    assert told == [("whole", "told", "closed", 1), ("whole", "told", "closed", 2)]
+    while gone() is not None:
+        gc.collect()

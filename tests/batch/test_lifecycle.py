@@ -156,9 +156,9 @@ def test_an_interrupted_produce_counts_its_item_as_rejected():
         else:
             sys.exit("not interrupted")
         stats = queue.stats()
-        assert (stats.offered, stats.accepted, stats.rejected["full"]) == (3, 2, 1), stats
         leave.set()
         assert queue.shutdown(30)
+        assert (stats.offered, stats.accepted, stats.rejected["full"]) == (3, 2, 1), stats
         assert told == [("full", 1)], told
         """
     )
@@ -217,3 +217,58 @@ def test_a_child_that_never_produces_exits_at_once():
         """
     )
     assert out == "['parent']\n0\n"
+
+
+@pytest.mark.parametrize("kind", ["isolated", "legacy"])
+def test_a_sub_interpreter_is_refused_and_the_first_one_goes_on(kind):
+    out = run(
+        f"""
+        import importlib, sys
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        module = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+        isolated = {kind == "isolated"}
+        if sys.version_info >= (3, 13):
+            second = module.create("isolated" if isolated else "legacy")
+        else:
+            second = module.create(isolated=isolated)
+        seen = []
+        queue = BatchQueue("first", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=seen.extend))
+        code = "import sys; sys.path[:] = " + repr(sys.path) + "; import drainq"
+        try:
+            refusal = getattr(module, "exec", getattr(module, "run_string", None))(second, code)
+        except Exception as error:
+            refusal = error
+        assert "ImportError" in str(refusal) or "support" in str(refusal), refusal
+        print("one interpreter" in str(refusal) or "subinterpreters" in str(refusal))
+        module.destroy(second)
+        queue.produce(1)
+        print(queue.shutdown(30), seen)
+        """
+    )
+    assert out == "True\nTrue [1]\n"
+
+
+def test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_answers():
+    out = run(
+        """
+        import builtins, os, queue
+        from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ShutDown, ThreadPolicy
+        class Last:
+            def __init__(self):
+                self.multi, self.set = MultiQueue(), SetQueue(1)
+                self.sub = self.multi.add_sub_queue("a", capacity=1)
+            def __del__(self, Empty=queue.Empty, Full=queue.Full, ShutDown=ShutDown, write=os.write):
+                for call, expected in [
+                    (lambda: self.multi.get(timeout=0.001), Empty), (lambda: self.set.get(timeout=0.001), Empty),
+                    (lambda: [self.sub.put(n, timeout=0.001) for n in "ab"], Full),
+                    (lambda: [self.set.put(n, timeout=0.001) for n in "ab"], Full),
+                    (lambda: [self.set.shutdown(), self.set.put("c")], ShutDown),
+                ]:
+                    try:
+                        call()
+                    except expected:
+                        write(1, b".")
+        builtins.last = Last()
+        """
+    )
+    assert out == "....."

@@ -112,6 +112,21 @@ def test_shutdown_all_drains_every_queue():
     assert BatchQueueManager.names() == []
 
 
+def test_the_timeout_of_shutdown_all_is_for_all_queues_together():
+    """A hundred and fifty queues behind a handler that hangs: with the whole time for each it took half a minute."""
+    hanging, pool = Gate(is_open=False), {"shared_scheduler": ("all together", ThreadPolicy.fixed(1))}
+    BatchQueueManager.create("hanging", BatchQueueConfig(consumer=hanging, **pool)).produce(0)
+    hanging.wait_entered()
+    for n in range(150):
+        BatchQueueManager.create(f"behind-{n}", BatchQueueConfig(consumer=hanging, **pool)).produce(n)
+    clean = []
+    shutdown = threading.Thread(target=lambda: clean.append(BatchQueueManager.shutdown_all(0.2)))
+    shutdown.start()
+    shutdown.join(PATIENCE)
+    hanging.open()
+    assert clean == [False]
+
+
 def test_a_handler_that_shuts_all_down_is_refused_and_all_queues_stay():
     raised = []
 

@@ -366,6 +366,22 @@ def test_a_queue_and_a_task_that_only_know_each_other_are_collected():
     assert asyncio.run(main())() is None
 
 
+def test_an_item_that_holds_the_put_it_waits_for_is_collected(queue):
+    class Canary:
+        pass
+
+    full = queue.add_sub_queue("full", capacity=1)
+    full.put("x")
+    canary = Canary()
+    canary.waiting = full.put_async(canary)
+    ghost = weakref.ref(canary)
+    del canary
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        gc.collect()
+    assert ghost() is None
+    assert list(full) == ["x"]
+
+
 def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(queue):
     sub = queue.add_sub_queue("a")
     with pytest.warns(RuntimeWarning, match=r"coroutine 'SubQueue.put_async' was never awaited"):

@@ -143,3 +143,55 @@ def test_each_of_many_stalled_wake_ups_goes_on(queue):
         return sorted(got), sorted(await asyncio.gather(*tasks))
 
     assert asyncio.run(busy()) == ([1, 2, 3], [4, 5, 6])
+
+
+class Fails(asyncio.SelectorEventLoop):
+    """A loop whose ``call_soon_threadsafe`` raises once, if told so."""
+
+    error = None
+
+    def call_soon_threadsafe(self, callback, *args, context=None):
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+def asleep(queue, count):
+    """Wait for `count` tasks in ``get_async``; then the first that has an item ends the others."""
+
+    async def get():
+        tasks = [asyncio.create_task(queue.get_async()) for _ in range(count)]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        return [task.result() for task in done]
+
+    loop = Fails()
+    thread = in_thread(lambda: loop.run_until_complete(get()))
+    eventually(blocked_getters(queue, count))
+    return loop, thread
+
+
+def test_a_task_whose_loop_could_not_be_told_leaves_the_item_to_the_next(queue):
+    sub = queue.add_sub_queue("a")
+    loop, thread = asleep(queue, 2)
+    loop.error = RuntimeError("not now")
+    sub.put("x")
+    assert thread.result(PATIENCE) == ["x"]
+    loop.close()
+    totals_add_up(queue)
+
+
+def test_a_signal_handler_that_raises_while_a_loop_is_told_costs_no_wake_up(queue, monkeypatch):
+    heard = []
+    monkeypatch.setattr("sys.unraisablehook", lambda unraisable: heard.append(unraisable.exc_type))
+    sub = queue.add_sub_queue("a")
+    loop, thread = asleep(queue, 1)
+    loop.error = SystemExit("a signal handler")
+    sub.put("x")
+    assert thread.result(PATIENCE) == ["x"]
+    assert heard == [SystemExit]
+    loop.close()
+    totals_add_up(queue)

@@ -414,3 +414,39 @@ def test_every_item_is_accounted_for_whatever_raises(background, clock):
     stats = prefetch.stats()
     assert (stats.fetched, stats.size, stats.held) == (len(given), 0, 0)
     assert balanced(prefetch, len(taken))
+
+
+def test_a_back_off_ends_although_no_thread_could_be_started_when_it_began(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    heard = []
+    soon = Backoff(0.2, 0.2, 1.0, jitter=0)
+    source = PrefetchSource(lambda n: [1], 4, 1, retry=soon, on_error=heard.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        assert source.get_next_batch(1) == []  # neither a refill nor the wait for the next one begins
+    assert [str(error) for error in heard] == ["can't start new thread"] * 2
+    assert source.wait(30)
+    assert source.get_next_batch(1) == [1]
+    assert source.close(30)
+
+
+def test_a_refill_that_an_executor_runs_twice_asks_once():
+    jobs, asked = [], []
+
+    class Twice:
+        def submit(self, job):
+            jobs.append(job)
+
+    def ask(n):
+        asked.append(n)
+        jobs[0]()  # once more, while it runs
+        return [1]
+
+    source = PrefetchSource(ask, 4, 1, executor=Twice())
+    source.get_next_batch(1)
+    jobs[0]()
+    assert (asked, source.get_next_batch(9), source.stats().refills) == ([4], [1], 1)
+    jobs[0]()
+    assert (asked, source.get_next_batch(9)) == ([4], [])

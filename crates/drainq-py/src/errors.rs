@@ -2,8 +2,8 @@
 
 use crate::gil;
 use pyo3::exceptions::{
-    PyDeprecationWarning, PyException, PyKeyError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration,
-    PyStopIteration, PySystemError, PyTypeError, PyValueError,
+    PyDeprecationWarning, PyException, PyImportError, PyKeyError, PyOverflowError, PyRuntimeError,
+    PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -62,6 +62,18 @@ pub static TOO_MANY_GROUPS: ErrorClass = ErrorClass::new("TooManyGroups");
 pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
 /// `queue.Full`.
 pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
+
+/// Looks all of them up, when the module is loaded: a finaliser may need one when nothing can be imported any more.
+pub fn look_up(py: Python<'_>) -> PyResult<()> {
+    let ours = [&DRAINQ_ERROR, &DUPLICATE_NAME, &MODE_CONFLICT, &WOULD_DEADLOCK, &SHUT_DOWN, &SUB_QUEUE_REMOVED];
+    let others = [&DRAINQ_WARNING, &EMPTY, &FULL];
+    ours.into_iter().chain(others).try_for_each(|error| error.class(py).map(drop))
+}
+
+/// An ImportError with `message`.
+pub fn bad_import(message: impl Into<String>) -> PyErr {
+    PyImportError::new_err(message.into())
+}
 
 /// A ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {

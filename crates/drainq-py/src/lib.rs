@@ -29,6 +29,7 @@ mod deadline;
 mod errors;
 mod fork;
 mod gil;
+mod interpreter;
 mod multi;
 mod sketch;
 mod sources;
@@ -62,6 +63,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::interpreter::check_is_first(module.py())?;
+        crate::errors::look_up(module.py())?;
+        crate::multi::look_up(module.py())?;
         crate::fork::install_hook(module.py())?;
         crate::batch::produce::raw_method::install(module.py())?;
         module.add("__version__", drainq_core::VERSION)

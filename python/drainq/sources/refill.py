@@ -108,7 +108,9 @@ class Refiller:
         with self._changed:
             if self._wake_at is None or time < self._wake_at:
                 self._wake_at = time
-                self._notify()
+            elif self._thread is not None:
+                return
+            self._notify()  # also where the thread could not be started before
 
     def close(self) -> None:
         """End the thread once what it runs has ended."""

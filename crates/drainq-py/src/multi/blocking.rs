@@ -8,11 +8,23 @@ use pyo3::sync::PyOnceLock;
 
 /// Whether signal handlers run on this thread: Python runs them on the main thread alone.
 fn runs_signal_handlers(py: Python<'_>) -> PyResult<bool> {
-    static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let current = CURRENT.import(py, "threading", "get_ident")?.call0()?;
-    let main = MAIN.import(py, "threading", "main_thread")?.call0()?;
+    let (current, main) = (current(py)?.call0()?, main(py)?.call0()?);
     current.eq(main.getattr("ident")?)
+}
+
+fn current(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    CURRENT.import(py, "threading", "get_ident")
+}
+
+fn main(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static MAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    MAIN.import(py, "threading", "main_thread")
+}
+
+/// Looks up what a wait asks, when the module is loaded: a finaliser may wait when nothing can be imported any more.
+pub fn look_up(py: Python<'_>) -> PyResult<()> {
+    current(py).and_then(|_| main(py)).map(drop)
 }
 
 /// What a call does if a try has no result.

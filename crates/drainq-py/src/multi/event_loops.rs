@@ -114,7 +114,15 @@ impl EventLoops {
             (entry.event_loop.clone_ref(py), std::mem::replace(&mut entry.is_scheduled, true))
         };
         let event_loop = event_loop.bind(py);
-        let scheduled = if is_scheduled { Ok(()) } else { self.call_soon(event_loop, address) };
+        let call_soon = || self.call_soon(event_loop, address);
+        let scheduled = match is_scheduled.then_some(()).map_or_else(call_soon, Ok) {
+            // A signal handler raised in there, and whether the loop was told is not known. Two calls do no harm.
+            Err(error) if !error.is_instance_of::<PyException>(py) => {
+                report(py, error);
+                call_soon()
+            }
+            other => other,
+        };
         match scheduled.and_then(|()| event_loop.call_method0("is_running")?.is_truthy()) {
             Ok(is_running) => is_running,
             Err(error) => {
