@@ -65,7 +65,7 @@ MUTANTS = [
         "exit_delivers_nothing",
         "the interpreter ends without its queues",
         f"{BATCH}/exit.rs",
-        'py.import("atexit")?.call_method1("register", (at_exit,))?;',
+        'gil::call_method(py.import("atexit")?.as_any(), "register", [at_exit.as_any()])?;',
         "let _ = at_exit;",
         "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
     ),

@@ -106,7 +106,7 @@ MUTANTS = [
         "equal_classes_lose_counts",
         "of classes that are equal per_type shows the last",
         f"{BATCH}/stats.rs",
-        'Ok(per_type.call_method1("setdefault", (name, stats))?.cast_into()?)',
+        'Ok(gil::call_method(per_type, "setdefault", [name, stats.as_any()])?.cast_into()?)',
         "per_type.set_item(name, stats).map(|()| stats.clone())",
         f"{KEYS}::test_classes_are_told_apart_by_identity_whatever_their_metaclass_says",
     ),

@@ -96,6 +96,30 @@ PLACES = {
         kept = MultiQueue().add_sub_queue("a")
         kept.put(1)
         daemon(lambda: kept.remove_if(retry))""",
+    "an event loop that is told": """
+        import asyncio
+        loop, kept = type("Loop", (asyncio.SelectorEventLoop,), {"call_soon_threadsafe": retry})(), MultiQueue()
+        sub = kept.add_sub_queue("a")
+        task = loop.create_task(kept.get_async())
+        loop.run_until_complete(asyncio.sleep(0))
+        daemon(lambda: sub.put(1))""",
+    "an event loop that makes a future": """
+        import asyncio
+        loop, kept = type("Loop", (asyncio.SelectorEventLoop,), {"create_future": retry})(), MultiQueue()
+        waiting = lambda: kept.get_async()
+        daemon(lambda: loop.run_until_complete(loop.create_task(waiting())))""",
+    "a clock of a set queue": """
+        kept = SetQueue(in_flight="ttl", ttl=1, clock=having(now=lambda: retry() or 1)())
+        daemon(lambda: kept.get(timeout=1))""",
+    "a warning": """
+        import warnings
+        warnings.showwarning = retry
+        warnings.simplefilter("always")
+        daemon(lambda: queue(4, partitions=PartitionPolicy.fixed(1)))""",
+    "the end of a drain thread": """
+        kept = queue(consumer=nothing)
+        threading.Thread.is_alive = retry
+        daemon(kept.shutdown)""",
     "a blocked produce": """
         kept = queue(consumer=lambda batch: (entered.set(), threading.Event().wait()), buffer_size=1)
         daemon(lambda: [kept.produce(n) for n in range(9)])""",

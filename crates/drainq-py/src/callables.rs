@@ -11,7 +11,7 @@ pub fn check(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResu
     let fixed = [name.into_pyobject(py)?.into_any(), value.clone()];
     let names = arguments.iter().map(|argument| Ok(argument.into_pyobject(py)?.into_any()));
     let all: Vec<_> = fixed.into_iter().map(Ok).chain(names).collect::<PyResult<_>>()?;
-    py.import("drainq.callables")?.call_method1("check_callable", PyTuple::new(py, all)?).map(drop)
+    gil::call_with(&py.import("drainq.callables")?.getattr("check_callable")?, &PyTuple::new(py, all)?).map(drop)
 }
 
 /// The same where nothing may stand in its place.
@@ -47,7 +47,7 @@ pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
                     errors::shown(&answer)?
                 )));
                 // Said here already; Python need not warn of it as well.
-                let _ = answer.call_method0("close");
+                let _ = gil::call_method(&answer, "close", []);
             }
         }
     }

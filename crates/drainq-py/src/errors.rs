@@ -7,7 +7,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 /// A class of `drainq.errors` or of the standard library, looked up once.
 pub struct ErrorClass {
@@ -145,12 +145,16 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    py.import("warnings")?.call_method1("warn", (message, DRAINQ_WARNING.class(py)?, 2))?;
-    Ok(())
+    warn_as(py, message, DRAINQ_WARNING.class(py)?, 2)
 }
 
 /// Warns the caller's line that it uses a name which has another one now.
 pub fn warn_deprecated(py: Python<'_>, message: &str) -> PyResult<()> {
-    py.import("warnings")?.call_method1("warn", (message, py.get_type::<PyDeprecationWarning>(), 1))?;
+    warn_as(py, message, &py.get_type::<PyDeprecationWarning>(), 1)
+}
+
+fn warn_as(py: Python<'_>, message: &str, class: &Bound<'_, PyType>, level: i32) -> PyResult<()> {
+    let (message, level) = (PyString::new(py, message), level.into_pyobject(py)?);
+    gil::call_method(py.import("warnings")?.as_any(), "warn", [message.as_any(), class.as_any(), level.as_any()])?;
     Ok(())
 }

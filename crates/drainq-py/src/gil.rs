@@ -20,7 +20,7 @@
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;
@@ -57,6 +57,8 @@ pub fn count_reference(object: &Bound<'_, PyAny>) {
 
 unsafe extern "C-unwind" {
     fn PyObject_CallFunctionObjArgs(callable: *mut ffi::PyObject, ...) -> *mut ffi::PyObject;
+    fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject) -> *mut ffi::PyObject;
+    fn PyObject_GetAttr(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyObject_Hash(object: *mut ffi::PyObject) -> ffi::Py_hash_t;
     fn PyObject_Repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
     fn PyObject_RichCompareBool(left: *mut ffi::PyObject, right: *mut ffi::PyObject, operator: c_int) -> c_int;
@@ -111,13 +113,29 @@ pub fn call<'py, const N: usize>(
     }
 }
 
-/// Calls a method of an object that is not the user's, and that calls user code: a dict's, which hashes and compares keys.
+/// Calls Python code with any number of arguments.
+pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    // SAFETY: the GIL is held and the objects are alive. The answer is a new reference, or null with an exception set.
+    unsafe {
+        let answer = through_the_door(|| PyObject_CallObject(callable.as_ptr(), arguments.as_ptr()));
+        Bound::from_owned_ptr_or_err(callable.py(), answer)
+    }
+}
+
+/// Calls a method that is Python code, or that calls user code: an event loop's, or a dict's, which hashes and compares
+/// keys.
 pub fn call_method<'py, const N: usize>(
     object: &Bound<'py, PyAny>,
     name: &str,
     arguments: [&Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
-    call(&object.getattr(name)?, arguments)
+    let name = PyString::intern(object.py(), name);
+    // SAFETY: the GIL is held and the objects are alive. The answer is a new reference, or null with an exception set.
+    let method = unsafe {
+        let method = through_the_door(|| PyObject_GetAttr(object.as_ptr(), name.as_ptr()));
+        Bound::from_owned_ptr_or_err(object.py(), method)?
+    };
+    call(&method, arguments)
 }
 
 /// The repr of an object.

@@ -7,7 +7,7 @@
 //! 3. `atexit`: each queue is shut down, which delivers what was produced up to then.
 //! 4. The interpreter ends. The drain threads have ended before.
 
-use crate::{calls, errors};
+use crate::{calls, errors, gil};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,10 +51,10 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
     calls::look_up(py)?;
     let module = PyModule::new(py, "drainq._native")?;
     let at_exit = wrap_pyfunction!(shut_down_at_exit, &module)?;
-    py.import("atexit")?.call_method1("register", (at_exit,))?;
+    gil::call_method(py.import("atexit")?.as_any(), "register", [at_exit.as_any()])?;
     if let Some(register) = py.import("threading")?.getattr_opt("_register_atexit")? {
         // Refused once the interpreter has begun to end; then there is only step 3.
-        let _ = register.call1((wrap_pyfunction!(flush_before_exit, &module)?,));
+        let _ = gil::call(&register, [wrap_pyfunction!(flush_before_exit, &module)?.as_any()]);
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ use super::shared::SharedQueue;
 use crate::deadline::{self, Deadline};
 use crate::errors;
 use crate::fork::Generation;
+use crate::gil;
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyFloat, PyTuple};
 use std::sync::Arc;
 
 impl SharedQueue {
@@ -44,15 +45,16 @@ impl SharedQueue {
     /// Waits until the drain threads are gone; they have nothing left to do. A thread that is still there
     /// at the deadline, or when the wait is interrupted, is waited for by the next call.
     fn join_threads(&self, py: Python<'_>, deadline: Deadline) -> PyResult<()> {
-        let current = py.import("threading")?.call_method0("current_thread")?;
+        let current = gil::call_method(py.import("threading")?.as_any(), "current_thread", [])?;
         let threads: Vec<_> = self.process().threads.lock().iter().map(|thread| thread.clone_ref(py)).collect();
         for thread in threads {
             let thread = thread.bind(py);
-            while !thread.is(&current) && thread.call_method0("is_alive")?.is_truthy()? {
+            while !thread.is(&current) && gil::call_method(thread, "is_alive", [])?.is_truthy()? {
                 if deadline.passed() {
                     return Ok(());
                 }
-                thread.call_method1("join", (deadline.slice().as_secs_f64(),))?;
+                let slice = PyFloat::new(py, deadline.slice().as_secs_f64());
+                gil::call_method(thread, "join", [slice.as_any()])?;
             }
             let mut threads = self.process().threads.lock();
             let gone: Vec<_> = threads.extract_if(.., |other| other.is(thread)).collect();

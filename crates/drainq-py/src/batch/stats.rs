@@ -2,6 +2,7 @@
 
 use super::shared::SharedQueue;
 use crate::errors::{self, shown};
+use crate::gil;
 use drainq_core::batch::Rejection;
 use drainq_core::batch::route::TypeCounts;
 use drainq_core::batch::stats::Snapshot;
@@ -64,7 +65,7 @@ fn entry<'py>(
     name: &Bound<'py, PyAny>,
     stats: &Bound<'py, TypeStats>,
 ) -> PyResult<Bound<'py, TypeStats>> {
-    Ok(per_type.call_method1("setdefault", (name, stats))?.cast_into()?)
+    Ok(gil::call_method(per_type, "setdefault", [name, stats.as_any()])?.cast_into()?)
 }
 
 #[pymethods]

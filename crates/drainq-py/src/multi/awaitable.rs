@@ -69,9 +69,9 @@ impl QueueAwaitable {
     /// Registers the task with the running loop and as a waiter; returns what the loop sleeps on.
     fn fall_asleep(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let event_loop = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let future = event_loop.call_method0("create_future")?;
-        let iterator = future.call_method0("__await__")?.unbind();
+        let event_loop = gil::call(RUNNING.import(py, "asyncio", "get_running_loop")?, [])?;
+        let future = gil::call_method(&event_loop, "create_future", [])?;
+        let iterator = gil::call_method(&future, "__await__", [])?.unbind();
         let mut sleep = match self.sleep.take() {
             Some(sleep) => sleep,
             None => Sleep { task: None, waiter: self.call()?.waiter(), future: None },
@@ -81,7 +81,7 @@ impl QueueAwaitable {
         sleep.task = Some(task);
         sleep.future = Some(iterator.clone_ref(py));
         self.sleep = Some(sleep);
-        iterator.call_method0(py, "__next__")
+        gil::call_method(iterator.bind(py), "__next__", []).map(Bound::unbind)
     }
 
     /// Ends the coroutine whose call has its result.
@@ -122,7 +122,7 @@ impl QueueAwaitable {
         let future = self.sleep.as_ref().and_then(|sleep| sleep.future.as_ref());
         if let Some(future) = future {
             // Not done yet: sleep on. A failed future (its loop cancelled it) raises here.
-            match future.call_method0(py, "__next__") {
+            match gil::call_method(future.bind(py), "__next__", []).map(Bound::unbind) {
                 Err(error) if error.is_instance_of::<PyStopIteration>(py) => {}
                 unfinished => return unfinished,
             }
@@ -223,11 +223,11 @@ fn exception(kind: Bound<'_, PyAny>, value: Option<Bound<'_, PyAny>>) -> PyResul
         return Ok(PyErr::from_value(kind)); // a TypeError: this is no exception
     }
     Ok(PyErr::from_value(match value {
-        None => class.call0()?,
+        None => gil::call(class, [])?,
         Some(value) if value.is_instance(class)? => value,
         Some(value) => match value.cast::<PyTuple>() {
-            Ok(arguments) => class.call1(arguments.clone())?,
-            Err(_) => class.call1((value,))?,
+            Ok(arguments) => gil::call_with(class, arguments)?,
+            Err(_) => gil::call(class, [&value])?,
         },
     }))
 }

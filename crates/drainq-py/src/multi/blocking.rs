@@ -2,13 +2,14 @@
 
 use super::core_types::Wait;
 use crate::deadline::{self, Deadline, MayWait};
+use crate::gil;
 use drainq_core::multi::{Stalled, WaitingThread};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 /// Whether signal handlers run on this thread: Python runs them on the main thread alone.
 fn runs_signal_handlers(py: Python<'_>) -> PyResult<bool> {
-    let (current, main) = (current(py)?.call0()?, main(py)?.call0()?);
+    let (current, main) = (gil::call(current(py)?, [])?, gil::call(main(py)?, [])?);
     current.eq(main.getattr("ident")?)
 }
 

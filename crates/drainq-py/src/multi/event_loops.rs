@@ -123,7 +123,7 @@ impl EventLoops {
             }
             other => other,
         };
-        match scheduled.and_then(|()| event_loop.call_method0("is_running")?.is_truthy()) {
+        match scheduled.and_then(|()| gil::call_method(event_loop, "is_running", [])?.is_truthy()) {
             Ok(is_running) => is_running,
             Err(error) => {
                 self.take_ready(address);
@@ -136,21 +136,21 @@ impl EventLoops {
     fn call_soon(self: &Arc<Self>, event_loop: &Bound<'_, PyAny>, address: usize) -> PyResult<()> {
         let py = event_loop.py();
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = RUNNING.import(py, "asyncio", "_get_running_loop")?.call0()?;
+        let running = gil::call(RUNNING.import(py, "asyncio", "_get_running_loop")?, [])?;
         let all = self.clone();
         let resume =
             PyCFunction::new_closure(py, Some(c"resume"), None, move |args, _| all.resume(args.py(), address))?;
         // In the loop's own thread its selector need not be interrupted.
         let method = if running.is(event_loop) { "call_soon" } else { "call_soon_threadsafe" };
-        event_loop.call_method1(method, (resume,)).map(drop)
+        gil::call_method(event_loop, method, [resume.as_any()]).map(drop)
     }
 
     /// Runs in the loop's thread: notifies the tasks that are ready.
     fn resume(&self, py: Python<'_>, address: usize) -> PyResult<()> {
         for future in self.take_ready(address) {
             let future = future.bind(py);
-            if !future.call_method0("done")?.is_truthy()? {
-                future.call_method1("set_result", (py.None(),))?;
+            if !gil::call_method(future, "done", [])?.is_truthy()? {
+                gil::call_method(future, "set_result", [py.None().bind(py)])?;
             }
         }
         Ok(())
@@ -187,7 +187,7 @@ impl EventLoops {
 /// Reports what a loop raised. A closed loop is no news; what a signal handler raised must not be lost.
 fn report(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+        let again = py.import("_thread").and_then(|thread| gil::call_method(thread.as_any(), "interrupt_main", []));
         if let Err(error) = again {
             error.write_unraisable(py, None);
         }

@@ -126,7 +126,7 @@ impl SetQueue {
             (AfterTake::Forget | AfterTake::Track(Duration::ZERO), _) => Ok(Duration::ZERO),
             (_, None) => Ok(self.system_clock.now()),
             (_, Some(clock)) => {
-                let seconds: f64 = clock.bind(py).call_method0("now")?.extract()?;
+                let seconds: f64 = gil::call_method(clock.bind(py), "now", [])?.extract()?;
                 Duration::try_from_secs_f64(seconds)
                     .map_err(|_| errors::bad_value(format!("clock.now() must be seconds >= 0, got {seconds}")))
             }
