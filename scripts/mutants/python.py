@@ -294,22 +294,6 @@ MUTANTS = [
         "return local + offset",
         "tests/metrics/test_line.py::test_stamps_are_moments",
     ),
-    Mutant(
-        "writer_keeps_a_broken_connection",
-        "a batch is tried again on the connection that broke",
-        f"{PACKAGE}/workers/writer.py",
-        "                    self._disconnect()\n                    failure = ",
-        "                    failure = ",
-        "tests/workers/test_writer.py::test_each_further_try_has_a_connection_of_its_own",
-    ),
-    Mutant(
-        "last_try_counts_as_retried",
-        "what is given up at the end counts as kept for another try",
-        f"{PACKAGE}/workers/worker.py",
-        "                    self._retried -= self._pending\n",
-        "",
-        "tests/workers/test_aggregator.py::test_what_cannot_be_handed_on_at_close_is_lost_and_said_so",
-    ),
     # -- forks ------------------------------------------------------------------------------------
     Mutant(
         "one_object_keeps_others_from_renewal",

@@ -9,6 +9,7 @@ from tests.shape.project import ROOT
 
 BINDING = ROOT / "crates" / "drainq-py" / "src"
 WHILE_LOADING = {"fork.rs", "batch/produce/raw_method.rs", "batch/config.rs"}
+NO_PYTHON_CODE = {"sketch/values.rs"}  # memoryview.tobytes
 CALL = re.compile(r"\.call(0|1|_method|_method0|_method1)\(")
 
 
@@ -22,4 +23,4 @@ def calls():
 def test_no_python_code_is_called_past_the_door():
     found = list(calls())
     assert any(file == "fork.rs" for file, _, _ in found), "the pattern finds nothing"
-    assert [call for call in found if call[0] not in WHILE_LOADING] == []
+    assert [call for call in found if call[0] not in WHILE_LOADING | NO_PYTHON_CODE] == []

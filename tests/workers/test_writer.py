@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.sql import Database, DatabaseError, Upsert
+from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryError
 
@@ -76,25 +75,6 @@ def test_a_batch_that_finds_no_database_is_lost_aloud(url):
         t([(1, "a"), (2, "b")])
     assert (t.stats().lost, t.stats().retried) == (2, 0)
     assert not t.close()
-
-
-def test_each_further_try_has_a_connection_of_its_own(url, rows, monkeypatch):
-    monkeypatch.setattr("drainq.workers.writer.PAUSE", 0.0)
-    write, tried = Upsert.write, []
-
-    def gone_twice(upsert, database, batch):
-        tried.append(database)
-        if len(tried) < 3:
-            raise sqlite3.OperationalError("disk I/O error")
-        write(upsert, database, batch)
-
-    monkeypatch.setattr(Upsert, "write", gone_twice)
-    t = writer(url)
-    t([(1, "a")])
-    assert len(set(map(id, tried))) == len(tried) == 3
-    assert rows(url) == [(1, "a")]
-    assert (t.stats().sent, t.stats().retried, t.stats().lost) == (1, 2, 0)
-    assert t.close()
 
 
 @pytest.mark.parametrize("more, message", [({"threads": 0}, "got 0"), ({"key": ["nope"]}, "nope")])
