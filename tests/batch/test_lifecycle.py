@@ -272,3 +272,19 @@ def test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_
         """
     )
     assert out == "....."
+
+
+def test_a_finaliser_that_runs_after_everything_may_produce():
+    """What `builtins` holds ends when the interpreter counts as gone: the queue refuses, and nothing else."""
+    out = run(
+        """
+        import builtins, os
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        queue = BatchQueue("late", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len))
+        class Last:
+            def __del__(self, queue=queue, write=os.write):
+                write(1, b"%d %d" % (queue.produce(1), queue.produce_many([1, 2])))
+        builtins.last = Last()
+        """
+    )
+    assert out == "0 0"

@@ -39,9 +39,13 @@ pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 
 /// Runs `work` of a raw method, which CPython calls with the GIL held.
 ///
-/// PyO3 learns of the GIL by it, so that references dropped on the way are given back at once.
+/// PyO3 learns of the GIL by it, so that references dropped on the way are given back at once. Where the interpreter is
+/// going away PyO3 takes no notice any more; a finaliser may still call, and `work` runs all the same.
 pub fn entered<R>(work: impl FnOnce() -> R) -> R {
-    Python::attach(|_| work())
+    let mut work = Some(work);
+    let mut run = || work.take().map(|work| work());
+    let done = Python::try_attach(|_| run()).flatten().or_else(run);
+    done.expect("the work runs once: attached, or not")
 }
 
 /// Counts one more reference to `object`, in place, where a call would cost as much as the rest.
