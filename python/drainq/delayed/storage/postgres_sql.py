@@ -43,13 +43,13 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 )
 """Insert or update one message. True: created; false: updated; no row: the same was there."""
 
-_NEXT_ID = """nextval(COALESCE(pg_get_serial_sequence({literal}, 'id')::regclass, (
+_NEXT_ID = """nextval((SELECT COALESCE(pg_get_serial_sequence({literal}, 'id')::regclass, (
     SELECT uses.refobjid FROM pg_attrdef AS def
     JOIN pg_attribute AS col ON (col.attrelid, col.attnum, col.attname) = (def.adrelid, def.adnum, 'id')
     JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
     JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
-    WHERE def.adrelid = to_regclass({literal})))::regclass)"""
-"""The next id: of the sequence that the column owns, or else of the one that its default uses."""
+    WHERE def.adrelid = to_regclass({literal})))::regclass))"""
+"""The next id: of the sequence that the column owns, or else of the one that its default uses; it is found once."""
 
 _UNNEST = (
     """
