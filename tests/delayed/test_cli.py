@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from drainq.delayed import BytesCodec, MsgspecCodec
+from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, QueueBroken
 from drainq.delayed.cli import add_commands
 
 
@@ -39,6 +39,37 @@ def test_migrate_shows_then_does_then_has_nothing_to_do(call, database):
     assert said.startswith("applied: the source's table\napplied: attempts and the last error\napplied: dead letters\n")
     assert call("migrate", "--sql") == (0, "", "")
     assert call("migrate") == (0, "up to date\n", "")
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no file", "an empty file"])
+def test_a_command_that_looks_changes_no_file(call, tmp_path, there):
+    path = tmp_path / "other.db"
+    if there:
+        path.touch()
+    url = f"sqlite:///{path}"
+    code, script, err = call("migrate", "--sql", url=url)
+    assert (code, err) == (0, "") and "__history" in script
+    for command in (["stats", "--queue", "mail"], ["queues"], ["peek", "--queue", "mail"]):
+        code, out, err = call(*command, url=url)
+        assert (code, out) == (2, "") and "migrate" in err
+    assert [(file.name, file.stat().st_size) for file in tmp_path.glob("other*")] == (
+        [("other.db", 0)] if there else []
+    )
+
+
+def test_commands_work_while_an_index_that_only_helps_is_missing(call, database):
+    queue = database.open(migrate=False) if database.open() else None
+    queue.offer_or_update("urgent", 1, 0, priority=-1)
+    code, out, _ = call("stats", "--queue", "mail", "--format", "json")
+    assert code == 0 and json.loads(out)["ready"] == 1
+    assert "KindPlusPriorityIndex" in call("migrate", "--sql")[1]
+    assert call("migrate") == (0, "applied: an index for delivery by priority\n", "")
+
+
+def test_queues_of_a_table_that_is_not_there_are_refused_with_what_to_do(database):
+    database.open()
+    with pytest.raises(QueueBroken, match="the tables of 'nosuch' are missing or old: run 'drainq delayed migrate'"):
+        DelayedQueue.queues(database.url, table="nosuch")
 
 
 def test_stats_in_each_format(call, database):

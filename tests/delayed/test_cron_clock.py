@@ -123,6 +123,20 @@ def test_a_schedule_that_is_forgotten_begins_anew(world):
         assert hours(queue, world.clock, handle, 48) == following(world.clock.now() - 48 * HOUR, 48)
 
 
+def test_a_schedule_that_is_forgotten_while_it_runs_goes_on_and_stays_listed(world):
+    queue, other = world.open(), world.open()
+    with install(queue) as handle:
+        assert len(hours(queue, world.clock, handle, 2)) == 2
+        queue.cron.forget("hourly")
+        assert [schedule.key_prefix for schedule in queue.cron.schedules()] == ["hourly"]
+        other.cron.forget("hourly")
+        assert other.cron.schedules() == []
+        assert len(hours(queue, world.clock, handle, 3)) == 3
+        assert [schedule.key_prefix for schedule in other.cron.schedules()] == ["hourly"]
+    queue.cron.forget("hourly")
+    assert queue.cron.schedules() == []
+
+
 def test_forgetting_a_schedule_leaves_other_schedules_and_queues_alone(world):
     queue, other = world.open(), world.open("other")
     for schedules in (queue, other):

@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
+from drainq.delayed.errors import QueueBroken
 from drainq.delayed.message import check_count, check_key, check_text
 from drainq.delayed.retry import with_retries
 from drainq.delayed.session import Session
@@ -220,6 +221,8 @@ def _check_prefix(prefix: object) -> str:
 def queues_at(url: str, table: str) -> list[QueueInfo]:
     """See :meth:`drainq.delayed.DelayedQueue.queues`."""
     with opened_storage(url, table) as storage:
+        if not with_retries(storage.is_ready, NO_RETRIES, storage.is_transient):
+            raise QueueBroken(f"the tables of {table!r} are missing or old: run 'drainq delayed migrate' first")
         rows = with_retries(storage.queues, NO_RETRIES, storage.is_transient)
     return [QueueInfo(row.name, row.type_name, row.paused) for row in rows]
 
@@ -234,7 +237,7 @@ def opened_storage(url: str, table: str) -> Iterator[Storage]:
         raise ValueError(
             f"there is no file {where.target!r}: check the URL, or run 'drainq delayed migrate' to make it"
         )
-    storage, _ = open_storage(url, table=table, time=TimeConfig(), retry=NO_RETRIES)
+    storage, _ = open_storage(url, table=table, time=TimeConfig(), retry=NO_RETRIES, as_it_is=True)
     try:
         reach(storage, NO_RETRIES, migrate=False)
         yield storage

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.cli_output import print_json, print_line, print_table, printable, second, shown
-from drainq.delayed.cli_target import UserError, found_queue, found_storage, refuse_memory
+from drainq.delayed.cli_target import UserError, found_queue, found_storage, refuse_memory, shown_storage
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
 from drainq.delayed.storage.open import open_storage, reach
@@ -25,12 +25,13 @@ _PROMETHEUS = {
 
 def migrate(arguments: argparse.Namespace) -> None:
     refuse_memory(arguments.url)
+    if arguments.sql:
+        with shown_storage(arguments) as storage:
+            sys.stdout.write(storage.migration_sql())
+        return
     storage, _ = open_storage(arguments.url, table=arguments.table, time=TimeConfig(), retry=RetryConfig())
     try:
         reach(storage, NO_RETRIES, migrate=False)  # a person at a shell wants to hear at once
-        if arguments.sql:
-            sys.stdout.write(storage.migration_sql())
-            return
         done = reach(storage, RetryConfig(), migrate=True)
     finally:
         storage.close()

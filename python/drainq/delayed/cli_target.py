@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from drainq.delayed.admin import opened_storage
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
@@ -15,6 +16,8 @@ from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.storage.operator import QueueRow
 from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.sqlite import SQLiteStorage
+from drainq.sql.url import DatabaseUrl, Dialect
 
 CODECS: dict[str, Callable[[], Codec]] = {
     "msgspec": MsgspecCodec,
@@ -32,8 +35,19 @@ class UserError(Exception):
 def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
     """The storage, with tables that are there and up to date; nothing is created."""
     with opened_storage(arguments.url, arguments.table) as storage:
-        if storage.migration_sql():
+        if not storage.is_ready():
             raise UserError(f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first")
+        yield storage
+
+
+@contextmanager
+def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
+    """The storage as it is; nothing is created. An SQLite file that is not there is as an empty one."""
+    where = DatabaseUrl.parse(arguments.url)
+    if where.dialect is Dialect.SQLITE and not Path(where.target).exists():
+        yield SQLiteStorage(":memory:", table=arguments.table, busy_timeout=None, write_ahead=False)
+        return
+    with opened_storage(arguments.url, arguments.table) as storage:
         yield storage
 
 

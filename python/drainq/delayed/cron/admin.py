@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
+from drainq.delayed.cron.handle import CronHandle
 from drainq.delayed.cron.message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
@@ -56,11 +57,13 @@ class CronAdmin(Generic[T]):
         self._call = session.call
         self._made = session.wakeup.wake  # called after messages were put in
         self._installed: dict[str, Plan[T]] = {}
+        self._handles: dict[str, CronHandle] = {}
 
     def schedules(self) -> list[InstalledSchedule]:
         """The schedules that were installed in this queue, by any process, in the order of their prefixes.
 
-        A schedule stays listed after its handles are closed, until :meth:`forget`.
+        A schedule stays listed after its handles are closed, until :meth:`forget`. One that goes on after that is
+        listed again: at once if this object installed it, else with its next tick.
         """
         rows = self._call(lambda: self._storage.schedules(self._kind))
         return [
@@ -88,7 +91,11 @@ class CronAdmin(Generic[T]):
             How many ticks were forgotten; 0 if the prefix is unknown.
         """
         check_names("-", key_prefix)
-        return self._call(lambda: self._storage.forget_schedule(self._kind, prefix=key_prefix))
+        forgotten = self._call(lambda: self._storage.forget_schedule(self._kind, prefix=key_prefix))
+        handle = self._handles.get(key_prefix)
+        if handle is not None and not handle.closed:
+            self._name_again(self._installed[key_prefix])
+        return forgotten
 
     def backfill(self, key_prefix: str, start: When, end: When) -> int:
         """Make the ticks of a range, now, whether or not they lie in the past.
@@ -148,13 +155,19 @@ class CronAdmin(Generic[T]):
             )
         )
 
+    def _name_again(self, schedule: Plan[T]) -> None:
+        """Enter a schedule that runs into the list of schedules."""
+        self._name(schedule.config_hash, schedule.key_prefix, schedule.description)
+
     def _warned(self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime) -> bool:
         """Say in the log what keeps a schedule from being the one that it was installed as; False if all is well."""
         prefix = schedule.key_prefix
         state = self._call(
             lambda: self._storage.schedule_state(self._kind, prefix=prefix, config_hash=schedule.config_hash)
         )
-        if state.config_hash not in (None, schedule.config_hash):
+        if state.config_hash is None:  # another process forgot it while it runs here
+            self._name_again(schedule)
+        elif state.config_hash != schedule.config_hash:
             _log.warning(
                 "schedule %r: another configuration was installed under this prefix after the one here (%s); while both"
                 " run, ticks of both are sent",

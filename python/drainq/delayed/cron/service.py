@@ -333,6 +333,7 @@ class CronService(CronAdmin[T]):
 
         self._installed[key_prefix] = schedule
         handle = CronHandle(key_prefix, check, clock=self._clock, retry=retry.total_seconds(), watch=self._watch)
+        self._handles[key_prefix] = handle
         handle.start()
         return handle
 

@@ -29,6 +29,9 @@ class MemoryStorage(MemoryTicks):
     def migrate(self) -> list[str]:
         return []
 
+    def is_ready(self) -> bool:
+        return True
+
     def migration_sql(self) -> str:
         return ""
 

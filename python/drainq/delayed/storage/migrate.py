@@ -34,12 +34,16 @@ class Index(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One step: its number, its name, its statements with the names filled in; ``apart`` if it is built apart."""
+    """One step: its number, its name, its statements with the names filled in; ``apart`` if it is built apart.
+
+    ``optional``: a queue works without it.
+    """
 
     number: int
     name: str
     statements: list[str]
     apart: Index | None = None
+    optional: bool = False
 
 
 def pending(
@@ -74,7 +78,8 @@ def pending(
                 statement = statement.apart if in_use else statement.statement
             wanted.append(fill(statement))
         if not waits:
-            missing.append(Migration(number, name, wanted, apart))
+            optional = all(isinstance(statement, Index) for statement in statements)
+            missing.append(Migration(number, name, wanted, apart, optional))
     return missing
 
 

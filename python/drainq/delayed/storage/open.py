@@ -26,10 +26,11 @@ def open_storage(
     retry: RetryConfig,
     max_connections: int = 10,
     prepare: bool | None = None,
+    as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
     """Return the storage that ``url`` names, and an address that two names of the same one have in common.
 
-    Nothing is connected yet: see :func:`reach`.
+    Nothing is connected yet: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 
     Raises:
         ValueError: the URL names no back end.
@@ -43,7 +44,7 @@ def open_storage(
     if where.dialect is Dialect.SQLITE:
         from drainq.delayed.storage.sqlite import SQLiteStorage
 
-        file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout)
+        file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout, write_ahead=not as_it_is)
         return file, ("sqlite", str(Path(where.target).resolve()), table)
     postgres_driver()  # refuses with the name of the extra
     from drainq.delayed.storage.postgres import PostgresStorage

@@ -71,6 +71,10 @@ class PostgresMigration(PostgresStatements):
     def _says(self, cursor: Any, name: str, **values: Any) -> bool:
         return bool(cursor.execute(self._sql[name], values, prepare=False).fetchone()[0])
 
+    def is_ready(self) -> bool:
+        with self._pool.cursor() as cursor:
+            return all(migration.optional for migration in self._pending(cursor))
+
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")

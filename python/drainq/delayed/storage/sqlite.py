@@ -28,6 +28,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
         path: the file; it is created if it is not there.
         table: the table's name.
         busy_timeout: seconds to wait for another process's transaction.
+        write_ahead: whether the file is given a write-ahead log, which it keeps; else it stays as it is.
     """
 
     # --- consumers

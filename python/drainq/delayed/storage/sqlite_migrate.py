@@ -27,6 +27,10 @@ class SQLiteMigration(SQLiteStatements):
                 )
             return [migration.name for migration in missing]
 
+    def is_ready(self) -> bool:
+        with self._cursor() as cursor:
+            return all(migration.optional for migration in self._pending(cursor))
+
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")

@@ -31,12 +31,13 @@ from drainq.sql.connect import connect_sqlite
 class SQLiteStatements(StatementStorage):
     """The connection to one file; see :class:`~drainq.delayed.storage.sqlite.SQLiteStorage` for the arguments."""
 
-    def __init__(self, path: str, *, table: str, busy_timeout: float | None) -> None:
+    def __init__(self, path: str, *, table: str, busy_timeout: float | None, write_ahead: bool = True) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise RuntimeError(
                 f"the delayed queue needs SQLite 3.35 or later (RETURNING), this is {sqlite3.sqlite_version}"
             )
         self._path = path
+        self._write_ahead = write_ahead
         self._busy_timeout = 30.0 if busy_timeout is None else busy_timeout
         names = TableNames(table)
         self._names = names
@@ -58,7 +59,7 @@ class SQLiteStatements(StatementStorage):
 
     def _connect(self) -> sqlite3.Connection:
         connection = connect_sqlite(
-            self._path, lock_timeout=self._busy_timeout, write_ahead=True, cached_statements=256
+            self._path, lock_timeout=self._busy_timeout, write_ahead=self._write_ahead, cached_statements=256
         )
         connection.execute("PRAGMA cache_size = -65536")  # KiB
         self._lock_timeout = self._busy_timeout
