@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import socket
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,11 +56,24 @@ def test_after_a_refused_statement_the_connection_is_as_good_as_before(code):
         ('connection failed: FATAL:  database "nope" does not exist', Failure.CANNOT_PASS),
         ('connection failed: FATAL:  password authentication failed for user "me"', Failure.CANNOT_PASS),
         ("connection failed: FATAL:  no pg_hba.conf entry for host", Failure.CANNOT_PASS),
+        (f"failed to resolve host 'h': [Errno {socket.EAI_NONAME}] Der Name ist unbekannt", Failure.CANNOT_PASS),
+        (
+            f"failed to resolve host 'h': [Errno {socket.EAI_AGAIN}] Temporary failure in name resolution",
+            Failure.PASSES,
+        ),
     ],
 )
 def test_a_failure_to_connect_passes_unless_its_text_says_that_it_cannot(text, meaning):
     psycopg = pytest.importorskip("psycopg")
     assert failure_of(psycopg.OperationalError(text)) is meaning
+
+
+def test_a_password_that_is_missing_is_noticed_in_any_language():
+    psycopg = pytest.importorskip("psycopg")
+    assert failure_of(psycopg.OperationalError("Passwort fehlt")) is Failure.PASSES
+    connection = SimpleNamespace(needs_password=True)
+    refused = type("Refused", (psycopg.OperationalError,), {"pgconn": connection})("Passwort fehlt")
+    assert failure_of(refused) is Failure.CANNOT_PASS
 
 
 @pytest.mark.parametrize("code", range(1, 27))

@@ -79,6 +79,18 @@ def test_every_door_refuses_anything_else_with_the_forms(door, url):
 
 
 @doors
+@pytest.mark.parametrize("hosts", ["h:0", "h:65536", "h:99999999", "h:x", "[::1]:70000", "a:1,b:-1"])
+def test_every_door_refuses_a_port_that_no_server_can_have(door, hosts):
+    with pytest.raises(ValueError, match="a number from 1 to 65535, got '"):
+        DOORS[door](f"postgresql://me@{hosts}/d")
+
+
+@pytest.mark.parametrize("hosts", ["h", "h:1", "h:65535", "[::1]", "[::1]:5432", "a:1,b:2", "", "a:,b"])
+def test_other_ports_are_left_to_the_driver(hosts):
+    assert hosts in str(DatabaseUrl.parse(f"postgresql://me@{hosts}/d"))
+
+
+@doors
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_every_door_opens_each_spelling_of_postgresql(door, scheme, postgres_url):
     with Database(postgres_url) as database:

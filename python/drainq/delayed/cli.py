@@ -152,6 +152,6 @@ def _refuse(text: str) -> int:
 
 def _is_database_error(error: BaseException) -> bool:
     """Whether the database, or the way to it, refused; by the module's name, because a driver may not be installed."""
-    return any(
-        kind.__module__.partition(".")[0] in ("sqlite3", "psycopg", "psycopg_pool") for kind in type(error).__mro__
-    ) or (error.__cause__ is not None and _is_database_error(error.__cause__))
+    return any(kind.__module__.partition(".")[0] in ("sqlite3", "psycopg") for kind in type(error).__mro__) or (
+        error.__cause__ is not None and _is_database_error(error.__cause__)
+    )

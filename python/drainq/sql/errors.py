@@ -12,14 +12,16 @@ Decided here, where the codes leave room:
 2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database is.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
-4. A failure to connect has no code; it passes unless its text says what no waiting changes. The text is in the
-   server's language, so a translated refusal is waited for: an error on the careful side.
+4. A failure to connect has no code, for libpq keeps the server's to itself. A host without an address is known by the
+   resolver's number, a missing password by libpq's flag; any other failure passes unless its text says what no waiting
+   changes. That text is in the server's language, so a translated refusal is waited for: an error on the careful side.
 """
 
 from __future__ import annotations
 
 import enum
 import re
+import socket
 import sys
 from typing import Any
 
@@ -98,6 +100,12 @@ _REFUSED_TO_CONNECT = re.compile(
     re.DOTALL,
 )
 
+_UNRESOLVED = re.compile(r"failed to resolve host .*\[Errno (-?\d+)\]", re.DOTALL)
+"""What the driver says of a host, with the resolver's number."""
+
+_NO_SUCH_HOST = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
+"""The resolver's numbers for a name that has no address, unlike EAI_AGAIN: the name server did not answer."""
+
 GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
 """SQLSTATEs after which a connection, and those opened with it, are not to be used again."""
 
@@ -158,12 +166,21 @@ def _of_sqlite(error: Any, sqlite3: Any) -> Failure:
     return _DATA if about_values else _CANNOT
 
 
+def _cannot_connect(error: Any) -> bool:
+    """Whether no waiting changes that a connection could not be made."""
+    unresolved = _UNRESOLVED.match(str(error))
+    if unresolved:
+        return int(unresolved[1]) in _NO_SUCH_HOST
+    wants_password = getattr(getattr(error, "pgconn", None), "needs_password", False)
+    return bool(wants_password) or _REFUSED_TO_CONNECT.search(str(error)) is not None
+
+
 def _of_postgres(error: Any, psycopg: Any) -> Failure:
     code = sqlstate_of(error)
     if code is not None:
         return SQLSTATES.get(code) or SQLSTATES.get(code[:2], _CANNOT)
     if isinstance(error, psycopg.OperationalError):  # the connection went, or none could be had
-        return _CANNOT if _REFUSED_TO_CONNECT.search(str(error)) else _PASSES
+        return _CANNOT if _cannot_connect(error) else _PASSES
     if isinstance(error, psycopg.InterfaceError):
         return _PASSES  # the connection is closed
     return _DATA if isinstance(error, (psycopg.DataError, psycopg.ProgrammingError)) else _CANNOT

@@ -101,6 +101,7 @@ class DatabaseUrl:
         user, _, password = user_part.partition(":")
         secrets = {"password": _decoded(password)} if password else {}
         host_and_database, _, query = place.partition("?")
+        _check_ports(host_and_database.partition("/")[0])
         kept, shown = [], []
         for name, value in _parameters(query):
             if _SECRET.fullmatch(name):
@@ -168,6 +169,14 @@ def _split_user_part(rest: str) -> tuple[str, str]:
             "write the characters '/', '?' and '@' in a user's name or password as %2F, %3F and %40"
         )
     return (rest[:first], rest[first + 1 :]) if first >= 0 else ("", rest)
+
+
+def _check_ports(hosts: str) -> None:
+    """Refuse a port that no server can have: libpq notices it only when it connects, as if the server were away."""
+    for host in hosts.split(","):
+        port = re.fullmatch(r"[^:]*:(.+)", re.sub(r"^\[[^\]]*\]", "", host))
+        if port and not (re.fullmatch(r"[0-9]{1,5}", port[1]) and 1 <= int(port[1]) <= 65535):
+            raise ValueError(f"the port of a PostgreSQL server is a number from 1 to 65535, got {port[1]!r}")
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:
