@@ -30,6 +30,7 @@ from tests.delayed.conftest import World
 KEYS = st.sampled_from(["a", "b", "c", "A", "é"])
 PAYLOADS = st.integers(0, 2)
 DELAYS = st.sampled_from([-5, 0, 0, 3, 12])
+PRIORITIES = st.sampled_from([0, 0, 0, 0, -1, 7])
 PREFIXES = st.sampled_from(["p", "p/x", "P", "p_", "%"])
 HASHES = st.sampled_from(["h", "g", "h/1"])
 START = 1_700_000_000
@@ -51,7 +52,7 @@ class Comparison(RuleBasedStateMachine):
     def begin(self) -> None:
         self.clock = ManualClock(START)
         name = f"q{next(_names)}"
-        options: dict[str, Any] = {"clock": self.clock, "max_attempts": 4}
+        options: dict[str, Any] = {"clock": self.clock, "max_attempts": 4, "history": 1000}
         options["time"] = TimeConfig(acquire_timeout=10, poll_period=1)
         places = [lambda **more: DelayedQueue.open(self.database.url, name, table=self.database.table, **more)]
         model = MemoryStorage()
@@ -66,16 +67,27 @@ class Comparison(RuleBasedStateMachine):
         assert real == model
         return model
 
-    @rule(key=KEYS, payload=PAYLOADS, delay=DELAYS, update=st.booleans())
-    def offer(self, key, payload, delay, update):
+    @rule(key=KEYS, payload=PAYLOADS, delay=DELAYS, update=st.booleans(), priority=PRIORITIES)
+    def offer(self, key, payload, delay, update, priority):
         at = self.clock.now() + delay
-        self.both(lambda q: (q.offer_or_update if update else q.offer_if_not_exists)(key, payload, at))
+        offer = DelayedQueue.offer_or_update if update else DelayedQueue.offer_if_not_exists
+        self.both(lambda q: offer(q, key, payload, at, priority=priority))
 
-    @rule(messages=st.lists(st.tuples(KEYS, PAYLOADS, DELAYS, st.booleans()), max_size=8))
+    @rule(messages=st.lists(st.tuples(KEYS, PAYLOADS, DELAYS, st.booleans(), PRIORITIES), max_size=8))
     def offer_batch(self, messages):
         now = self.clock.now()
-        batch = [ScheduledMessage(key, payload, now + delay, update) for key, payload, delay, update in messages]
+        batch = [ScheduledMessage(key, payload, now + delay, *more) for key, payload, delay, *more in messages]
         self.both(lambda q: q.offer_batch(batch))
+
+    @rule(paused=st.booleans())
+    def pause(self, paused):
+        self.both(lambda q: q.pause() if paused else q.resume())
+        assert self.both(lambda q: q.paused) is paused
+
+    @rule(n=st.integers(1, 4), limits=st.dictionaries(st.sampled_from(["", "a", "A"]), st.integers(1, 3), min_size=1))
+    def take_within(self, n, limits):
+        taken = [queue._session.take_once(None, n, limits)[0].rows for queue in self.queues]
+        assert [row._replace(id=0) for row in taken[0]] == [row._replace(id=0) for row in taken[1]]
 
     @rule(key=KEYS)
     def offer_garbage(self, key):
@@ -209,6 +221,7 @@ class Comparison(RuleBasedStateMachine):
             self.both(lambda q: q.stats())
             self.both(lambda q: sorted(row._replace(id=0) for row in q.peek(1000)))
             self.both(lambda q: [letter._replace(id=0) for letter in q.dead_letters(limit=1000)])
+            self.both(lambda q: sorted(q.history(1000)))
 
     def teardown(self):
         for queue in [*getattr(self, "queues", []), *getattr(self, "garbled", [])]:
