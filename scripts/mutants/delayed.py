@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(
         "chunks_in_the_callers_order",
         "two large batches of the same keys deadlock",
-        f"{STORAGE}/postgres_offer.py",
+        f"{STORAGE}/postgres_batch.py",
         "                places = sorted(places, key=lambda place: offers[place].key)\n",
         "",
         f"{TESTS}/test_right_ends.py::test_two_large_batches_of_the_same_keys_in_any_order_never_deadlock",
