@@ -116,6 +116,14 @@ MUTANTS = [
         "tests/spark/test_sink_task.py::test_rows_that_fail_alone_are_found",
     ),
     Mutant(
+        "dependencies_stay_at_home",
+        "the archive for executors has drainq alone",
+        f"{PACKAGE}/spark/ship.py",
+        '("drainq", *_dependencies())',
+        '("drainq",)',
+        "tests/spark/test_ship.py::test_the_archive_has_the_package_its_native_part_and_what_it_depends_on",
+    ),
+    Mutant(
         "resource_closes_in_use",
         "a resource is closed although somebody uses it",
         f"{PACKAGE}/spark/resource.py",

@@ -4,11 +4,13 @@ from drainq.spark.aggregate import aggregate, partition_fn
 from drainq.spark.queue import task_queue
 from drainq.spark.resource import worker_resource
 from drainq.spark.rows import Rows
+from drainq.spark.ship import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
 from drainq.spark.sink_task import OnError
 from drainq.spark.spec import Handler
 from drainq.spark.task import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems
+from drainq.spark.version import VersionMismatch
 
 __all__ = [
     "Handler",
@@ -19,8 +21,11 @@ __all__ = [
     "TaskInfo",
     "Unrouted",
     "UnroutedItems",
+    "VersionMismatch",
     "aggregate",
+    "archive",
     "partition_fn",
+    "ship",
     "sink",
     "task_info",
     "task_queue",

@@ -22,6 +22,7 @@ from drainq.spark.rows import Rows
 from drainq.spark.spec import MakeHandlers, Spec
 from drainq.spark.task import task_info
 from drainq.spark.unrouted import Unrouted, check_routed
+from drainq.spark.version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,6 +149,7 @@ def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
 
 def _run(spec: Spec, batches: Iterable[Any]) -> Iterator[Any]:
     """One task attempt."""
+    check_version(spec.version)
     info = task_info()
     handlers = dict(spec.make_handlers(info))
     early = [handler.ready for handler in handlers.values() if hasattr(handler, "ready")]

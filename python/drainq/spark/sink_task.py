@@ -30,6 +30,7 @@ from drainq.spark.parking import Parking
 from drainq.spark.queue import task_queue
 from drainq.spark.rows import Rows
 from drainq.spark.task import TaskInfo
+from drainq.spark.version import check_version, installed
 
 MakeWriter = Callable[[TaskInfo], Any]
 
@@ -85,6 +86,7 @@ class Settings:
     on_error: OnError | Callable[[Any, Exception], Any]
     delayed: Callable[[], Any] | None
     close_timeout: float
+    version: str = installed
 
 
 class Window:
@@ -262,6 +264,7 @@ class SinkTask:
             DrainqError: the account does not add up.
         """
         settings, started = self.settings, time.monotonic()
+        check_version(settings.version)
         writers = [Writer(self, number) for number in range(settings.threads)]
         config = BatchQueueConfig(
             threads=ThreadPolicy.fixed(settings.threads),

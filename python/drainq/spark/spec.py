@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from drainq.spark.task import TaskInfo
 from drainq.spark.unrouted import Unrouted
+from drainq.spark.version import installed
 
 
 class Handler(Protocol):
@@ -35,3 +36,4 @@ class Spec:
     len_of: Callable[[Any], int] | None
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
     unrouted: Unrouted
+    version: str = installed
