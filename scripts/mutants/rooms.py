@@ -14,6 +14,7 @@ from .operated import MUTANTS as OPERATED
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
 from .sketch import MUTANTS as SKETCH
+from .workers import MUTANTS as WORKERS
 
 ROOMS: dict[str, list[Mutant]] = {
     "binding": BINDING,
@@ -27,4 +28,5 @@ ROOMS: dict[str, list[Mutant]] = {
     "jobs": JOBS,
     "columns": COLUMNS,
     "sketch": SKETCH,
+    "workers": WORKERS,
 }

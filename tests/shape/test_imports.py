@@ -23,7 +23,7 @@ MAY_KNOW = {
     "spark": {"_native", "backoff", "callables", "errors", "fork", "timer"},
     "sql": {"errors"},
     "timer": {"fork"},
-    "workers": {"_native", "clock", "delivery", "errors", "fork", "sql", "timer"},
+    "workers": {"_native", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 

@@ -87,6 +87,7 @@ class DeadLetters:
         size: Callable[[list[Any]], int] = len,
         older_sink: Sink | None = None,
     ) -> None:
+        self.on_sent: Callable[[], object] = lambda: None  # called when the sink has taken items
         self._size, self._older_sink = size, older_sink
         self._delayed, self._label, self._books = delayed, label[:120], books
         self._clock = getattr(delayed, "clock", None) or clock  # what is due the queue's own clock decides
@@ -232,6 +233,8 @@ class DeadLetters:
         elif not envelope.ack():
             log.warning("%s: message %r was sent, and may be sent again", self._label, key)
             return goes_on
+        if sent:
+            self.on_sent()
         if not older:
             self._replace_older(sent, key)
         if origin == self._origin:

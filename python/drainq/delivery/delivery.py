@@ -64,7 +64,7 @@ class Delivery:
         dead_letters: where what is given up goes; None: it is lost, and what is refused is only counted and logged.
         size: how many items a list counts for in the books, if its entries stand for several each.
         keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
-        backoff: the pauses between the tries.
+        backoff: the pauses between the tries; None: the sink's.
         clock: measures the outage.
         wait: waits for the given seconds, or less once :meth:`give_up` was called; by default in real time.
     """
@@ -87,7 +87,7 @@ class Delivery:
         self._retry_for = retry_for
         self._dead_letters = dead_letters
         self._size, self._keep_when_stopped = size, keep_when_stopped
-        self._backoff = Backoff(0.1, 5.0) if backoff is None else backoff
+        self._backoff = sink.backoff if backoff is None else backoff
         self._clock = MonotonicClock() if clock is None else clock
         self._wait = wait
         self.renew()
@@ -179,7 +179,7 @@ class Delivery:
                 self._books.note(retried=self._size(part))
                 (self._wait or self._given_up.wait)(pause)
             else:
-                self._works_again()
+                self.works_again()
                 return refusals
 
     def _in_order(self) -> Any:
@@ -212,7 +212,8 @@ class Delivery:
             return pause
         return max(0.0, left) if left > 0 else (self._backoff.initial if tries < LEAST_TRIES else None)
 
-    def _works_again(self) -> None:
+    def works_again(self) -> None:
+        """The sink has taken items: an outage is over, and so is a stop."""
         if self._down_since is None and self._stopped is None:
             return
         with self._lock:

@@ -16,6 +16,7 @@ import abc
 from collections.abc import Iterable
 from typing import Any
 
+from drainq.backoff import Backoff
 from drainq.errors import DrainqError
 from drainq.sql.errors import Failure
 
@@ -59,6 +60,9 @@ class Sink(abc.ABC):
     ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several
     drain threads, and beside what is sent again from a delayed queue, it is called by several threads at once.
     """
+
+    backoff = Backoff(0.1, 5.0)
+    """The pauses between two tries of a batch."""
 
     @abc.abstractmethod
     def send(self, items: list[Any]) -> Iterable[tuple[int, object]] | None:

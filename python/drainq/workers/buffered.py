@@ -88,9 +88,12 @@ class Buffered(Holder):
             size=size,
             keep_when_stopped=True,
         )
+        if self._dead_letters is not None:
+            self._dead_letters.on_sent = self._delivery.works_again
 
     def _begin(self) -> None:
         super()._begin()
+        self._delivered = False
         self._flushing = threading.Event()  # a flush is scheduled on a thread of its own
 
     def _forget(self) -> None:
@@ -145,7 +148,9 @@ class Buffered(Holder):
         super()._flush_if_due()
 
     def _hand_on(self, taken: Any) -> None:
+        self._delivered = False
         entries = self._to_send(taken)
+        self._delivered = True  # from here on the delivery accounts for each item
         try:
             left = self._delivery.deliver(entries)
         except DeliveryError as error:
@@ -156,7 +161,7 @@ class Buffered(Holder):
 
     def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
         """The delivery has accounted for all but what it left."""
-        kept = error.left if isinstance(error, _Accounted) else [] if error is None else self._to_send(taken)
+        kept = error.left if isinstance(error, _Accounted) else [] if self._delivered else self._to_send(taken)
         if kept and self._cut_off is None:
             self._books.note(retried=self._size(kept))
             self._held += self._size(kept)

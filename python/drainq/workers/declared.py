@@ -182,8 +182,11 @@ class DeclaredMetrics(Buffered):
         if now - self._cleared_at >= CLEAR_EVERY:
             self._cleared_at = now
             for merged in list(self._merged.values()):
-                if merged.metric.keep:
-                    self._tables.clear(merged.metric, now)
+                try:
+                    if merged.metric.keep:
+                        self._tables.clear(merged.metric, now)
+                except Exception:  # what was delivered is delivered; old rows go the next time
+                    log.exception("%s: rows that are too old could not be deleted", merged.metric.name)
 
     def _forget(self) -> None:
         super()._forget()

@@ -13,13 +13,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from drainq.backoff import Backoff
 from drainq.delivery.sink import Failure, Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
 from drainq.sql.each import write_each
 from drainq.sql.errors import failure_of, one_line, table_is_missing
 
-LOCK_TIMEOUT = 250  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
+LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
 
 
 class TableSink(Sink):
@@ -44,6 +45,8 @@ class TableSink(Sink):
             if not (may_be_missing and table_is_missing(error.__cause__)):
                 raise
 
+    backoff = Backoff(0.05, 1.0)  # a lock is free soon, and a server that starts takes connections at once
+
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[Database] = []
@@ -64,6 +67,8 @@ class TableSink(Sink):
             try:
                 upsert.check(database)
             except database.errors as error:
+                if failure_of(error) is Failure.DATA:
+                    continue  # a domain that refuses the NULLs of the plan
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {one_line(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:

@@ -1,0 +1,182 @@
+"""Workers that hold: batches whole or not at all, deadlines kept, what is too old or has no rank is refused."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+import threading
+
+import pytest
+
+from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq.errors import WouldDeadlock
+from drainq.testing import ManualClock
+from drainq.workers import MetricsAggregator, TopN
+from tests.delivery.helpers import agree, counts
+
+PATIENCE = 60.0
+
+
+def totals(sink, **more):
+    return MetricsAggregator(
+        **{
+            "key": lambda item: item[0],
+            "merge": lambda a, b: (a[0], a[1] + b[1]),
+            "sink": sink,
+            "flush_interval": None,
+        },
+        **more,
+    )
+
+
+def test_a_batch_whose_merge_raises_in_the_middle_is_not_merged_in_part():
+    sent = []
+    worker = totals(sent.extend)
+    worker([("a", 1), ("c", 1)])
+    with pytest.raises(TypeError):
+        worker([("a", 1), ("a", 2), ("b", "x"), ("b", 1), ("a", 4)])
+    worker([("c", 1)])
+    assert worker.flush() is False and sent == [("a", 1), ("c", 2)]
+    assert counts(worker) == (3, 5, 0, 0, 0)
+
+
+def test_that_holds_for_a_merge_that_changes_what_it_is_given():
+    def merge(a, b):
+        a["n"] += b["n"]
+        return a
+
+    sent = []
+    worker = MetricsAggregator(key=lambda item: item["k"], merge=merge, sink=sent.extend, flush_interval=None)
+    worker([{"k": "a", "n": 1}])
+    with pytest.raises(TypeError):
+        worker([{"k": "a", "n": 10}, {"k": "b", "n": 1}, {"k": "a", "n": None}])
+    worker.close()
+    assert sent == [{"k": "a", "n": 1}] and counts(worker) == (1, 3, 0, 0, 0)
+
+
+def test_items_that_are_too_old_are_refused_and_counted():
+    clock, sent = ManualClock(1_000.0), []
+    worker = totals(sent.extend, time=lambda item: item[2], expire_after=100.0, clock=clock)
+    worker([("a", 1, 950.0), ("a", 1, 899.0), ("a", 1, 900.0)])
+    assert worker.close() is False
+    assert sent == [("a", 2)] and counts(worker) == (2, 1, 0, 0, 0) and worker.stats().expired == 1
+    with pytest.raises(ValueError, match="belong together"):
+        totals(print, expire_after=1.0)
+
+
+def test_flush_and_close_return_while_the_sink_hangs_and_a_late_answer_counts():
+    go, entered, done = threading.Event(), threading.Event(), threading.Event()
+
+    def sink(items):
+        entered.set()
+        assert go.wait(PATIENCE)
+        done.set()
+
+    worker = totals(sink)
+    worker.produce_many([("a", 1), ("b", 1)])
+    assert worker.flush(0.05) is False and entered.wait(PATIENCE)
+    worker([("c", 1)])  # draining does not wait for the sink
+    assert agree(worker).pending == 3
+    assert worker.close(0.1) is False
+    assert counts(worker) == (0, 0, 0, 3, 0)
+    go.set()
+    assert done.wait(PATIENCE)
+    while counts(worker) != (2, 0, 0, 1, 0):
+        assert agree(worker).lost in (1, 3)
+
+
+def test_what_comes_while_the_sink_fails_is_merged_behind_what_is_put_back():
+    sent, come = [], [("a", 10)]
+
+    def sink(items):
+        if come:
+            worker([come.pop()])
+            raise OSError("down")
+        sent.extend(items)
+
+    worker = totals(sink)
+    worker([("a", 1), ("b", 1)])
+    assert worker.flush() is False and agree(worker).pending == 3
+    assert worker.flush() and sent == [("a", 11), ("b", 1)]
+    assert counts(worker) == (3, 0, 0, 0, 0) and worker.stats().retried == 2
+
+
+def test_a_merge_that_calls_its_own_worker_is_refused_and_not_hung():
+    worker = MetricsAggregator(key=str, merge=lambda a, b: worker.flush(), sink=print, flush_interval=None)
+    with pytest.raises(WouldDeadlock):
+        worker([1, 1])
+    assert counts(worker) == (0, 2, 0, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_top_n_is_that_of_heapq_and_nan_has_no_rank(seed):
+    rng = random.Random(seed)
+    items = [(rng.choice([rng.randrange(9), rng.random(), math.nan]), place) for place in range(rng.randrange(80))]
+    n, sent = rng.randrange(1, 12), []
+    top = TopN(n, score=lambda item: item[0], sink=sent.extend)
+    for start in range(0, len(items), 7):
+        top(items[start : start + 7])
+    top.close()
+    ranked = [item for item in items if item[0] == item[0]]
+    assert sent == heapq.nlargest(n, ranked, key=lambda item: item[0])
+    assert counts(top) == (len(ranked), len(items) - len(ranked), 0, 0, 0)
+
+
+def test_scores_that_cannot_be_compared_refuse_their_batch_whole():
+    sent = []
+    top = TopN(2, score=lambda item: item, sink=sent.extend)
+    top([3, 1])
+    with pytest.raises(TypeError):
+        top([5, "x", 7])
+    assert top.close() is False
+    assert sent == [3, 1] and counts(top) == (2, 3, 0, 0, 0)
+
+
+def test_best_items_that_were_put_back_keep_their_place_before_equal_later_ones():
+    sent, broken = [], [True]
+
+    def sink(items):
+        if broken:
+            broken.clear()
+            raise OSError("down")
+        sent.extend(items)
+
+    top = TopN(2, score=lambda item: item[0], sink=sink)
+    top([(1, "first"), (2, "a")])
+    assert top.flush() is False
+    top([(1, "second"), (2, "b")])
+    assert top.close() and sent == [(2, "a"), (2, "b")]
+
+
+@pytest.fixture
+def shared():
+    with BatchQueue("workers-share-it", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
+        yield queue
+
+
+def test_an_item_type_of_a_shared_queue_belongs_to_one_worker(shared):
+    first, second = totals(print, queue=shared), TopN(1, score=len, sink=print, queue=shared)
+    assert first.produce(("a", 1))
+    with pytest.raises(ValueError, match="items of type tuple on this queue belong to another MetricsAggregator"):
+        second.produce(("a", 1))
+    assert second.produce("text")
+    assert first.close() and second.close()
+
+
+def test_a_worker_leaves_a_shared_queue_that_goes_on(shared):
+    sent, numbers = [], []
+    first = totals(sent.extend, queue=shared, weight=0.05)
+    other = MetricsAggregator(
+        key=lambda n: 0, merge=int.__add__, sink=numbers.extend, flush_interval=None, queue=shared
+    )
+    first.produce_many([("a", 1), ("a", 2)])
+    other.produce(1)
+    assert first.close() and sent == [("a", 3)]
+    assert first.produce(("a", 1)) is False
+    assert other.produce_many([2, 3]) == 2
+    again = totals(sent.extend, queue=shared)  # the type is free again
+    assert again.produce(("b", 1)) and again.close() and other.close()
+    assert sent == [("a", 3), ("b", 1)] and numbers == [6] and shared.running
+    assert [counts(worker)[0] for worker in (first, other, again)] == [2, 3, 1]
+    assert other.stats().per_type == {int: 3}
