@@ -289,6 +289,7 @@ class Procrastinate:
         from procrastinate.jobs import Status
 
         manager = (await self._opened()).job_manager
+        self._worker = await manager.register_worker()  # one that was silent for half a minute is struck off
         taken, ended = 0, time.perf_counter()
         while job := await manager.fetch_job(["bench"], self._worker):
             last()
@@ -303,7 +304,6 @@ class Procrastinate:
             connector = procrastinate.PsycopgConnector(conninfo=self._url, min_size=1, max_size=1)
             self._async_app = procrastinate.App(connector=connector)
             await self._async_app.open_async()
-            self._worker = await self._async_app.job_manager.register_worker()
         return self._async_app
 
     def _run(self, work: Awaitable[T]) -> T:

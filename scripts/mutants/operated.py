@@ -98,7 +98,7 @@ MUTANTS = [
         f"{STORAGE}/postgres_limits.py",
         "            if len(found) < wanted:\n                break\n",
         "            break\n",
-        f"{TESTS}/test_operate.py::test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other",
+        f"{TESTS}/test_operate.py::test_a_batch_goes_on_behind_the_messages_of_a_prefix_that_it_fills",
     ),
     Mutant(
         "a_history_grows",

@@ -64,7 +64,7 @@ def test_an_error_has_its_code_and_the_connection_goes_on(connection):
 def test_a_server_that_does_not_answer_is_given_up_and_its_connection_with_it(connection, deadline):
     deadline(0.01)
     with pytest.raises(TryTimedOut):
-        connection.ask(Statement("SELECT pg_sleep(3600)"), {})
+        connection.ask(Statement("SELECT pg_sleep(5)"), {})
     assert connection.closed
 
 

@@ -168,6 +168,13 @@ def test_a_prefix_has_a_limit_of_its_own_and_a_full_one_holds_up_no_other(world)
     assert taken_within(queue, 10, {"": 4, **limits}) == ["mail/1", "x"]
 
 
+def test_a_batch_goes_on_behind_the_messages_of_a_prefix_that_it_fills(world):
+    queue = world.open()
+    offer(queue, world, ["mail/1", "mail/2", "mail/3", "x", "mail/4", "y", "z"])
+    assert taken_within(queue, 3, {"mail/": 1}) == ["mail/1", "x", "y"]
+    assert taken_within(queue, 3, {"mail/": 1}) == ["z"]
+
+
 def test_a_message_counts_for_every_prefix_that_its_key_begins_with(world):
     queue = world.open()
     offer(queue, world, ["a/b/1", "a/b/2", "a/c", "a/d", "A/e", "a%", "a_"])

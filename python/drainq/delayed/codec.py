@@ -7,6 +7,7 @@ queue of the same name opened with another codec is another queue, so no consume
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +28,10 @@ class Codec(Protocol):
     def decode(self, data: bytes) -> Any:
         """Return the payload; raise ValueError for bytes it cannot decode."""
         ...
+
+
+_PLAIN = {str, int, float, bool, type(None), list, dict}
+"""The types that JSON has."""
 
 
 class MsgspecCodec:
@@ -53,6 +58,12 @@ class MsgspecCodec:
                 f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()"
             )
         return self._encoder.encode(payload)
+
+    def encode_many(self, payloads: Sequence[Any]) -> list[bytes]:
+        """Each payload as JSON, for a batch; a codec may have this method or not."""
+        if set(map(type, payloads)) <= _PLAIN and type(self).encode is MsgspecCodec.encode:
+            return list(map(self._encoder.encode, payloads))
+        return [self.encode(payload) for payload in payloads]
 
     def decode(self, data: bytes) -> Any:
         """The payload from JSON."""

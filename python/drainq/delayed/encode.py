@@ -7,15 +7,20 @@ repeat) takes the short way; whatever is unusual is looked at one by one, and re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import repeat
+from math import isnan
+from typing import Any, cast
 
-from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, check_key, check_priority, to_ms
+from drainq.delayed.codec import Codec
+from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, When, check_key, check_priority, in_range, to_ms
 from drainq.delayed.storage.protocol import Offer
 
+_MANY = 8
+"""Messages from which on checking them together is quicker than one by one."""
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
-def encoded_offers(messages: Sequence[ScheduledMessage[Any]], encode: Callable[[Any], bytes]) -> list[Offer]:
+def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> list[Offer]:
     """Return the messages as a storage takes them.
 
     Raises:
@@ -25,19 +30,42 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], encode: Callable[[
         for message in messages:
             if not isinstance(message, ScheduledMessage):
                 raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-    _check_keys([message.key for message in messages])
-    offers: list[Offer] = []
-    last_at: object = offers  # what no time is
-    ms = 0
-    for message in messages:
-        at = message.schedule_at
-        if at is not last_at:
-            ms, last_at = to_ms(at), at
-        rank = message.priority
-        if rank != 0 or type(rank) is not int:
-            rank = check_priority(rank)
-        offers.append(_new(Offer, (message.key, encode(message.payload), ms, bool(message.can_update), rank)))
-    return offers
+    if len(messages) < _MANY:
+        return [_encoded_offer(message, codec) for message in messages]
+    keys = [message.key for message in messages]
+    _check_keys(keys)
+    contents = _encoded([message.payload for message in messages], codec)
+    times = _in_ms([message.schedule_at for message in messages])
+    may_update = [bool(message.can_update) for message in messages]
+    ranks = [message.priority for message in messages]
+    if set(map(type, ranks)) != {int} or any(ranks):
+        ranks = [check_priority(rank) for rank in ranks]
+    return list(map(_new, repeat(Offer), zip(keys, contents, times, may_update, ranks)))
+
+
+def _encoded_offer(message: ScheduledMessage[Any], codec: Codec) -> Offer:
+    key, at, rank = check_key(message.key), to_ms(message.schedule_at), check_priority(message.priority)
+    return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank)
+
+
+def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
+    """The payloads as bytes; all at once by a codec that can."""
+    encode_many: Callable[[list[Any]], Sequence[bytes]] | None = getattr(codec, "encode_many", None)
+    return [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
+
+
+def _in_ms(times: list[When]) -> list[int]:
+    """:func:`to_ms` of each; all at once if they are floats, as they mostly are."""
+    if set(map(type, times)) == {float}:
+        floats = cast("list[float]", times)
+        if in_range(min(floats)) and in_range(max(floats)) and not any(map(isnan, floats)):
+            return [round(at * 1_000_000) // 1000 for at in floats]
+    ms: list[int] = []
+    last_at: object = ms  # what no time is
+    for at in times:
+        ms.append(ms[-1] if at is last_at else to_ms(at))
+        last_at = at
+    return ms
 
 
 def _check_keys(keys: list[str]) -> None:

@@ -96,9 +96,14 @@ def check_text(text: str, what: str) -> None:
             raise ValueError(f"{what} must be valid Unicode, got {text!r} with a lone surrogate") from None
 
 
+def in_range(seconds: float) -> bool:
+    """Whether a number of seconds since the epoch is a time of a message."""
+    return _FIRST_MS < seconds * 1000 < _LAST_MS
+
+
 def to_ms(at: object, what: str = "schedule_at") -> int:
     """A time as milliseconds since the epoch, cut to the millisecond as the columns are."""
-    if type(at) is float and _FIRST_MS < at * 1000 < _LAST_MS:  # the common case, a million times a minute
+    if type(at) is float and in_range(at):  # the common case, a million times a minute
         return round(at * 1_000_000) // 1000  # the float nearest to .123 is below it
     if isinstance(at, datetime):
         if at.tzinfo is None:

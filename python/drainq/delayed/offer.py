@@ -15,7 +15,7 @@ from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.session import Session
 from drainq.delayed.wake import wake_after_commit
 
-_PRIORITY = itemgetter(4)  # of an Offer
+_SCHEDULED_AT, _PRIORITY = itemgetter(2), itemgetter(4)  # of an Offer
 T = TypeVar("T")
 
 
@@ -86,13 +86,13 @@ class OfferMethods(Generic[T]):
 
     def _offer(self, messages: Sequence[ScheduledMessage[T]], connection: Any) -> list[OfferOutcome]:
         session = self._session
-        offers = encoded_offers(messages, session.codec.encode)
+        offers = encoded_offers(messages, session.codec)
         if not offers:
             return []
         if any(map(_PRIORITY, offers)):
             session.mark_ranked(connection)
         now = session.now()
-        soonest = min(offer.scheduled_at for offer in offers)
+        soonest = min(map(_SCHEDULED_AT, offers))
         due_in = (soonest - now) / 1000
         soon = due_in < session.time.poll_period  # else each consumer finds it by its next regular poll
         announce = session.news(soonest, ours=connection is None) if soon else None
