@@ -3,6 +3,7 @@
 | module | what it alone does |
 | --- | --- |
 | ``books`` | counts each item in exactly one place |
+| ``answer`` | sorts what a sink has answered for a batch |
 | ``sink`` | says what a sink is, and what its errors mean |
 | ``delivery`` | sends a batch: waits while a failure may pass, isolates poison, gives up at the deadline |
 | ``payload`` | makes typed values fit for a codec, and takes them back |
@@ -17,7 +18,16 @@ from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.resend import Resender
 from drainq.delivery.sender import Sender
-from drainq.delivery.sink import DeliveryError, DeliveryStopped, Failure, Refused, Sink, Unavailable
+from drainq.delivery.sink import (
+    DeliveryError,
+    DeliveryStopped,
+    Failure,
+    Refused,
+    Rest,
+    Sink,
+    Unavailable,
+    Undelivered,
+)
 from drainq.delivery.worker import Worker
 
 __all__ = [
@@ -30,9 +40,11 @@ __all__ = [
     "Outcome",
     "Refused",
     "Resender",
+    "Rest",
     "Sender",
     "Sink",
     "Unavailable",
+    "Undelivered",
     "Worker",
     "WorkerStats",
 ]

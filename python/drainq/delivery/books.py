@@ -2,7 +2,7 @@
 
 1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment: an item only moves from one of the
    five to another, under one lock. That holds for a late success, too: it moves from ``lost`` to ``sent``.
-2. ``retried``, ``resent`` and ``expired`` count events; they are in no sum.
+2. ``retried``, ``resent``, ``expired`` and ``unknown`` count events; they are in no sum.
 3. No count is ever negative: what another worker gave up on is not this one's to subtract.
 
 Source: SkyWalking's workers count what they hand on before it is sent; ours count what became of it.
@@ -43,6 +43,7 @@ class WorkerStats:
         resent: sent out of the delayed queue on behalf of another worker, who counts them as dead-lettered; in no sum.
         expired: of the refused, those that were too old.
         per_type: items accepted, by their class.
+        unknown: of those that were given up on, those that may have arrived all the same; in no sum.
     """
 
     sent: int
@@ -56,6 +57,7 @@ class WorkerStats:
     resent: int = 0
     expired: int = 0
     per_type: Mapping[Any, int] = field(default_factory=dict)
+    unknown: int = 0
 
 
 class Books:
@@ -76,7 +78,7 @@ class Books:
         """Begin at zero, as in a forked child."""
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(Outcome, 0)
-        self._retried = self._resent = self._expired = 0
+        self._retried = self._resent = self._expired = self._unknown = 0
 
     def arrive(self, count: int) -> None:
         """Count items as pending."""
@@ -89,12 +91,13 @@ class Books:
             self._counts[before] -= count
             self._counts[after] += count
 
-    def note(self, *, retried: int = 0, resent: int = 0, expired: int = 0) -> None:
+    def note(self, *, retried: int = 0, resent: int = 0, expired: int = 0, unknown: int = 0) -> None:
         """Count events."""
         with self._lock:
             self._retried += retried
             self._resent += resent
             self._expired += expired
+            self._unknown += unknown
 
     def count(self, outcome: Outcome) -> int:
         """The items that stand there now."""
@@ -125,4 +128,5 @@ class Books:
                 resent=self._resent,
                 expired=self._expired,
                 per_type=dict(per_type or {}),
+                unknown=self._unknown,
             )

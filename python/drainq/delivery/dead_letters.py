@@ -24,9 +24,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from drainq.clock import Clock
+from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
 from drainq.delivery.payload import pack, unpack
-from drainq.delivery.sink import Failure, Sink
+from drainq.delivery.sink import Failure, Rest, Sink
 from drainq.sql.errors import one_line
 
 log = logging.getLogger("drainq")
@@ -223,7 +224,8 @@ class DeadLetters:
             return True
         origin, key = payload.get("from"), envelope.message_id
         older = bool(payload.get("older"))
-        sent, left, why, goes_on = self._send_halving(items, (self._older_sink or sink) if older else sink)
+        via = (self._older_sink or sink) if older else sink
+        sent, nameless, left, why, goes_on = self._send_halving(items, via)
         if left:
             tries = int(payload.get("tries", 0)) + 1
             packed = [self._packed(item) for item in left]
@@ -239,37 +241,53 @@ class DeadLetters:
             self._replace_older(sent, key)
         if origin == self._origin:
             self._books.move(self._size(sent), Outcome.DEAD_LETTERED, Outcome.SENT)
+            self._books.move(self._size(nameless), Outcome.DEAD_LETTERED, Outcome.REFUSED)
         else:
             self._books.note(resent=self._size(sent))
         return goes_on
 
-    def _send_halving(self, items: list[Any], sink: Sink) -> tuple[list[Any], list[Any], str, bool]:
-        """Send items; return those that were sent, those that are left, why, and whether the other side works."""
+    def _send_halving(self, items: list[Any], sink: Sink) -> tuple[list[Any], list[Any], list[Any], str, bool]:
+        """Send items, and account for the parts that the sink answers for.
+
+        Returns:
+            The items that were sent; those that were refused without being named; those that are left, and why; and
+            whether the other side works.
+        """
         parts, why = [items], ""
         sent: list[Any] = []
+        nameless: list[Any] = []
         left: list[Any] = []
+
+        def sort(answer: Answer) -> None:
+            nonlocal why
+            sent.extend(answer.sent)
+            nameless.extend(answer.nameless)
+            left.extend(answer.refused + answer.undelivered)
+            self._books.note(unknown=sum(error.unknown for error in answer.errors))
+            for reason in [*answer.reasons, *answer.errors]:
+                why = _text(reason)
+
         while parts:
             part = parts.pop()
             if not part:
                 continue
             try:
-                refusals = dict(sink.send(part) or ())
+                sort(Answer.of(part, sink.send(part)))
             except Exception as error:
+                rest = getattr(error, "rest", None)
+                if isinstance(rest, Rest):
+                    sort(Answer.of(part, getattr(error, "refusals", ()), rest.places))
+                    part = list(rest)
                 why = _text(error)
                 if sink.failure_of(error) is not Failure.DATA:
-                    rest = [item for later in (part, *reversed(parts)) for item in later]
-                    return sent, left + rest, why, False
+                    unsent = [item for later in (part, *reversed(parts)) for item in later]
+                    return sent, nameless, left + unsent, why, False
                 if len(part) == 1:
                     left += part
                 else:
                     half = len(part) // 2
                     parts += [part[half:], part[:half]]
-                continue
-            for place, item in enumerate(part):
-                (left if place in refusals else sent).append(item)
-            for reason in refusals.values():
-                why = _text(reason)
-        return sent, left, why, True
+        return sent, nameless, left, why, True
 
     # -- order of the items of a key --------------------------------------------------------------
 

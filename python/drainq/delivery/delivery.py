@@ -23,9 +23,10 @@ from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
+from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
 from drainq.delivery.dead_letters import DeadLetters
-from drainq.delivery.sink import DeliveryError, Failure, Sink
+from drainq.delivery.sink import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered
 from drainq.sql.errors import one_line
 from drainq.timer import SHARED
 
@@ -43,14 +44,16 @@ class Parcel:
         items: those that are not accounted for yet, in order.
         outcome: where the books have them in the meantime.
         key: of the dead letter that :meth:`Delivery.keep` made of all of them.
+        error: why some of its items are lost, while others are still to be sent.
     """
 
-    __slots__ = ("items", "key", "outcome")
+    __slots__ = ("error", "items", "key", "outcome")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self.outcome = Outcome.PENDING
         self.key: str | None = None
+        self.error: DeliveryError | None = None
 
 
 class Delivery:
@@ -135,8 +138,9 @@ class Delivery:
             if not part:
                 continue
             try:
-                refusals = self._send(part, parcel)
+                part, refusals = self._send(part, parcel)
             except _RefusedHere as refused:
+                part = refused.part
                 if parcel.outcome is not Outcome.PENDING:
                     return []  # it was accounted for by the cut
                 if len(part) == 1:
@@ -151,9 +155,12 @@ class Delivery:
                 self._give_up(parcel, given.error)
                 return []
             self._take_off(parcel, part, refusals)
+        if parcel.error is not None:
+            raise parcel.error
         return []
 
-    def _send(self, part: list[Any], parcel: Parcel) -> list[tuple[int, object]]:
+    def _send(self, part: list[Any], parcel: Parcel) -> tuple[list[Any], Refusals]:
+        """Send until the sink has answered; return what it has answered for last, and its refusals among these."""
         tries = 0
         while True:
             if self._given_up.is_set():
@@ -163,13 +170,15 @@ class Delivery:
                 with self._in_order():
                     refusals = list(self.sink.send(part) or ())
                     if self._dead_letters is not None:
-                        places = {place for place, _ in refusals}
-                        sent = [item for place, item in enumerate(part) if place not in places] if places else part
-                        self._dead_letters.were_sent(sent)
+                        self._dead_letters.were_sent(Answer.of(part, refusals).sent)
             except Exception as error:
                 failure = self.sink.failure_of(error)
+                rest = getattr(error, "rest", None)
+                if isinstance(rest, Rest):
+                    self._take_off(parcel, part, getattr(error, "refusals", ()), rest)
+                    part = rest
                 if failure is Failure.DATA:
-                    raise _RefusedHere(error) from error
+                    raise _RefusedHere(error, part) from error
                 if failure is Failure.CANNOT_PASS:
                     self._stop(error)
                     raise _Given(error) from error
@@ -180,7 +189,7 @@ class Delivery:
                 (self._wait or self._given_up.wait)(pause)
             else:
                 self.works_again()
-                return refusals
+                return part, refusals
 
     def _in_order(self) -> Any:
         """The lock that keeps a resend of older items apart from newer ones; none where order does not matter."""
@@ -246,18 +255,34 @@ class Delivery:
         if outcome is Outcome.SENT and whole and key and self._dead_letters and self._dead_letters.withdraw(key):
             self._books.move(count, Outcome.DEAD_LETTERED, Outcome.SENT)
 
-    def _take_off(self, parcel: Parcel, part: list[Any], refusals: list[tuple[int, object]]) -> None:
-        """Account for a part that the sink has answered for."""
-        rest = parcel.items[len(part) :]
-        if not refusals:
-            self._account(parcel, part, Outcome.SENT, rest)
+    def _take_off(self, parcel: Parcel, part: list[Any], refusals: Refusals, rest: Rest | None = None) -> None:
+        """Account for what the sink has answered for: a part, or a part without its rest."""
+        answer = Answer.of(part, refusals, () if rest is None else rest.places)
+        left = [*(rest or ()), *parcel.items[len(part) :]]
+        if answer.sent:
+            later = answer.nameless + answer.refused + answer.undelivered + left
+            self._account(parcel, answer.sent, Outcome.SENT, later)
+        if answer.nameless:
+            reasons = "; ".join(dict.fromkeys(map(_text, answer.complaints)))
+            log.error("%s: %d items were refused, it is not said which: %s", self._name, len(answer.nameless), reasons)
+            self._account(parcel, answer.nameless, Outcome.REFUSED, answer.refused + answer.undelivered + left)
+        if answer.refused:
+            self._put_away_refused(parcel, answer.refused, answer.reasons, answer.undelivered + left)
+        if answer.undelivered:
+            self._put_away_undelivered(parcel, answer.undelivered, answer.errors, left)
+
+    def _put_away_undelivered(
+        self, parcel: Parcel, items: list[Any], errors: list[Undelivered], left: list[Any]
+    ) -> None:
+        """Keep, or count as lost, what the sink itself has given up on."""
+        unknown = [item for item, error in zip(items, errors) if error.unknown]
+        self._books.note(unknown=self._size(unknown))
+        why = "; ".join(list(dict.fromkeys(map(_text, errors)))[:SHOWN])
+        if self._put_away(parcel, items, why, left):
             return
-        by_place = dict(refusals)
-        refused = [part[place] for place in by_place]
-        sent = [item for place, item in enumerate(part) if place not in by_place]
-        if sent:
-            self._account(parcel, sent, Outcome.SENT, refused + rest)
-        self._put_away_refused(parcel, refused, list(by_place.values()), rest)
+        self._account(parcel, items, Outcome.LOST, left)
+        parcel.error = DeliveryError(f"{self._name}: {self._size(items)} items are lost: {why}")
+        parcel.error.__cause__ = errors[0]
 
     def _put_away_refused(self, parcel: Parcel, items: list[Any], reasons: list[object], rest: list[Any]) -> None:
         shown = "; ".join(f"{_shown(item)}: {_text(reason)}" for item, reason in list(zip(items, reasons))[:SHOWN])
@@ -283,19 +308,23 @@ class Delivery:
             DeliveryError: it is lost.
         """
         items = parcel.items
-        if parcel.outcome is Outcome.DEAD_LETTERED or not items:
+        if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, _text(error), []):
             return
-        if self._dead_letters is not None:
-            try:
-                self._dead_letters.park(items, _text(error))
-            except Exception:
-                log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
-            else:
-                log.warning("%s: %d items are kept in the delayed queue: %s", self._name, len(items), _text(error))
-                self._account(parcel, items, Outcome.DEAD_LETTERED, [])
-                return
         self._account(parcel, items, Outcome.LOST, [])
         raise DeliveryError(f"{self._name}: {self._size(items)} items are lost: {_text(error)}") from error
+
+    def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
+        """Put items of a parcel into the dead letters; False if there are none, or they do not take them."""
+        if self._dead_letters is None or parcel.outcome is Outcome.DEAD_LETTERED:
+            return False
+        try:
+            self._dead_letters.park(items, why)
+        except Exception:
+            log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
+            return False
+        log.warning("%s: %d items are kept in the delayed queue: %s", self._name, len(items), why)
+        self._account(parcel, items, Outcome.DEAD_LETTERED, left)
+        return True
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -361,7 +390,9 @@ class _Given(Exception):
 
 
 class _RefusedHere(_Given):
-    pass
+    def __init__(self, error: BaseException, part: list[Any]) -> None:
+        super().__init__(error)
+        self.part = part
 
 
 def _text(error: object) -> str:

@@ -13,20 +13,58 @@ in drainq (:class:`drainq.sql.errors.Failure`):
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
 from drainq.sql.errors import Failure
 
-__all__ = ["DeliveryError", "DeliveryStopped", "Failure", "Refused", "Sink", "Unavailable"]
+__all__ = [
+    "DeliveryError",
+    "DeliveryStopped",
+    "Failure",
+    "Refused",
+    "Rest",
+    "Sink",
+    "Unavailable",
+    "Undelivered",
+]
+
+Refusals = Iterable[tuple[int | None, object]]
+"""Places of items and the reasons why they were not taken."""
+
+
+class Rest(list[Any]):
+    """The items of a batch that are still to be sent. ``send`` is called with this very object next.
+
+    Not for sinks whose items replace each other.
+
+    Args:
+        items: in the order in which they are to be sent.
+        places: where they stood in the list that ``send`` was given.
+    """
+
+    def __init__(self, items: Iterable[Any], places: Sequence[int]) -> None:
+        super().__init__(items)
+        self.places = places
 
 
 class DeliveryError(DrainqError):
-    """Items could not be handed on and are lost to this worker; the sink's error is the cause."""
+    """Items could not be handed on and are lost to this worker; the sink's error is the cause.
+
+    Args:
+        message: what happened.
+        rest: raised by a sink: the items that are still to be sent, if not all are. None: nothing was sent, or it is
+            not known.
+        refusals: of the others, those that were not taken, as ``send`` returns them, by their places in its list.
+    """
 
     failure = Failure.CANNOT_PASS
+
+    def __init__(self, message: str, *, rest: Rest | None = None, refusals: Refusals = ()) -> None:
+        super().__init__(message)
+        self.rest, self.refusals = rest, refusals
 
 
 class DeliveryStopped(DeliveryError):
@@ -39,12 +77,15 @@ class Unavailable(DeliveryError):
     Args:
         message: what happened.
         after: seconds that the other side asked to wait before the next try; None: the delivery's back-off decides.
+        rest, refusals: as for every :class:`DeliveryError`.
     """
 
     failure = Failure.PASSES
 
-    def __init__(self, message: str, *, after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, after: float | None = None, rest: Rest | None = None, refusals: Refusals = ()
+    ) -> None:
+        super().__init__(message, rest=rest, refusals=refusals)
         self.after = after
 
 
@@ -52,6 +93,21 @@ class Refused(DeliveryError):
     """Raised by a sink: it works, and refuses at least one of these items for what it is."""
 
     failure = Failure.DATA
+
+
+class Undelivered(DeliveryError):
+    """The reason of a single item that was not refused and is given up on all the same: it took too long, say.
+
+    Args:
+        message: what happened.
+        unknown: whether it may have arrived; such items are counted as ``unknown``, too.
+    """
+
+    failure = Failure.PASSES
+
+    def __init__(self, message: str, *, unknown: bool) -> None:
+        super().__init__(message)
+        self.unknown = unknown
 
 
 class Sink(abc.ABC):
@@ -65,11 +121,13 @@ class Sink(abc.ABC):
     """The pauses between two tries of a batch."""
 
     @abc.abstractmethod
-    def send(self, items: list[Any]) -> Iterable[tuple[int, object]] | None:
+    def send(self, items: list[Any]) -> Refusals | None:
         """Hand on the items.
 
         Returns:
-            None, or for each item that is refused its place in the list and the reason. All others were sent.
+            None, or for each item that is refused its place in the list and the reason. All others were sent. The place
+            is None for an item of which the other side does not say which it is: it is counted, and not kept. With
+            an :class:`Undelivered` as the reason the item is given up on instead.
         Raises:
             Exception: nothing was sent, or it is not known; :meth:`failure_of` says what that means.
         """
