@@ -1,0 +1,52 @@
+"""Running gRPC calls that another thread may cancel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Calls:
+    """The calls of one sink; each is waited for by the thread that made it.
+
+    1. :meth:`cancel` ends every call that is running, and each one that begins later fails at once: a sink is
+       cancelled when its time is over.
+    """
+
+    def __init__(self, grpc: Any) -> None:
+        self._cancelled_error = grpc.FutureCancelledError
+        self._lock = threading.Lock()
+        self._running: set[Any] = set()
+        self._over = False
+
+    def result(self, method: Callable[[bytes, float], Any], request: bytes, timeout: float) -> Any:
+        """Call a method and wait for its answer.
+
+        Raises:
+            grpc.RpcError: it failed, or was cancelled.
+        """
+        call = method(request, timeout)
+        with self._lock:
+            self._running.add(call)
+            over = self._over
+        if over:
+            call.cancel()
+        try:
+            error = call.exception()
+            if error is not None:
+                raise error
+            return call.result()
+        except self._cancelled_error:
+            raise call from None  # a call is its own error, with code and details
+        finally:
+            with self._lock:
+                self._running.discard(call)
+
+    def cancel(self) -> None:
+        """Make every call fail at once, from now on."""
+        with self._lock:
+            self._over = True
+            running = list(self._running)
+        for call in running:
+            call.cancel()

@@ -1,0 +1,64 @@
+"""What an error of a gRPC call means for what was sent.
+
+| code | meaning |
+| --- | --- |
+| those of ``PASSES`` | the same request may succeed later |
+| RESOURCE_EXHAUSTED | passes if the server says when (``RetryInfo``); otherwise the request is refused |
+| those of ``CANNOT_PASS`` | nothing will be taken until something is put right |
+| every other | this request is refused |
+
+Source: "Failures" under OTLP/gRPC in the OpenTelemetry protocol's specification; ``google/rpc/error_details.proto``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drainq.delivery import Failure
+
+PASSES = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"})
+CANNOT_PASS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION"})
+
+
+def meaning(error: Any) -> tuple[Failure, float | None]:
+    """What a call's error means, and the seconds that the server asks to wait before the next try, if it does."""
+    code = error.code()
+    name = "UNKNOWN" if code is None else code.name
+    after = retry_delay(error)
+    if name in PASSES or (name == "RESOURCE_EXHAUSTED" and after is not None):
+        return Failure.PASSES, after
+    return (Failure.CANNOT_PASS if name in CANNOT_PASS else Failure.DATA), None
+
+
+def is_too_large(error: Any) -> bool:
+    """Whether the server, or the client's own channel, refuses a request for its size: half of it may go."""
+    code = error.code()
+    return code is not None and code.name == "RESOURCE_EXHAUSTED" and "larger than max" in (error.details() or "")
+
+
+def retry_delay(error: Any) -> float | None:
+    """The seconds that the server asks to wait before the next try; None: it does not say."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            return _delay_in(value)
+    return None
+
+
+def _delay_in(status: bytes) -> float | None:
+    from google.rpc import error_details_pb2, status_pb2
+
+    info = error_details_pb2.RetryInfo()
+    try:
+        for detail in status_pb2.Status.FromString(status).details:
+            if detail.Unpack(info):
+                return max(0.0, float(info.retry_delay.ToMicroseconds()) / 1e6)
+    except Exception:  # a server's nonsense is no advice
+        return None
+    return None
+
+
+def described(error: Any, target: str) -> str:
+    """One line on an error of a call, with its code."""
+    code = error.code()
+    details = " ".join((error.details() or "").split())
+    return f"{target} answered {'?' if code is None else code.name}: {details[:300]}"

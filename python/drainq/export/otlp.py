@@ -1,0 +1,184 @@
+"""Metric points to an OpenTelemetry collector, over gRPC.
+
+1. A request is at most 4 MiB, which is what a server takes if it was not configured otherwise, and less once a server
+   has refused less: a batch that is larger is halved. A point that is larger by itself is refused.
+2. What passes and what does not is decided by OTLP's rules (:mod:`drainq.export.grpc_errors`). A request that failed in
+   a way that may pass is sent again, so a point may arrive twice: at least once.
+3. A point that the server rejects in a partial success is refused. The server does not say which points these are, so
+   they are counted and not kept.
+
+Source: ``GRPCMetricsExporter.java`` in SkyWalking, which loses a batch whose call fails and counts nothing; the
+OpenTelemetry protocol's specification.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from drainq._native import BatchQueue
+from drainq.clock import Clock
+from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Unavailable
+from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.worker import check_seconds
+from drainq.export import grpc_errors
+from drainq.export.calls import Calls
+from drainq.export.connection import Connection
+from drainq.export.extras import extra
+from drainq.export.otlp_encode import Encoder
+from drainq.export.point import pack_point, unpack_point
+
+log = logging.getLogger("drainq")
+
+METHOD = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+REQUEST_BYTES = 4 * 1024 * 1024  # what a gRPC server takes if it was not configured otherwise
+
+
+class OtlpSink(Sink):
+    """Encodes a batch, sends it as one request, and says what became of it.
+
+    Args:
+        connection: to the collector.
+        resource: what the points are about.
+        timeout: seconds for a request.
+        limit: bytes of a request.
+    """
+
+    def __init__(
+        self, connection: Connection, resource: Mapping[str, Any], *, timeout: float, limit: int = REQUEST_BYTES
+    ) -> None:
+        [self._grpc, service] = extra("otlp", "grpc", "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+        extra("otlp", "google.rpc.error_details_pb2")
+        self._answer = service.ExportMetricsServiceResponse.FromString
+        self._encoder = Encoder(resource)
+        self._connection, self._timeout, self._limit = connection, timeout, limit
+        self.forget()
+
+    def send(self, items: list[Any]) -> list[tuple[int | None, object]]:
+        """Send points in one request."""
+        try:
+            return self._call(self._encoder.encode(items), range(len(items)))
+        except (TypeError, ValueError, AttributeError):
+            refused = self._unencodable(items)
+        unfit = {place for place, _ in refused}
+        left = [place for place in range(len(items)) if place not in unfit]
+        return refused + (self._call(self._encoder.encode([items[place] for place in left]), left) if left else [])
+
+    def _unencodable(self, items: list[Any]) -> list[tuple[int | None, object]]:
+        refused: list[tuple[int | None, object]] = []
+        for place, item in enumerate(items):
+            try:
+                self._encoder.encode([item])
+            except (TypeError, ValueError) as error:
+                refused.append((place, error))
+            except AttributeError:
+                refused.append((place, f"it is no MetricPoint but a {type(item).__name__}"))
+        return refused
+
+    def _call(self, request: bytes, places: Sequence[int]) -> list[tuple[int | None, object]]:
+        """Send a request; return its refused points, each by its place or, if that is not known, None."""
+        if len(request) > self._limit:
+            raise Refused(f"a request of {len(request)} bytes is more than the {self._limit} that a server takes")
+        target = self._connection.target
+        try:
+            answer = self._calls.result(self._connection.unary(METHOD, self._answer), request, self._timeout)
+        except self._grpc.RpcError as error:
+            if grpc_errors.is_too_large(error):
+                self._limit = min(self._limit, len(request) - 1)  # this server takes less than others
+                raise Refused(grpc_errors.described(error, target)) from error
+            failure, after = grpc_errors.meaning(error)
+            message = grpc_errors.described(error, target)
+            if failure is Failure.PASSES:
+                raise Unavailable(message, after=after) from error
+            if failure is Failure.CANNOT_PASS:
+                raise DeliveryStopped(message) from error
+            return [(place, message) for place in places]  # sending parts of it would be trying again
+        rejected = min(answer.partial_success.rejected_data_points, len(places))
+        if answer.partial_success.error_message and not rejected:
+            log.warning("%s took all points, and says: %s", target, answer.partial_success.error_message)
+        reason = f"{target} rejected {rejected} of {len(places)} points: {answer.partial_success.error_message}"
+        return [(None, reason)] * rejected
+
+    def cancel(self) -> None:
+        """Cancel running requests."""
+        self._calls.cancel()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    def forget(self) -> None:
+        """Begin anew in a forked child; the connection does so by itself."""
+        self._calls = Calls(self._grpc)
+
+
+class OtlpMetricsExporter(Sender):
+    """Send :class:`MetricPoint` items to an OpenTelemetry collector, over OTLP/gRPC.
+
+    A batch becomes a request. One that fails in a way that may pass is sent again for up to ``retry_for`` seconds, as
+    OTLP's rules say; meanwhile the queue fills, and producers wait. Points may arrive twice.
+
+    Args:
+        endpoint: ``host:port`` or ``https://host:port`` of the collector; OTLP's port is 4317.
+        insecure: send without TLS; what is not on this machine gets a warning.
+        headers: sent with each request: names to values, such as a token; they are never logged.
+        timeout: seconds for one request.
+        retry_for: seconds that an outage is waited out before points are given up.
+        resource: what all points are about, as attributes: ``{"service.name": "shop"}``.
+        certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by.
+        client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate.
+        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
+            there. None: it is counted as ``lost``, and refused points as ``refused``.
+        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+    Raises:
+        ImportError: the extra ``otlp`` is not installed.
+        TypeError, ValueError: an argument is not understood.
+
+    Example:
+        >>> exporter = OtlpMetricsExporter(endpoint="localhost:4317", insecure=True, retry_for=0)
+        >>> exporter.close()
+        True
+
+    Source: ``GRPCMetricsExporter.java`` in SkyWalking; the OpenTelemetry protocol's specification.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        insecure: bool = False,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 10.0,
+        retry_for: float = RETRY_FOR,
+        resource: Mapping[str, Any] | None = None,
+        certificate: str | Path | bytes | None = None,
+        client_certificate: str | Path | bytes | None = None,
+        client_key: str | Path | bytes | None = None,
+        delayed: Any = None,
+        queue: BatchQueue | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        check_seconds("timeout", timeout)
+        if not timeout > 0:
+            raise ValueError(f"timeout must be more than 0 seconds, got {timeout!r}")
+        connection = Connection(
+            endpoint,
+            needs="otlp",
+            insecure=insecure,
+            headers=headers,
+            certificate=certificate,
+            client_certificate=client_certificate,
+            client_key=client_key,
+        )
+        super().__init__(
+            OtlpSink(connection, resource or {}, timeout=timeout),
+            name=f"otlp-metrics/{connection.target}",
+            retry_for=retry_for,
+            delayed=delayed,
+            pack_item=pack_point,
+            unpack_item=unpack_point,
+            queue=queue,
+            clock=clock,
+        )
