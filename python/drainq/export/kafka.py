@@ -1,0 +1,288 @@
+"""Items to a topic of Kafka.
+
+1. librdkafka sends, and tries again, for ``retry_for`` seconds; it does so without duplicates and in order
+   (``enable.idempotence``) unless the configuration says otherwise.
+2. A batch ends when each of its messages was reported: delivered, or why not. So nothing is under way when the drain
+   thread is idle, and the books are exact at any quiet moment.
+3. A full local queue waits: reports are served until there is room.
+4. A message has an identity in the header ``drainq-id``. It keeps it when it is sent again from a delayed queue, so a
+   consumer can tell a duplicate. A message that timed out may be in the topic: it is counted as ``unknown``, too.
+5. At the end of ``close``'s time the local queue is purged, which reports each message that is left.
+
+Source: ``KafkaTraceExporter`` and ``KafkaLogExporter`` in SkyWalking, which drop what does not fit, uncounted.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from drainq._native import BatchQueue
+from drainq.callables import check_callable
+from drainq.clock import Clock
+from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
+from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.sink import Refusals
+from drainq.delivery.worker import check_seconds
+from drainq.export import kafka_errors
+from drainq.export.extras import extra
+from drainq.fork import leave_to_parent
+
+log = logging.getLogger("drainq")
+
+HEADER = "drainq-id"
+POLL = 0.05  # seconds that a wait for reports lasts at most, before it looks whether it is cancelled
+LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a first try takes some time
+
+
+class Message(NamedTuple):
+    """A message as it goes out: what a dead letter keeps."""
+
+    identity: str
+    key: bytes | str | None
+    value: bytes | str | None
+
+
+class _Unfit(NamedTuple):
+    """An item of which no message can be made, and why."""
+
+    item: object
+    error: Exception
+
+
+class KafkaSink(Sink):
+    """Hands messages to librdkafka and waits for what it reports of them.
+
+    Args:
+        config: librdkafka's.
+        topic: where the messages go.
+        patience: seconds after which librdkafka gives a message up, unless ``config`` says it.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str, *, patience: float) -> None:
+        [self._kafka] = extra("kafka", "confluent_kafka")
+        settings = _settings(config, patience)
+        kafka = self._kafka
+
+        def open_producer() -> Any:  # a closure: the password is in no attribute
+            return _opened(kafka, settings)
+
+        self._open, self._topic = open_producer, topic
+        self._producer: Any = None
+        self.forget()
+        self._producer_now()
+
+    def forget(self) -> None:
+        """Leave librdkafka, whose threads a child does not have, to the parent."""
+        leave_to_parent(self._producer)
+        self._producer = None
+        self._lock = threading.Lock()
+        self._over = False
+
+    def _producer_now(self) -> Any:
+        with self._lock:
+            if self._producer is None:
+                self._producer = self._open()
+            return self._producer
+
+    def send(self, items: list[Any]) -> Refusals:
+        """Send messages; returns when each was reported."""
+        producer = self._producer_now()
+        reports: list[tuple[int, Any] | None] = []  # one for each message; any thread that polls may append to it
+
+        def report(place: int, error: Any, _: Any) -> None:
+            reports.append(None if error is None else (place, error))
+
+        not_taken: dict[int, object] = {}  # place -> why
+        taken, wrong = 0, None
+        for place, item in enumerate(items):
+            if type(item) is _Unfit:
+                not_taken[place] = item.error
+                continue
+            error = wrong or self._produce(producer, item, functools.partial(report, place))
+            if error is None:
+                taken += 1
+            else:
+                not_taken[place] = kafka_errors.reason(error)
+                wrong = error if kafka_errors.passes_never(error) else None
+        while len(reports) < taken:
+            producer.poll(POLL)
+        for place, error in filter(None, reports):
+            not_taken[place] = kafka_errors.reason(error)
+            wrong = wrong or (error if kafka_errors.passes_never(error) else None)
+            if wrong is not None or error.fatal():
+                self._discard(producer)
+        if wrong is not None:
+            raise _stopped(items, not_taken, wrong)
+        return list(not_taken.items())
+
+    def _produce(self, producer: Any, message: Message, report: Callable[[Any, Any], None]) -> Any:
+        """Put a message into the local queue, waiting for room; return the error for which it is not taken."""
+        while True:
+            try:
+                producer.produce(
+                    self._topic, message.value, message.key, headers=[(HEADER, message.identity)], on_delivery=report
+                )
+            except BufferError:
+                if self._over:
+                    return self._kafka.KafkaError(self._kafka.KafkaError._PURGE_QUEUE)
+                producer.poll(POLL)
+            except self._kafka.KafkaException as refusal:
+                return refusal.args[0]
+            else:
+                return None
+
+    def _discard(self, producer: Any) -> None:
+        """Begin anew with the next batch: after such an error this producer takes nothing any more."""
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+
+    def serve(self) -> None:
+        """Have librdkafka's log lines, and callbacks of the configuration, come out."""
+        with self._lock:
+            producer = self._producer
+        if producer is not None:
+            producer.poll(0)
+
+    def cancel(self) -> None:
+        """Have every message reported that is still under way, now."""
+        with self._lock:
+            self._over, producer = True, self._producer
+        if producer is not None:
+            producer.purge(in_queue=True, in_flight=True)
+
+    def close(self) -> None:
+        """Let librdkafka's threads end."""
+        self.serve()
+        with self._lock:
+            self._producer = None
+
+
+class KafkaExporter(Sender):
+    """Send each item as a message to a topic of Kafka.
+
+    Args:
+        config: librdkafka's, such as ``{"bootstrap.servers": "host:9092"}``; it is in no log line and no ``repr``.
+            Without settings of yours messages are acknowledged by all replicas and not duplicated by retries
+            (``enable.idempotence``), and librdkafka's log lines go to the logger ``drainq.kafka``.
+        topic: the topic's name.
+        key: maps an item to the message's key (bytes, str or None), which decides its partition; None: no keys.
+        value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
+            JSON.
+        retry_for: seconds that librdkafka tries a message for; then it is given up, and counted as ``unknown``, too,
+            because it may be in the topic.
+        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
+            there, with the same ``drainq-id``. None: it is counted as ``lost``, and refused messages as ``refused``.
+        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+    Raises:
+        ImportError: the extra ``kafka`` is not installed.
+        TypeError, ValueError: an argument is not understood; for ``config`` the text is librdkafka's.
+
+    Example:
+        >>> exporter = KafkaExporter(config={"bootstrap.servers": "127.0.0.1:9092"}, topic="hits", retry_for=0)
+        >>> exporter.close()
+        True
+
+    Source: ``KafkaTraceExporter`` in SkyWalking.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Mapping[str, Any],
+        topic: str,
+        key: Callable[[Any], bytes | str | None] | None = None,
+        value: Callable[[Any], bytes | str | None] | None = None,
+        retry_for: float = RETRY_FOR,
+        delayed: Any = None,
+        queue: BatchQueue | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not isinstance(config, Mapping):
+            raise TypeError(f"config must be a mapping of librdkafka's settings, got a {type(config).__name__}")
+        if not isinstance(topic, str) or not topic:
+            raise ValueError(f"topic must be a str that is not empty, got {topic!r}")
+        check_seconds("retry_for", retry_for)
+        for parameter, function in (("key", key), ("value", value)):
+            if function is not None:
+                check_callable(parameter, function, "item")
+        self._key, self._value = key, as_value if value is None else value
+        self._renew_identity()
+        self._kafka_sink = KafkaSink(config, topic, patience=retry_for)
+        super().__init__(
+            self._kafka_sink,
+            name=f"kafka/{topic}",
+            retry_for=retry_for,
+            delayed=delayed,
+            pack_item=tuple,
+            unpack_item=lambda packed: Message(*packed),
+            queue=queue,
+            clock=clock,
+        )
+
+    def _renew_identity(self) -> None:
+        self._origin, self._numbers = uuid.uuid4().hex, itertools.count(1)
+
+    def _take(self, batch: list[Any]) -> None:
+        super()._take([self._message(item) for item in batch])
+
+    def _message(self, item: Any) -> Message | _Unfit:
+        try:
+            key = None if self._key is None else self._key(item)
+            value = self._value(item)
+        except Exception as error:
+            return _Unfit(item, error)
+        for of, part in (("key", key), ("value", value)):
+            if not (part is None or isinstance(part, (bytes, str))):
+                return _Unfit(item, TypeError(f"the {of} must be bytes, str or None, got {part!r}"))
+        return Message(f"{self._origin}-{next(self._numbers)}", key, value)
+
+    def _when_idle(self) -> None:
+        self._kafka_sink.serve()
+
+    def _forget(self) -> None:
+        self._renew_identity()
+        super()._forget()
+
+
+def as_value(item: Any) -> bytes | str:
+    """An item as the value of a message: bytes and str as they are, others as JSON."""
+    return item if isinstance(item, (bytes, str)) else msgspec.json.encode(item)
+
+
+def _stopped(items: list[Any], not_taken: Mapping[int, object], wrong: Any) -> DeliveryStopped:
+    """The error for a batch of which nothing more will be taken."""
+    places = sorted(place for place, why in not_taken.items() if isinstance(why, Undelivered))
+    refusals = [(place, why) for place, why in not_taken.items() if not isinstance(why, Undelivered)]
+    text = f"{kafka_errors.name(wrong)}: {wrong.str()}"
+    return DeliveryStopped(text, rest=Rest([items[place] for place in places], places), refusals=refusals)
+
+
+def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:
+    """The configuration with what drainq adds to it."""
+    settings: dict[str, Any] = dict(config)
+    if not {"delivery.timeout.ms", "message.timeout.ms"} & settings.keys():
+        settings["delivery.timeout.ms"] = int(1000 * max(LEAST_PATIENCE, patience))
+    if not {"enable.idempotence", "acks", "request.required.acks"} & settings.keys():
+        settings["enable.idempotence"] = True
+    settings.setdefault("logger", logging.getLogger("drainq.kafka"))
+    return settings
+
+
+def _opened(kafka: Any, settings: Mapping[str, Any]) -> Any:
+    try:
+        return kafka.Producer(dict(settings))
+    except (kafka.KafkaException, ValueError, TypeError) as error:
+        text = error.args[0].str() if isinstance(error, kafka.KafkaException) else str(error)
+        for name, value in settings.items():
+            if ("password" in name or "secret" in name or "key" in name) and isinstance(value, str) and value:
+                text = text.replace(value, "...")
+        raise ValueError(f"config is not what librdkafka takes: {text}") from None

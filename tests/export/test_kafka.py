@@ -1,0 +1,256 @@
+"""The Kafka exporter against librdkafka's mock cluster with injected faults: every message is accounted for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq.delayed import DelayedQueue
+from drainq.delivery import DeliveryStopped
+from drainq.export import KafkaExporter
+from drainq.export.kafka import HEADER
+from drainq.testing import ManualClock
+
+from . import kafka_mock
+from .books import assert_books
+from .kafka_mock import mock_cluster
+
+
+@pytest.fixture
+def cluster():
+    with mock_cluster() as cluster:
+        yield cluster
+
+
+def exporter_to(cluster, *, settings=(), **more):
+    quick = {"retry.backoff.ms": 20, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 50, "linger.ms": 1}
+    config = {"bootstrap.servers": cluster.address, **quick, **dict(settings)}
+    return KafkaExporter(**{"config": config, "topic": "t", **more})
+
+
+def values(messages):
+    return sorted(int(message.value()) for message in messages)
+
+
+def identities(messages):
+    return [dict(message.headers())[HEADER].decode() for message in messages]
+
+
+def test_every_item_arrives_once_with_its_key_and_an_identity(cluster):
+    with exporter_to(cluster, key=lambda n: f"k{n % 5}", value=lambda n: str(n)) as exporter:
+        assert exporter.produce_many(range(10_000)) == 10_000
+        assert exporter.flush(60)
+        assert_books(exporter, 10_000, sent=10_000)
+    messages = cluster.messages("t", 10_000)
+    assert values(messages) == list(range(10_000))
+    assert {message.key() for message in messages} == {b"k0", b"k1", b"k2", b"k3", b"k4"}
+    assert len(set(identities(messages))) == 10_000
+
+
+def test_of_one_key_messages_keep_their_order(cluster):
+    with exporter_to(cluster, key=lambda n: str(n % 3), value=str) as exporter:
+        exporter.produce_many(range(3_000))
+    by_key = {}
+    for message in cluster.messages("t", 3_000):
+        by_key.setdefault(message.key(), []).append(int(message.value()))
+    assert by_key == {str(k).encode(): list(range(k, 3_000, 3)) for k in range(3)}
+
+
+def test_without_a_value_function_bytes_and_text_go_as_they_are_and_others_as_json(cluster):
+    with exporter_to(cluster) as exporter:
+        exporter([b"\0\xff", "text", {"a": [1, None]}, 7])
+    found = {message.value() for message in cluster.messages("t", 4)}
+    assert found == {b"\0\xff", b"text", json.dumps({"a": [1, None]}, separators=(",", ":")).encode(), b"7"}
+
+
+@pytest.mark.parametrize(
+    "codes", [[kafka_mock.NOT_LEADER], [kafka_mock.REQUEST_TIMED_OUT] * 2, [kafka_mock.NOT_ENOUGH_REPLICAS] * 3]
+)
+def test_an_error_that_passes_is_tried_again_by_librdkafka(cluster, codes):
+    exporter = exporter_to(cluster)
+    cluster.fail(*codes)
+    exporter(list(range(100)))
+    assert_books(exporter, 100, sent=100)
+    assert values(cluster.messages("t", 100)) == list(range(100))
+    assert exporter.close()
+
+
+@pytest.mark.parametrize("code", [kafka_mock.TOO_LARGE, kafka_mock.INVALID_RECORD])
+def test_what_the_broker_refuses_for_what_it_is_counts_as_refused(cluster, code):
+    exporter = exporter_to(cluster)
+    exporter([b"0"])
+    cluster.fail(code)
+    exporter([b"1", b"2"])
+    exporter([b"3"])
+    assert_books(exporter, 4, sent=2, refused=2)
+    assert exporter.stats().unknown == 0
+    assert not exporter.close()
+
+
+def test_a_message_that_is_too_large_for_the_client_is_refused_alone(cluster):
+    exporter = exporter_to(cluster)
+    exporter([b"0", b"x" * 2_000_000, b"2"])
+    assert_books(exporter, 3, sent=2, refused=1)
+    assert values(cluster.messages("t", 2)) == [0, 2]
+
+
+def test_an_item_of_which_no_message_can_be_made_is_refused_alone(cluster):
+    exporter = exporter_to(cluster, key=lambda item: item["key"], value=lambda item: item["value"])
+    exporter([{"key": "a", "value": b"1"}, {"value": b"2"}, {"key": 3, "value": b"3"}, {"key": None, "value": b"4"}])
+    assert_books(exporter, 4, sent=2, refused=2)
+    assert values(cluster.messages("t", 2)) == [1, 4]
+
+
+def test_a_missing_right_stops_the_exporter_until_it_is_there(cluster):
+    exporter = exporter_to(cluster)
+    exporter([b"0"])
+    cluster.fail(kafka_mock.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
+        exporter([b"1", b"2", b"3"])
+    with pytest.raises(DeliveryStopped, match="TOPIC_AUTHORIZATION_FAILED"):
+        exporter.produce(b"x")
+    assert_books(exporter, 4, sent=1, lost=3)
+    assert exporter.stats().unknown == 0  # the broker has said that it did not take them
+    exporter([b"4"])
+    assert_books(exporter, 5, sent=2, lost=3)
+
+
+def test_a_dead_broker_is_waited_for_and_then_its_messages_are_lost_and_unknown(cluster):
+    exporter = exporter_to(cluster, retry_for=1.0)
+    cluster.down()
+    with pytest.raises(Exception, match="_MSG_TIMED_OUT"):
+        exporter([b"1", b"2"])
+    assert_books(exporter, 2, lost=2)
+    assert exporter.stats().unknown == 2
+    cluster.up()
+    assert not exporter.close()
+
+
+def test_a_broker_that_comes_back_gets_everything_once(cluster):
+    exporter = exporter_to(cluster, retry_for=60.0)
+    exporter([b"0"])
+    cluster.down()
+    taking = threading.Thread(target=exporter, args=([str(n) for n in range(1, 100)],))
+    taking.start()
+    cluster.up()
+    taking.join(60)
+    assert values(cluster.messages("t", 100)) == list(range(100))
+    assert_books(exporter, 100, sent=100)
+
+
+def test_a_full_local_queue_waits(cluster):
+    exporter = exporter_to(cluster, settings={"queue.buffering.max.messages": 50})
+    cluster.round_trip(20)
+    exporter([str(n) for n in range(500)])
+    assert_books(exporter, 500, sent=500)
+    assert values(cluster.messages("t", 500)) == list(range(500))
+
+
+def test_a_full_queue_makes_producers_wait_while_the_broker_is_down(cluster):
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=64, max_batch=16)
+    with BatchQueue("small", config) as queue:
+        exporter = exporter_to(cluster, queue=queue, retry_for=60.0, value=str)
+        exporter([0])
+        cluster.down()
+        producing = threading.Thread(target=exporter.produce_many, args=(range(1, 1_000),))
+        producing.start()
+        cluster.up()
+        producing.join(60)
+        assert exporter.flush(60)
+        assert_books(exporter, 1_000, sent=1_000)
+        assert exporter.close()
+    assert values(cluster.messages("t", 1_000)) == list(range(1_000))
+
+
+@pytest.mark.parametrize("room", [10, 100_000])
+def test_close_returns_by_its_deadline_with_an_exact_account(cluster, room):
+    exporter = exporter_to(cluster, retry_for=600.0, settings={"queue.buffering.max.messages": room}, value=str)
+    exporter([0])
+    cluster.down()
+    exporter.produce_many(range(1, 500))
+    assert not exporter.close(0.4)
+    assert_books(exporter, 500, sent=1, lost=499)
+
+
+def test_what_a_dead_broker_does_not_get_goes_to_the_delayed_queue_and_arrives_with_the_same_identity(cluster):
+    clock = ManualClock()
+    with DelayedQueue.open("memory:", "messages", clock=clock) as delayed:
+        exporter = exporter_to(cluster, retry_for=1.0, delayed=delayed, clock=clock, key=lambda item: item[:1])
+        cluster.down()
+        exporter([b"\0a", b"\xffb", b"c"])
+        assert_books(exporter, 3, dead_lettered=3)
+        assert exporter.stats().unknown == 3
+        assert delayed.try_poll() is None  # not due yet
+        cluster.up()
+        clock.advance(3_600.0)
+        assert exporter.flush(60)
+        assert_books(exporter, 3, sent=3)
+        assert exporter.close()
+    messages = cluster.messages("t", 3)
+    assert sorted((m.key(), m.value()) for m in messages) == [(b"\0", b"\0a"), (b"c", b"c"), (b"\xff", b"\xffb")]
+    assert [identity.rpartition("-")[2] for identity in sorted(identities(messages))] == ["1", "2", "3"]
+
+
+def test_a_refused_message_is_kept_alone_and_what_no_message_can_be_made_of_is_refused(cluster):
+    with DelayedQueue.open("memory:", "messages") as delayed:
+        exporter = exporter_to(cluster, delayed=delayed, value=lambda item: item)
+        exporter([b"0", b"x" * 2_000_000, b"2", object()])
+        assert_books(exporter, 4, sent=2, dead_lettered=1, refused=1)
+        assert not exporter.close()
+
+
+def test_at_the_deadline_of_close_what_is_left_goes_to_the_delayed_queue(cluster):
+    with DelayedQueue.open("memory:", "messages") as delayed:
+        exporter = exporter_to(cluster, retry_for=600.0, delayed=delayed, value=str)
+        exporter([0])
+        cluster.down()
+        exporter.produce_many(range(1, 100))
+        exporter.close(1.0)
+        stats = exporter.stats()
+        assert stats.dead_lettered + stats.lost == 99 and stats.dead_lettered > 0
+        assert_books(exporter, 100, sent=1, dead_lettered=stats.dead_lettered, lost=stats.lost)
+
+
+def test_librdkafka_speaks_through_the_logger(cluster, capfd, caplog):
+    with caplog.at_level(logging.DEBUG, "drainq.kafka"):
+        exporter = exporter_to(cluster, retry_for=1.0)
+        cluster.down()
+        with pytest.raises(Exception, match="_MSG_TIMED_OUT"):
+            exporter([b"1"])
+        exporter.on_idle()
+    assert capfd.readouterr().err == ""
+    assert "drainq.kafka" in {record.name for record in caplog.records}
+
+
+def test_the_password_is_in_no_repr_no_attribute_and_no_message(cluster):
+    secret = {"sasl.password": "s3cret", "sasl.username": "me"}
+    exporter = exporter_to(cluster, settings=secret)
+    seen = [repr(exporter), repr(vars(exporter)), repr(vars(exporter.sink)), repr(exporter.stats())]
+    assert [text for text in seen if "s3cret" in text] == []
+    with pytest.raises(ValueError, match="config is not what librdkafka takes: ") as raised:
+        exporter_to(cluster, settings={**secret, "security.protocol": "s3cret"})
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"config": None}, TypeError, "config must be a mapping of librdkafka's settings, got a NoneType"),
+        ({"config": {"nope": 1}}, ValueError, 'No such configuration property: "nope"'),
+        ({"topic": ""}, ValueError, "topic must be a str that is not empty, got ''"),
+        ({"topic": 1}, ValueError, "topic must be a str"),
+        ({"key": "k"}, TypeError, "key must be a callable"),
+        ({"value": lambda: 1}, TypeError, "value is called with 1 positional argument"),
+        ({"retry_for": "1"}, TypeError, "retry_for must be a number of seconds, got '1'"),
+        ({"delayed": 1}, TypeError, "delayed must be"),
+    ],
+)
+def test_an_argument_that_is_not_understood_is_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        KafkaExporter(**{"config": {"bootstrap.servers": "127.0.0.1:1"}, "topic": "t", **arguments})
