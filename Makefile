@@ -164,7 +164,7 @@ $(STAMP)-metrics: $(STAMP)-tools pyproject.toml
 	@touch $@
 
 $(STAMP)-test: $(STAMP)-metrics pyproject.toml
-	$(MATURIN) --quiet --extras spark,metrics,postgres --group test
+	$(MATURIN) --quiet --extras spark,metrics,postgres,otlp,kafka,grpc --group test
 	@touch $@
 
 $(STAMP)-bench: $(STAMP)-test pyproject.toml

@@ -18,6 +18,7 @@ MAY_KNOW = {
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "sql", "timer"},
     "columns": {"_native", "errors"},
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "sql", "timer"},
+    "export": {"_native", "callables", "clock", "delivery", "errors", "fork"},
     "metrics": {"_native", "errors", "spark", "sql", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "sql"},
     "spark": {"_native", "backoff", "callables", "errors", "fork", "timer"},

@@ -12,7 +12,7 @@ from .project import ROOT, loaded_modules
 RIDDLES = re.compile(r"\b(whoever|nobody|somebody|everybody|anybody|so many|told|hears? of)\b", re.IGNORECASE)
 """Words that stand for a subject or a number that the sentence does not name."""
 
-ROOMS = ("drainq", "drainq.delayed", "drainq.spark", "drainq.sql", "drainq.workers")
+ROOMS = ("drainq", "drainq.delayed", "drainq.export", "drainq.spark", "drainq.sql", "drainq.workers")
 
 
 def prose(text: str) -> str:

@@ -1,0 +1,396 @@
+"""Sends items to remote servers, batch by batch, each acknowledged.
+
+1. What was acknowledged is never sent again: a try that fails half way is repeated with the rest alone.
+2. A batch that is sent again has the number that it had, so a server that lived does not handle it twice. Only when it
+   goes to another server it may be handled by both: after its own one cannot be reached, or was taken off the list.
+3. Items of one key (``routing="hash"``), or all items of one server, arrive in the order in which they were produced,
+   while servers neither fail nor change.
+4. How long a failure is waited out, and what becomes of the items then, is the delivery's to say
+   (:mod:`drainq.delivery.delivery`); this file only says what failed.
+
+Source: ``GRPCRemoteClient.java`` in SkyWalking, which counts before it sends and never sends again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from drainq._native import BatchQueue
+from drainq.callables import check_callable
+from drainq.clock import Clock, MonotonicClock
+from drainq.delivery import DeliveryStopped, Failure, Rest, Sender, Sink, Unavailable
+from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.sink import Refusals
+from drainq.delivery.worker import check_seconds
+from drainq.export import grpc_errors
+from drainq.export.connection import Connection, is_loopback, target
+from drainq.export.extras import extra
+from drainq.export.remote.peer import Parcel, Peer, PeerFailed
+from drainq.export.remote.routing import Router, Rule
+from drainq.export.remote.wire import LARGEST, OVERHEAD, Batch, encode_item
+
+PAUSE = 5.0  # seconds for which a peer that failed is passed over, where the rule lets it be
+TRIES = 2  # of a batch at one server, before another one gets it, where the rule lets it
+BATCH_ITEMS = 1000
+
+Connect = Callable[[str], Connection]
+
+
+class _Rest(Rest):
+    """Items that are still to be sent, with the batches in which they were tried: those keep their numbers.
+
+    If the delivery drops it, because it gave the items up, their batches are never sent again.
+    """
+
+    def __init__(
+        self, items: list[Any], places: list[int], parcels: list[Parcel], give_up: Callable[[int], None]
+    ) -> None:
+        super().__init__(items, places)
+        self.parcels, self._give_up = parcels, give_up
+
+    def __del__(self) -> None:
+        for parcel in self.parcels:
+            self._give_up(parcel.batch.number)
+
+
+class RemoteSink(Sink):
+    """Routes, encodes and sends; see the module."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        connect: Connect,
+        router: Router,
+        *,
+        window: int,
+        timeout: float,
+        batch_items: int = BATCH_ITEMS,
+        clock: Clock | None = None,
+    ) -> None:
+        self._connect, self._router = connect, router
+        self._window, self._timeout, self._batch_items = window, timeout, batch_items
+        self._clock = MonotonicClock() if clock is None else clock
+        self._addresses: tuple[str, ...] = ()
+        self._peers: dict[str, Peer] = {}
+        self.forget()
+        self.use(addresses)
+
+    def forget(self) -> None:
+        """Begin anew in a forked child; connections do so by themselves."""
+        self._lock = threading.Lock()
+        self._sender = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
+        self._open: set[int] = set()  # numbers of batches that may be sent again
+        self._over = False
+        self._peers = {}
+        if self._addresses:
+            self.use(self._addresses)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The servers, as they were named."""
+        return self._addresses
+
+    def use(self, addresses: Sequence[str]) -> None:
+        """Send to these servers from now on."""
+        with self._lock:
+            fresh = [address for address in addresses if address not in self._peers]
+        made = {address: self._connect(address) for address in fresh}
+        with self._lock:
+            self._addresses = tuple(dict.fromkeys(addresses))
+            for address, connection in made.items():
+                if address not in self._peers:
+                    self._peers[address] = Peer(connection, window=self._window, timeout=self._timeout)
+
+    # -- sending ----------------------------------------------------------------------------------
+
+    def send(self, items: list[Any]) -> Refusals:
+        """Send items, and wait until each is acknowledged."""
+        addresses = self.addresses
+        refused: list[tuple[int | None, object]] = []
+        if isinstance(items, _Rest):
+            parcels, items.parcels = self._rerouted(items, addresses), []
+        else:
+            parcels = self._packed(items, addresses, refused)
+        last: dict[str, Parcel] = {}  # by peer
+        for parcel in parcels:
+            if not self._over:
+                self._peer(parcel.peer).put(parcel, last.get(parcel.peer))
+                last[parcel.peer] = parcel
+        for parcel in parcels:
+            if parcel.peer in last:
+                self._peer(parcel.peer).wait_for(parcel)
+        self._drop_removed()
+        for parcel in parcels:
+            if parcel.ack is not None:
+                self._open.discard(parcel.batch.number)
+                refused += [(None if place is None else parcel.places[place], why) for place, why in parcel.ack.refused]
+        failed = [parcel for parcel in parcels if parcel.ack is None]
+        if failed:
+            raise self._failure(items, failed, refused)
+        return refused
+
+    def _failure(self, items: list[Any], failed: list[Parcel], refused: list[tuple[int | None, object]]) -> Exception:
+        now = self._clock.now()
+        kinds = []
+        for parcel in failed:
+            if isinstance(parcel.failure, PeerFailed):
+                parcel.failures += 1
+                self._peer(parcel.peer).note_failure(now)
+                error = parcel.failure.error
+                kinds.append(Failure.PASSES if error is None else grpc_errors.meaning(error)[0])
+        places: list[int] = []
+        for parcel in failed:
+            first = len(places)
+            places += parcel.places
+            parcel.places = list(range(first, len(places)))
+        texts = dict.fromkeys(f"{parcel.peer}: {parcel.failure or 'not sent'}" for parcel in failed)
+        # A server that other ones can stand in for, or that is overloaded, is waited for; one that will never take
+        # anything stops the worker.
+        kind = DeliveryStopped if kinds and all(kind is Failure.CANNOT_PASS for kind in kinds) else Unavailable
+        rest = _Rest([items[place] for place in places], places, failed, self._open.discard)
+        return kind("; ".join(texts), rest=rest, refusals=refused)
+
+    def _packed(
+        self, items: list[Any], addresses: tuple[str, ...], refused: list[tuple[int | None, object]]
+    ) -> list[Parcel]:
+        """The items as batches, each for one server."""
+        encoded: list[bytes] = []
+        places: list[int] = []
+        for place, item in enumerate(items):
+            try:
+                data = bytes(item.data) if type(item) is Kept else encode_item(item)
+            except Exception as error:  # msgspec's own, or that of an __getattr__ on the way
+                refused.append((place, f"it cannot be encoded: {type(error).__name__}: {error}"))
+                continue
+            if len(data) > LARGEST - OVERHEAD:
+                refused.append((place, f"{len(data)} bytes are more than the {LARGEST - OVERHEAD} that fit"))
+                continue
+            encoded.append(data)
+            places.append(place)
+        parcels: list[Parcel] = []
+        live = items if len(places) == len(items) else [items[place] for place in places]
+        if not live:
+            return parcels
+        for address, own in self._router.split(live, addresses, self._is_up).items():
+            size, part = 0, list[msgspec.Raw]()
+            for index in own:
+                if not part or size + len(encoded[index]) > LARGEST - OVERHEAD or len(part) >= self._batch_items:
+                    size, part = 0, []
+                    parcels.append(Parcel(Batch(self._sender, 0, 0, part), [], address))
+                part.append(msgspec.Raw(encoded[index]))
+                size += len(encoded[index])
+                parcels[-1].places.append(places[index])
+        return [self._numbered(parcel) for parcel in parcels]
+
+    def _numbered(self, parcel: Parcel) -> Parcel:
+        with self._lock:
+            number = next(self._numbers)
+            self._open.add(number)
+            settled = min(list(self._open))
+        parcel.batch = msgspec.structs.replace(parcel.batch, number=number, settled=settled)
+        return parcel
+
+    def _rerouted(self, items: _Rest, addresses: tuple[str, ...]) -> list[Parcel]:
+        """The batches of a try that failed: each to its server again, unless that one fails, or left the list."""
+        again: list[Parcel] = []
+        for parcel in items.parcels:
+            parcel.failure = None
+            own = [items[place] for place in parcel.places]
+            if parcel.peer in addresses and (not self._router.moves or parcel.failures < TRIES):
+                again.append(parcel)
+                continue
+            split = self._router.split(own, addresses, self._is_up)
+            if list(split) == [parcel.peer]:
+                again.append(parcel)
+                continue
+            self._open.discard(parcel.batch.number)
+            for address, indexes in split.items():
+                part = [parcel.batch.items[index] for index in indexes]
+                batch = msgspec.structs.replace(parcel.batch, items=part)
+                again.append(self._numbered(Parcel(batch, [parcel.places[index] for index in indexes], address)))
+        return again
+
+    # -- servers ----------------------------------------------------------------------------------
+
+    def _peer(self, address: str) -> Peer:
+        with self._lock:
+            peer = self._peers.get(address)
+        if peer is None:  # it was taken off the list in between, and its batch is sent to it for the last time
+            peer = Peer(self._connect(address), window=self._window, timeout=self._timeout)
+            with self._lock:
+                peer = self._peers.setdefault(address, peer)
+        return peer
+
+    def _is_up(self, address: str) -> bool:
+        return self._peer(address).is_up(self._clock.now(), PAUSE)
+
+    def _drop_removed(self) -> None:
+        with self._lock:
+            gone = [address for address in self._peers if address not in self._addresses]
+            removed = [self._peers.pop(address) for address in gone]
+        for peer in removed:
+            peer.close()
+
+    def cancel(self) -> None:
+        """Break off every stream."""
+        with self._lock:
+            self._over = True
+            peers = list(self._peers.values())
+        for peer in peers:
+            peer.cancel()
+
+    def close(self) -> None:
+        """Disconnect from every server."""
+        with self._lock:
+            peers, self._peers = list(self._peers.values()), {}
+        for peer in peers:
+            peer.close()
+
+
+class RemoteClient(Sender):
+    """Send items to one or several :class:`RemoteServer`.
+
+    Items are sent in batches over a stream, and each batch is acknowledged when the server's handler has returned, or
+    its queue has accepted. ``flush()`` returns True when everything is acknowledged; that is never sent again.
+
+    Args:
+        address: ``host:port`` of a server, or a list of them; see :meth:`set_addresses`. On this machine items travel
+            without TLS unless ``certificate`` is given; to others with TLS unless ``insecure``.
+        routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (of the
+            list that works). None: ``"hash"`` with a key, else ``"rolling"``.
+        key: maps an item to what it is routed by: what msgspec encodes.
+        retry_for: seconds that an outage is waited out before items are given up.
+        window: batches under way to a server, at most.
+        timeout: seconds without an acknowledgement after which a stream is broken off and its batches are sent again.
+        batch_size: items of a batch at most; one of 4 MiB is full, too.
+        insecure: send without TLS also to other machines.
+        headers: sent with each stream, such as a token; they are never logged.
+        certificate: a PEM file, or its bytes, with the authorities to check a server's certificate by.
+        client_certificate, client_key: PEM files, or their bytes, if a server asks for a certificate.
+        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
+            there. None: it is counted as ``lost``, and what a server refuses as ``refused``.
+        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+    Raises:
+        ImportError: the extra ``grpc`` is not installed.
+        TypeError, ValueError: an argument is not understood.
+
+    Example:
+        >>> from drainq.export import RemoteServer
+        >>> received = []
+        >>> with RemoteServer(address="127.0.0.1:0", handler=received.extend) as server:
+        ...     with RemoteClient(address=server.address) as client:
+        ...         client.produce_many(["a", "b"]), client.flush()
+        (2, True)
+        >>> received
+        ['a', 'b']
+
+    Source: ``GRPCRemoteClient.java`` and ``RemoteClientManager.java`` in SkyWalking.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str | Sequence[str],
+        routing: Rule | None = None,
+        key: Callable[[Any], Any] | None = None,
+        retry_for: float = RETRY_FOR,
+        window: int = 10,
+        timeout: float = 10.0,
+        batch_size: int = BATCH_ITEMS,
+        insecure: bool = False,
+        headers: Mapping[str, str] | None = None,
+        certificate: str | Path | bytes | None = None,
+        client_certificate: str | Path | bytes | None = None,
+        client_key: str | Path | bytes | None = None,
+        delayed: Any = None,
+        queue: BatchQueue | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        extra("grpc", "grpc")
+        for name, number in (("window", window), ("batch_size", batch_size)):
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise TypeError(f"{name} must be a number, got {number!r}")
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number!r}")
+        check_seconds("timeout", timeout)
+        if not timeout > 0:
+            raise ValueError(f"timeout must be more than 0 seconds, got {timeout!r}")
+        if key is not None:
+            check_callable("key", key, "item")
+        router = Router(routing or ("rolling" if key is None else "hash"), key and _key_of(key))
+        addresses = _addresses(address)
+
+        def connect(address: str) -> Connection:  # a closure: headers and keys are in no attribute
+            local = is_loopback(target("address", address, insecure=not address.startswith("https://")))
+            plain = insecure or (local and certificate is None and not address.startswith("https://"))
+            return Connection(
+                address,
+                needs="grpc",
+                parameter="address",
+                insecure=plain,
+                headers=headers,
+                certificate=certificate,
+                client_certificate=client_certificate,
+                client_key=client_key,
+            )
+
+        self._remote = RemoteSink(addresses, connect, router, window=window, timeout=timeout, batch_items=batch_size)
+        super().__init__(
+            self._remote,
+            name=f"remote/{','.join(addresses)}",
+            retry_for=retry_for,
+            delayed=delayed,
+            pack_item=lambda item: _packed_item(item, key),
+            unpack_item=lambda packed: Kept(msgspec.Raw(packed["data"]), packed["key"]),
+            queue=queue,
+            clock=clock,
+        )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The servers that items go to."""
+        return self._remote.addresses
+
+    def set_addresses(self, address: str | Sequence[str]) -> None:
+        """Send to these servers from now on; those that stay keep their connections.
+
+        What is under way to a server that leaves the list is waited for. If that server fails, it goes to another.
+
+        Raises:
+            TypeError, ValueError: an address is not understood, or there is none.
+        """
+        self._remote.use(_addresses(address))
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An item that comes back from a delayed queue: encoded, with the key that it is routed by."""
+
+    data: msgspec.Raw
+    key: Any
+
+
+def _packed_item(item: Any, key: Callable[[Any], Any] | None) -> dict[str, Any]:
+    if isinstance(item, Kept):
+        return {"data": bytes(item.data), "key": item.key}
+    return {"data": encode_item(item), "key": None if key is None else msgspec.to_builtins(key(item))}
+
+
+def _key_of(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda item: item.key if type(item) is Kept else key(item)
+
+
+def _addresses(address: str | Sequence[str]) -> tuple[str, ...]:
+    listed = (address,) if isinstance(address, str) else tuple(address)
+    if not listed:
+        raise ValueError("address must name at least one server, got an empty list")
+    for one in listed:
+        target("address", one, insecure=not str(one).startswith("https://"))
+    return tuple(dict.fromkeys(listed))

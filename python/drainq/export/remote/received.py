@@ -1,0 +1,81 @@
+"""What a server remembers of batches, so that one that is sent again is not handled again.
+
+A client sends a batch again when it saw no acknowledgement: the batch may be lost, or being handled, or handled with
+the acknowledgement lost. Here the second arrival finds the entry of the first, waits for it, and gets its answer.
+
+# Invariants
+
+1. For each ``(sender, number)`` that is not forgotten :meth:`Received.begin` says True once.
+2. An entry is answered once, or dropped: then the next arrival is a first one again.
+3. Entries below the number that the sender calls settled are forgotten; so are senders that were silent longest, beyond
+   ``MOST_SENDERS``, if nothing of theirs is being handled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from drainq.export.remote.wire import Ack, Batch
+
+MOST_SENDERS = 10_000
+
+
+class Entry:
+    """What became of one batch; None while it is being handled."""
+
+    __slots__ = ("ack", "done", "dropped")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.ack: Ack | None = None
+        self.dropped = False
+
+
+class Received:
+    """The entries of all senders; safe to share between threads."""
+
+    def __init__(self, *, most_senders: int = MOST_SENDERS) -> None:
+        self._lock = threading.Lock()
+        self._most = most_senders
+        self._senders: OrderedDict[str, dict[int, Entry]] = OrderedDict()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._senders.values()))
+
+    def begin(self, batch: Batch) -> tuple[Entry, bool]:
+        """The entry of a batch, and whether the caller is the one to handle it."""
+        with self._lock:
+            entries = self._senders.setdefault(batch.sender, {})
+            self._senders.move_to_end(batch.sender)
+            for number in [number for number in entries if number < batch.settled]:
+                if entries[number].done.is_set():
+                    del entries[number]
+            entry = entries.get(batch.number)
+            first = entry is None
+            if entry is None:
+                entry = entries[batch.number] = Entry()
+            if len(self._senders) > self._most:
+                self._forget_one()
+            return entry, first
+
+    def answer(self, entry: Entry, ack: Ack) -> None:
+        """Keep what became of a batch."""
+        entry.ack = ack
+        entry.done.set()
+
+    def drop(self, batch: Batch, entry: Entry) -> None:
+        """The batch was not handled, and may be sent again."""
+        with self._lock:
+            entries = self._senders.get(batch.sender, {})
+            if entries.get(batch.number) is entry:
+                del entries[batch.number]
+        entry.dropped = True
+        entry.done.set()
+
+    def _forget_one(self) -> None:
+        for sender, entries in self._senders.items():
+            if all(entry.done.is_set() for entry in entries.values()):
+                del self._senders[sender]
+                return
