@@ -21,7 +21,6 @@ from . import kafka_mock
 from .books import assert_books
 from .kafka_mock import mock_cluster
 
-
 OPEN = []
 
 
