@@ -52,6 +52,11 @@ test: $(READY) $(STAMP)-test ## all tests: Rust, then Python, with Spark in loca
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
+.PHONY: test-all
+test-all: $(READY) $(STAMP)-test ## the same, and what needs more: a real Kafka broker is fetched (43 MB, once), killed, frozen and started again
+	cargo test --workspace --quiet
+	DRAINQ_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
 # -- checks -----------------------------------------------------------------------------------
 
 .PHONY: lint

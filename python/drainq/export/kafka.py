@@ -2,8 +2,9 @@
 
 1. librdkafka sends, and tries again, for ``retry_for`` seconds; it does so without duplicates and in order
    (``enable.idempotence``) unless the configuration says otherwise.
-2. A batch ends when each of its messages was reported: delivered, or why not. So nothing is under way when the drain
-   thread is idle, and the books are exact at any quiet moment.
+2. A batch ends when librdkafka holds none of its messages any more: each was delivered, or reported with the reason why
+   not. So nothing is under way when the drain thread is idle, and the books are exact at any quiet moment. One batch
+   at a time is sent, so that what librdkafka holds is of this batch.
 3. A full local queue waits: reports are served until there is room.
 4. A message has an identity in the header ``drainq-id``. It keeps it when it is sent again from a delayed queue, so a
    consumer can tell a duplicate. A message that timed out may be in the topic: it is counted as ``unknown``, too.
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from drainq._native import BatchQueue
+from drainq._native import BatchQueue, BatchQueueConfig
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
@@ -38,16 +39,13 @@ from drainq.fork import leave_to_parent
 log = logging.getLogger("drainq")
 
 HEADER = "drainq-id"
+BATCH = 32_768  # messages; the last ones of a batch wait for their reports, so large batches are cheaper
 POLL = 0.05  # seconds that a wait for reports lasts at most, before it looks whether it is cancelled
 LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a first try takes some time
 
 
-class Message(NamedTuple):
-    """A message as it goes out: what a dead letter keeps."""
-
-    identity: str
-    key: bytes | str | None
-    value: bytes | str | None
+Message = tuple[str, "bytes | str | None", "bytes | str | None"]
+"""What goes out, and what a dead letter keeps: identity, key, value. A plain tuple: each message makes one."""
 
 
 class _Unfit(NamedTuple):
@@ -84,7 +82,8 @@ class KafkaSink(Sink):
         leave_to_parent(self._producer)
         self._producer = None
         self._lock = threading.Lock()
-        self._over = False
+        self._turn = threading.Condition()
+        self._sending = self._over = False
 
     def _producer_now(self) -> Any:
         with self._lock:
@@ -94,50 +93,74 @@ class KafkaSink(Sink):
 
     def send(self, items: list[Any]) -> Refusals:
         """Send messages; returns when each was reported."""
-        producer = self._producer_now()
-        reports: list[tuple[int, Any] | None] = []  # one for each message; any thread that polls may append to it
+        with self._turn:
+            self._turn.wait_for(lambda: not self._sending)
+            self._sending = True
+        try:
+            return self._send(self._producer_now(), items)
+        finally:
+            with self._turn:
+                self._sending = False
+                self._turn.notify()
+
+    def _send(self, producer: Any, items: list[Any]) -> Refusals:
+        """Send messages through a producer that nothing else uses in the meantime."""
+        failed: list[tuple[int, Any]] = []  # place, error: librdkafka reports only what was not delivered
 
         def report(place: int, error: Any, _: Any) -> None:
-            reports.append(None if error is None else (place, error))
+            failed.append((place, error))
 
         not_taken: dict[int, object] = {}  # place -> why
-        taken, wrong = 0, None
+        wrong = None
+        produce, topic, partial = producer.produce, self._topic, functools.partial
         for place, item in enumerate(items):
             if type(item) is _Unfit:
                 not_taken[place] = item.error
                 continue
-            error = wrong or self._produce(producer, item, functools.partial(report, place))
-            if error is None:
-                taken += 1
+            identity, key, value = item
+            try:
+                produce(topic, value, key, on_delivery=partial(report, place), headers=[(HEADER, identity)])
+            except BufferError:
+                error = self._produce_waiting(producer, item, partial(report, place))
+            except self._kafka.KafkaException as refusal:
+                error = refusal.args[0]
+            except TypeError as unfit:  # the key or the value is neither bytes nor str
+                not_taken[place] = unfit
+                continue
             else:
+                continue
+            if error is not None:
                 not_taken[place] = kafka_errors.reason(error)
-                wrong = error if kafka_errors.passes_never(error) else None
-        while len(reports) < taken:
-            producer.poll(POLL)
-        for place, error in filter(None, reports):
+                if kafka_errors.passes_never(error):
+                    wrong = error
+                    never = kafka_errors.reason(error)
+                    not_taken.update((later, never) for later in range(place + 1, len(items)))
+                    break
+        while producer.flush(POLL):  # at once: it waits for no further messages to share a request with
+            pass
+        for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
             wrong = wrong or (error if kafka_errors.passes_never(error) else None)
-            if wrong is not None or error.fatal():
+            if error.fatal():
                 self._discard(producer)
         if wrong is not None:
+            self._discard(producer)
             raise _stopped(items, not_taken, wrong)
         return list(not_taken.items())
 
-    def _produce(self, producer: Any, message: Message, report: Callable[[Any, Any], None]) -> Any:
-        """Put a message into the local queue, waiting for room; return the error for which it is not taken."""
-        while True:
+    def _produce_waiting(self, producer: Any, message: Message, report: Callable[[Any, Any], None]) -> Any:
+        """Put a message into the local queue once there is room; return the error for which it is not taken."""
+        identity, key, value = message
+        while not self._over:
+            producer.poll(POLL)
             try:
-                producer.produce(
-                    self._topic, message.value, message.key, headers=[(HEADER, message.identity)], on_delivery=report
-                )
+                producer.produce(self._topic, value, key, on_delivery=report, headers=[(HEADER, identity)])
             except BufferError:
-                if self._over:
-                    return self._kafka.KafkaError(self._kafka.KafkaError._PURGE_QUEUE)
-                producer.poll(POLL)
+                continue
             except self._kafka.KafkaException as refusal:
                 return refusal.args[0]
-            else:
-                return None
+            return None
+        return self._kafka.KafkaError(self._kafka.KafkaError._PURGE_QUEUE)
 
     def _discard(self, producer: Any) -> None:
         """Begin anew with the next batch: after such an error this producer takes nothing any more."""
@@ -222,8 +245,7 @@ class KafkaExporter(Sender):
             name=f"kafka/{topic}",
             retry_for=retry_for,
             delayed=delayed,
-            pack_item=tuple,
-            unpack_item=lambda packed: Message(*packed),
+            pack_item=_packed,
             queue=queue,
             clock=clock,
         )
@@ -231,19 +253,19 @@ class KafkaExporter(Sender):
     def _renew_identity(self) -> None:
         self._origin, self._numbers = uuid.uuid4().hex, itertools.count(1)
 
-    def _take(self, batch: list[Any]) -> None:
-        super()._take([self._message(item) for item in batch])
+    def _config(self) -> BatchQueueConfig:
+        return super()._config().replace(buffer_size=BATCH, max_batch=BATCH)
 
-    def _message(self, item: Any) -> Message | _Unfit:
-        try:
-            key = None if self._key is None else self._key(item)
-            value = self._value(item)
-        except Exception as error:
-            return _Unfit(item, error)
-        for of, part in (("key", key), ("value", value)):
-            if not (part is None or isinstance(part, (bytes, str))):
-                return _Unfit(item, TypeError(f"the {of} must be bytes, str or None, got {part!r}"))
-        return Message(f"{self._origin}-{next(self._numbers)}", key, value)
+    def _take(self, batch: list[Any]) -> None:
+        key_of, value_of, prefix, numbers = self._key, self._value, self._origin + "-", self._numbers
+        messages: list[Message | _Unfit] = []
+        for item in batch:
+            try:
+                key = None if key_of is None else key_of(item)
+                messages.append((f"{prefix}{next(numbers)}", key, value_of(item)))
+            except Exception as error:
+                messages.append(_Unfit(item, error))
+        super()._take(messages)
 
     def _when_idle(self) -> None:
         self._kafka_sink.serve()
@@ -256,6 +278,17 @@ class KafkaExporter(Sender):
 def as_value(item: Any) -> bytes | str:
     """An item as the value of a message: bytes and str as they are, others as JSON."""
     return item if isinstance(item, (bytes, str)) else msgspec.json.encode(item)
+
+
+def _packed(message: Message | _Unfit) -> Message:
+    """A message for a delayed queue, which has words for tuples, bytes and text.
+
+    Raises:
+        TypeError: no message could be made of the item, so there is nothing to send later.
+    """
+    if isinstance(message, _Unfit):
+        raise TypeError(f"no message could be made of {message.item!r}: {message.error}")
+    return message
 
 
 def _stopped(items: list[Any], not_taken: Mapping[int, object], wrong: Any) -> DeliveryStopped:
@@ -273,6 +306,7 @@ def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:
         settings["delivery.timeout.ms"] = int(1000 * max(LEAST_PATIENCE, patience))
     if not {"enable.idempotence", "acks", "request.required.acks"} & settings.keys():
         settings["enable.idempotence"] = True
+    settings["delivery.report.only.error"] = True  # a report for each message costs more than the message
     settings.setdefault("logger", logging.getLogger("drainq.kafka"))
     return settings
 
