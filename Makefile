@@ -105,7 +105,7 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-workers bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
+bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-workers bench-export bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
 
 .PHONY: bench-core
 bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
@@ -139,6 +139,10 @@ bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinat
 .PHONY: bench-workers
 bench-workers: $(READY) $(STAMP)-bench ## the batch writer, beside executemany and COPY
 	$(BIN)/python -m benches.versus.workers $(ARGS)
+
+.PHONY: bench-export
+bench-export: $(READY) $(STAMP)-bench ## the exporters, beside OpenTelemetry's own and confluent-kafka by hand
+	$(BIN)/python -m benches.versus.export $(ARGS)
 
 .PHONY: bench-metrics
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow

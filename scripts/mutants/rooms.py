@@ -5,6 +5,7 @@ from __future__ import annotations
 from .binding import MUTANTS as BINDING
 from .columns import MUTANTS as COLUMNS
 from .delayed import MUTANTS as DELAYED
+from .export import MUTANTS as EXPORT
 from .jobs import MUTANTS as JOBS
 from .life import MUTANTS as LIFE
 from .messages import MUTANTS as MESSAGES
@@ -26,6 +27,7 @@ ROOMS: dict[str, list[Mutant]] = {
     "operated": OPERATED,
     "python": PYTHON,
     "jobs": JOBS,
+    "export": EXPORT,
     "columns": COLUMNS,
     "sketch": SKETCH,
     "workers": WORKERS,

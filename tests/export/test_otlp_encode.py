@@ -63,6 +63,12 @@ def test_metrics_that_differ_in_more_than_the_name_stay_apart():
     assert [len(m.sum.data_points) for m in metrics] == [2, 1, 1, 0]
 
 
+def test_attributes_that_are_equal_and_of_different_types_stay_apart():
+    found = points_of(decoded([MetricPoint("m", n, {"a": value}) for n, value in enumerate((1, True, 1.0, 1))]))
+    kinds = [point.attributes[0].value.WhichOneof("value") for _, _, point in found]
+    assert kinds == ["int_value", "bool_value", "double_value", "int_value"]
+
+
 def test_a_histogram_keeps_its_buckets():
     value = Histogram([0.1, 1.0], [8, 3, 1], sum=6.25, min=0.01, max=3.0)
     [(_, data, point)] = points_of(decoded([MetricPoint("latency", value, kind="histogram", unit="s")]))

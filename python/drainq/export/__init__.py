@@ -9,6 +9,7 @@ from drainq.export.otlp import OtlpMetricsExporter
 from drainq.export.point import Histogram, MetricPoint
 from drainq.export.remote.client import RemoteClient
 from drainq.export.remote.server import RemoteServer, RemoteServerStats
+from drainq.export.skywalking import SkyWalkingMetricsExporter
 
 __all__ = [
     "Histogram",
@@ -18,4 +19,5 @@ __all__ = [
     "RemoteClient",
     "RemoteServer",
     "RemoteServerStats",
+    "SkyWalkingMetricsExporter",
 ]

@@ -20,7 +20,7 @@ class Calls:
         self._running: set[Any] = set()
         self._over = False
 
-    def result(self, method: Callable[[bytes, float], Any], request: bytes, timeout: float) -> Any:
+    def result(self, method: Callable[[Any, float], Any], request: Any, timeout: float) -> Any:
         """Call a method and wait for its answer.
 
         Raises:

@@ -115,6 +115,15 @@ class Connection:
         call = self.channel().unary_unary(method, request_serializer=None, response_deserializer=answer)
         return lambda request, timeout: call.future(request, timeout=timeout, metadata=self._metadata)
 
+    def streaming(self, method: str, answer: Any) -> Any:
+        """A method that takes a stream of bytes and answers once; ``answer`` makes its answer from bytes.
+
+        Returns:
+            A callable ``(requests: Iterator[bytes], timeout: seconds) -> grpc.Future``.
+        """
+        call = self.channel().stream_unary(method, request_serializer=None, response_deserializer=answer)
+        return lambda requests, timeout: call.future(requests, timeout=timeout, metadata=self._metadata)
+
     def stream(self, method: str) -> Any:
         """A method that streams bytes in both directions.
 

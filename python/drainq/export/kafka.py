@@ -84,6 +84,10 @@ class KafkaSink(Sink):
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._sending = self._over = False
+        self._failed: list[tuple[int, Any]] = []  # of the batch that is being sent: place, error
+        # What is called for the message at a place: made once, because a callable for each message costs as much as
+        # the message.
+        self._reports: list[functools.partial[None]] = []
 
     def _producer_now(self) -> Any:
         with self._lock:
@@ -105,31 +109,27 @@ class KafkaSink(Sink):
 
     def _send(self, producer: Any, items: list[Any]) -> Refusals:
         """Send messages through a producer that nothing else uses in the meantime."""
-        failed: list[tuple[int, Any]] = []  # place, error: librdkafka reports only what was not delivered
-
-        def report(place: int, error: Any, _: Any) -> None:
-            failed.append((place, error))
-
+        failed = self._failed = list[tuple[int, Any]]()  # librdkafka reports only what was not delivered
         not_taken: dict[int, object] = {}  # place -> why
         wrong = None
-        produce, topic, partial = producer.produce, self._topic, functools.partial
-        for place, item in enumerate(items):
-            if type(item) is _Unfit:
-                not_taken[place] = item.error
-                continue
-            identity, key, value = item
+        produce, topic = producer.produce, self._topic
+        for place in range(len(self._reports), len(items)):
+            self._reports.append(functools.partial(self._report, place))
+        for item, report in zip(items, self._reports):
             try:
-                produce(topic, value, key, on_delivery=partial(report, place), headers=[(HEADER, identity)])
+                identity, key, value = item
+                produce(topic, value, key, on_delivery=report, headers=[(HEADER, identity)])
+                continue
             except BufferError:
-                error = self._produce_waiting(producer, item, partial(report, place))
+                error = self._produce_waiting(producer, item, report)
             except self._kafka.KafkaException as refusal:
                 error = refusal.args[0]
-            except TypeError as unfit:  # the key or the value is neither bytes nor str
-                not_taken[place] = unfit
-                continue
-            else:
-                continue
-            if error is not None:
+            except (TypeError, ValueError) as unfit:  # the key or the value is neither bytes nor str, or there is none
+                error = item.error if type(item) is _Unfit else unfit
+            place = report.args[0]
+            if isinstance(error, Exception):
+                not_taken[place] = error
+            elif error is not None:
                 not_taken[place] = kafka_errors.reason(error)
                 if kafka_errors.passes_never(error):
                     wrong = error
@@ -147,6 +147,10 @@ class KafkaSink(Sink):
             self._discard(producer)
             raise _stopped(items, not_taken, wrong)
         return list(not_taken.items())
+
+    def _report(self, place: int, error: Any, _: Any) -> None:
+        """Note that the message at a place of the batch was not delivered; called by librdkafka."""
+        self._failed.append((place, error))
 
     def _produce_waiting(self, producer: Any, message: Message, report: Callable[[Any, Any], None]) -> Any:
         """Put a message into the local queue once there is room; return the error for which it is not taken."""
@@ -199,7 +203,7 @@ class KafkaExporter(Sender):
         topic: the topic's name.
         key: maps an item to the message's key (bytes, str or None), which decides its partition; None: no keys.
         value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
-            JSON.
+            JSON. When ``key`` or ``value`` raises for one item, both are called again for those of its batch.
         retry_for: seconds that librdkafka tries a message for; then it is given up, and counted as ``unknown``, too,
             because it may be in the topic.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
@@ -258,14 +262,22 @@ class KafkaExporter(Sender):
 
     def _take(self, batch: list[Any]) -> None:
         key_of, value_of, prefix, numbers = self._key, self._value, self._origin + "-", self._numbers
-        messages: list[Message | _Unfit] = []
-        for item in batch:
-            try:
-                key = None if key_of is None else key_of(item)
-                messages.append((f"{prefix}{next(numbers)}", key, value_of(item)))
-            except Exception as error:
-                messages.append(_Unfit(item, error))
+        messages: list[Message | _Unfit]
+        try:
+            if key_of is None:
+                messages = [(f"{prefix}{number}", None, value_of(item)) for item, number in zip(batch, numbers)]
+            else:
+                messages = [(f"{prefix}{number}", key_of(item), value_of(item)) for item, number in zip(batch, numbers)]
+        except Exception:  # one item is unfit; which one, and whether others are, is found one by one
+            messages = [self._message(item) for item in batch]
         super()._take(messages)
+
+    def _message(self, item: Any) -> Message | _Unfit:
+        try:
+            key = None if self._key is None else self._key(item)
+            return f"{self._origin}-{next(self._numbers)}", key, self._value(item)
+        except Exception as error:
+            return _Unfit(item, error)
 
     def _when_idle(self) -> None:
         self._kafka_sink.serve()
