@@ -63,6 +63,12 @@ def test_metrics_that_differ_in_more_than_the_name_stay_apart():
     assert [len(m.sum.data_points) for m in metrics] == [2, 1, 1, 0]
 
 
+def test_a_histogram_of_a_sketch_is_exponential():
+    sketch = DDSketch()
+    sketch.add(2.0)
+    assert MetricPoint("m", sketch, kind="histogram").kind == "exponential_histogram"
+
+
 def test_attributes_that_are_equal_and_of_different_types_stay_apart():
     found = points_of(decoded([MetricPoint("m", n, {"a": value}) for n, value in enumerate((1, True, 1.0, 1))]))
     kinds = [point.attributes[0].value.WhichOneof("value") for _, _, point in found]

@@ -137,7 +137,8 @@ class KafkaSink(Sink):
                     not_taken.update((later, never) for later in range(place + 1, len(items)))
                     break
         while producer.flush(POLL):  # at once: it waits for no further messages to share a request with
-            pass
+            if self._over:
+                _purge(producer)  # what was produced after cancel() had purged
         for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
             wrong = wrong or (error if kafka_errors.passes_never(error) else None)
@@ -184,7 +185,7 @@ class KafkaSink(Sink):
         with self._lock:
             self._over, producer = True, self._producer
         if producer is not None:
-            producer.purge(in_queue=True, in_flight=True)
+            _purge(producer)
 
     def close(self) -> None:
         """Let librdkafka's threads end."""
@@ -285,6 +286,11 @@ class KafkaExporter(Sender):
     def _forget(self) -> None:
         self._renew_identity()
         super()._forget()
+
+
+def _purge(producer: Any) -> None:
+    """Give up every message that is under way; each is reported."""
+    producer.purge(in_queue=True, in_flight=True)
 
 
 def as_value(item: Any) -> bytes | str:

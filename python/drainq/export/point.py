@@ -78,7 +78,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
         attributes: what distinguishes this point from others of the metric: names to str, bool, int, float, bytes or
             sequences of these.
         kind: ``"sum"`` (what was added since the last point), ``"gauge"`` (what it is now), ``"histogram"`` or
-            ``"exponential_histogram"``.
+            ``"exponential_histogram"``; a histogram of a sketch is exponential.
         unit: the unit of the value, as UCUM spells it: ``"s"``, ``"By"``.
         description: what the metric is.
         monotonic: whether a sum only grows; not for other kinds.
@@ -116,6 +116,9 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, "value", _number(self.name, value))
             elif value - value != 0:  # infinite, or not a number
                 raise ValueError(f"the value of {self.name!r} must be a finite number, got {value!r}")
+        elif kind == "histogram" and callable(getattr(value, "exponential", None)):
+            msgspec.structs.force_setattr(self, "kind", "exponential_histogram")
+            msgspec.structs.force_setattr(self, "value", exponential(self.name, value))
         elif kind == "histogram":
             if not isinstance(value, Histogram):
                 raise TypeError(f"the value of the histogram {self.name!r} must be a Histogram, got {value!r}")
