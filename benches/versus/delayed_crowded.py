@@ -21,6 +21,7 @@ from benches.versus.delayed_rivals import DUE
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
 
 EMPTY, CLEAN = "drainq, empty table", "drainq, clean table"
+DEAD_EMPTY, DEAD_ACK = "empty poll over dead rows", "poll + ack over dead rows"
 FUTURE_MS = 4_000_000_000_000  # far beyond the end of the run
 
 
@@ -30,8 +31,8 @@ def run(report: Report, url: str, options: argparse.Namespace) -> None:
     rows = 50_000 if options.quick else 1_000_000
     if any(protocol.wanted(name, options) for name in ("empty poll", "cron tick")):
         _with_future_rows(report, url, options, rounds, rows)
-    if protocol.wanted("poll + ack over dead rows", options):
-        _over_dead_rows(report, url, rounds, 5_000 if options.quick else 60_000)
+    if any(protocol.wanted(name, options) for name in (DEAD_EMPTY, DEAD_ACK)):
+        _over_dead_rows(report, url, options, rounds, 5_000 if options.quick else 60_000)
     if protocol.wanted("wake-up", options):
         _wake_up(report, url, rounds, 10 if options.quick else 50)
 
@@ -40,16 +41,10 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
     with _queue(url, "bench_empty") as empty, _queue(url, "bench_future") as full:
         _fill(url, "bench_future", full, rows, FUTURE_MS)
         if protocol.wanted("empty poll", options):
-
-            def poll(queue: DelayedQueue[str]) -> float:
-                def polls() -> None:
-                    for _ in range(200):
-                        if queue.try_poll() is not None:
-                            raise AssertionError("the queue was to have nothing due")
-
-                return protocol.seconds(polls) / 200
-
-            contestants = {EMPTY: lambda: poll(empty), f"drainq, {rows:,} future rows": lambda: poll(full)}
+            contestants = {
+                EMPTY: lambda: _empty_poll(empty),
+                f"drainq, {rows:,} future rows": lambda: _empty_poll(full),
+            }
             goals = [AtMostTimes(f"drainq, {rows:,} future rows", EMPTY, 1.2)]
             report.add(measure("empty poll", "s/poll", contestants, rounds=rounds, goals=goals))
         if protocol.wanted("cron tick", options):
@@ -80,6 +75,17 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
                 )
 
 
+def _empty_poll(queue: DelayedQueue[str]) -> float:
+    """Seconds that a poll takes that finds nothing."""
+
+    def polls() -> None:
+        for _ in range(200):
+            if queue.try_poll() is not None:
+                raise AssertionError("the queue was to have nothing due")
+
+    return protocol.seconds(polls) / 200
+
+
 def _source_tick(connection: psycopg.Connection[Any], at: datetime) -> float:
     """Delete by LIKE, then insert: the statements of the source document, each in its own transaction."""
 
@@ -100,7 +106,7 @@ def _source_tick(connection: psycopg.Connection[Any], at: datetime) -> float:
     return protocol.seconds(tick)
 
 
-def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
+def _over_dead_rows(report: Report, url: str, options: argparse.Namespace, rounds: int, rows: int) -> None:
     """Dead rows that no vacuum may remove, for another transaction holds an older snapshot. The clean queue is in another database: a
     snapshot holds up the dead rows of its own database only."""
     each = 100
@@ -115,6 +121,12 @@ def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
         with psycopg.connect(held, autocommit=True) as connection:
             connection.execute('DELETE FROM bench_dead WHERE "scheduledAt" < %s', (FUTURE_MS,))
             connection.execute("VACUUM ANALYZE bench_dead")
+        if protocol.wanted(DEAD_EMPTY, options):
+            contestants = {CLEAN: lambda: _empty_poll(clean), f"drainq, {rows:,} dead rows": lambda: _empty_poll(dead)}
+            goals = [AtMostTimes(f"drainq, {rows:,} dead rows", CLEAN, 2.0)]
+            report.add(measure(DEAD_EMPTY, "s/poll", contestants, rounds=rounds, goals=goals))
+        if not protocol.wanted(DEAD_ACK, options):
+            return
         numbers = count()
 
         def poll(queue: DelayedQueue[str]) -> float:
@@ -131,7 +143,7 @@ def _over_dead_rows(report: Report, url: str, rounds: int, rows: int) -> None:
 
         contestants = {CLEAN: lambda: poll(clean), f"drainq, {rows:,} dead rows": lambda: poll(dead)}
         goals = [AtMostTimes(f"drainq, {rows:,} dead rows", CLEAN, 2.0)]
-        report.add(measure("poll + ack over dead rows", "s/message", contestants, rounds=rounds, goals=goals))
+        report.add(measure(DEAD_ACK, "s/message", contestants, rounds=rounds, goals=goals))
 
 
 def _wake_up(report: Report, url: str, rounds: int, each: int) -> None:
