@@ -253,7 +253,7 @@ def test_the_script_builds_indexes_of_a_table_in_use_after_the_transaction(postg
 # --- rights
 
 
-def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres):
+def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, caplog):
     page = (Path(__file__).parents[2] / "docs" / "howto" / "delayed.md").read_text()
     grants = page.partition("```sql\n")[2].partition("```")[0]
     assert grants.count("GRANT") == 3
@@ -279,3 +279,10 @@ def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres):
         assert queue.drop_message("1400") and queue.read("1401").ack()
         assert queue.drop_all_messages("Yes, please, I know what I'm doing!") > 1000
         assert queue.drop_dead_letters() == 0
+        queue.offer_or_update("urgent", 1, 0, priority=-1)
+        queue.offer_or_update("plain", 1, 0)
+        assert [queue.try_poll().message_id for _ in range(2)] == ["urgent", "plain"]
+    caplog.clear()
+    with DelayedQueue.open(url, "mail") as queue:  # an index is missing that this role may not make
+        assert queue.stats().in_flight == 2
+    assert "KindPlusPriorityIndex" in caplog.text
