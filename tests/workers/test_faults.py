@@ -117,6 +117,33 @@ def test_a_key_without_a_unique_index_is_refused_at_the_opening(url):
             open_one(url, key=["id"])
 
 
+def test_a_table_whose_domain_refuses_null_is_opened(postgres_url):
+    run(postgres_url, "DROP DOMAIN IF EXISTS positive CASCADE")
+    run(postgres_url, "CREATE DOMAIN positive AS INTEGER NOT NULL CHECK (VALUE > 0)")
+    make(postgres_url, "id INTEGER PRIMARY KEY, v positive")
+    with writer(postgres_url, key=["id"]) as out:
+        out.produce_many([(n, n - 1) for n in range(1, 500)] + [(500, None)])
+    assert rows(postgres_url) == [(n, n - 1) for n in range(2, 500)] and counts(out) == (498, 2, 0, 0, 0)
+    run(postgres_url, "DROP TABLE faults")
+    run(postgres_url, "DROP DOMAIN positive")
+
+
+def test_values_that_are_too_long_are_refused_and_not_cut(postgres_url):
+    make(postgres_url, "id CHAR(3) PRIMARY KEY, v VARCHAR(5), w BIT(2)")
+    with writer(postgres_url, columns=["id", "v", "w"], key=["id"]) as out:
+        out.produce_many([("a", "short", "10"), ("b", "too long", "10"), ("abcd", "x", "10"), ("c", "x", "101")])
+    assert rows(postgres_url) == [("a  ", "short", "10")] and counts(out) == (1, 3, 0, 0, 0)
+    run(postgres_url, "DROP TABLE faults")
+
+
+def test_constraints_that_wait_for_the_commit_refuse_their_row_alone(postgres_url):
+    make(postgres_url, "id INTEGER, v INTEGER, UNIQUE (id) DEFERRABLE INITIALLY DEFERRED")
+    with writer(postgres_url) as out:
+        out([(n % 300, n) for n in range(600)])
+    assert len(rows(postgres_url)) == 300 and counts(out) == (300, 300, 0, 0, 0)
+    run(postgres_url, "DROP TABLE faults")
+
+
 def test_a_dropped_table_stops_the_writer_at_once(url):
     out = writer(url, retry_for=1_000)
     assert out.produce((1, 1)) and out.flush()

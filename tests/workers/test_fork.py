@@ -135,3 +135,58 @@ assert worker.close() and worker.stats().retried == 0
     )
     with Database(postgres_url) as database:
         assert sorted(database.execute("SELECT k, n FROM fork_persister")) == [("child", 2), ("parent", 5)]
+
+
+def test_forked_declared_metrics_write_what_they_took_themselves(tmp_path):
+    run(
+        """
+from drainq.workers import DeclaredMetrics, Metric, Value
+words = Metric("words", tuple, keys={"word": lambda item: item[0]}, time=lambda item: 0, values={"n": Value.count()})
+worker = DeclaredMetrics(url=sys.argv[1], metrics=[words], flush_interval=None)
+worker.consume([("parent",)])
+
+def child():
+    assert worker.stats().pending == 0 and worker.flush()
+    worker.consume([("child",)])
+    assert worker.close() and worker.stats().sent == 1
+
+fork(child)
+assert worker.close() and worker.stats().sent == 1
+""",
+        f"sqlite:///{tmp_path}/words.db",
+    )
+    with Database(f"sqlite:///{tmp_path}/words.db") as database:
+        assert sorted(database.execute("SELECT word, n FROM words_minute")) == [("child", 1), ("parent", 1)]
+
+
+def test_a_forked_writer_sends_the_letters_that_are_kept_and_counts_them_apart(table, rows, tmp_path):
+    url = table("k TEXT, n INTEGER NOT NULL")
+    run(
+        """
+import logging
+logging.disable()
+from drainq.delayed import DelayedQueue
+from drainq.sql import Database
+from drainq.testing import ManualClock
+clock = ManualClock()
+worker = BatchWriter(url=sys.argv[1], table="t", columns=["k", "n"],
+                     delayed=DelayedQueue.open(sys.argv[2], "letters", clock=clock))
+worker.consume([("parent", None), ("parent", 1)])
+assert worker.stats().dead_lettered == 1
+
+def child():
+    with Database(sys.argv[1]) as database:
+        database.execute("DROP TABLE t")
+        database.execute("CREATE TABLE t (k TEXT, n INTEGER)")
+    clock.advance(3600)
+    assert worker.flush()
+    assert (worker.stats().resent, worker.stats().dead_lettered, worker.stats().sent) == (1, 0, 0)
+    assert worker.close()
+
+fork(child)
+assert worker.stats().dead_lettered == 1 and worker.close()
+""",
+        url,
+        f"sqlite:///{tmp_path}/letters.db",
+    )
+    assert rows(url) == [("parent", None)]

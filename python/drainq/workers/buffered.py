@@ -167,6 +167,10 @@ class Buffered(Holder):
             self._held += self._size(kept)
             self._put_back(kept)
 
+    def _say_failed(self, count: int, error: Exception) -> None:
+        if not isinstance(error, _Accounted) or error.left:  # the delivery has said what it lost
+            log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, error.__cause__ or error)
+
     def _stopped_by(self) -> Exception | None:
         return self._delivery.stopped
 

@@ -153,8 +153,11 @@ class Holder(Worker):
             return True
         if not isinstance(error, Exception):
             raise error
-        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=error)
+        self._say_failed(count, error)
         return False
+
+    def _say_failed(self, count: int, error: Exception) -> None:
+        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=error)
 
     def _try_to_hand_on(self, taken: Any) -> BaseException | None:
         try:
