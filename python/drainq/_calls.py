@@ -11,8 +11,9 @@ import operator
 import os
 import threading
 from collections.abc import Callable
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
+
+from drainq.callables import check_answer
 
 _log = logging.getLogger("drainq")
 # Found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises in there, on the
@@ -35,13 +36,7 @@ def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: li
     """Call an error handler; return how many items it put into a durable queue, if it says that it has one."""
     counts = bool(getattr(handler, "dead_letters", False))
     answer = handler(batch, error)
-    if isinstance(answer, (CoroutineType, GeneratorType, AsyncGeneratorType)):
-        shown_answer = shown(answer)
-        if not isinstance(answer, AsyncGeneratorType):
-            answer.close()  # said below; Python need not warn of it as well
-        raise TypeError(
-            f"the error handler returned {shown_answer}: nothing of it has run. It must be a plain function"
-        )
+    check_answer("the error handler", answer)
     return operator.index(answer) if counts else 0
 
 

@@ -9,9 +9,10 @@ another thread, with data in its hands. Both are known when it is handed over, s
 
 from __future__ import annotations
 
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-__all__ = ["check_callable"]
+__all__ = ["check_answer", "check_callable"]
 
 
 def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = False) -> None:
@@ -50,6 +51,34 @@ def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = Fal
         raise TypeError(
             f"{name} is called with {len(arguments)} positional argument{'' if len(arguments) == 1 else 's'} "
             f"{wanted}, got {_shown(value)}, which takes {takes}: {why}"
+        )
+
+
+def check_answer(name: str, answer: Any) -> None:
+    """Refuse what a call returned if nothing of the call has run: a coroutine or a generator.
+
+    No check before the call can find it where an async function hides behind a lambda.
+
+    Args:
+        name: what was called.
+        answer: what the call returned. A coroutine or a generator is closed.
+    Raises:
+        TypeError: with the name and the answer.
+
+    Example:
+        >>> from drainq.callables import check_answer
+        >>> check_answer("the handler", None)
+        >>> check_answer("the handler", (n for n in range(3)))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        TypeError: the handler returned <generator object ...>: nothing of it has run, and nothing will run it. ...
+    """
+    if isinstance(answer, (CoroutineType, GeneratorType, AsyncGeneratorType)):
+        text = _shown(answer)
+        if not isinstance(answer, AsyncGeneratorType):
+            answer.close()  # Python need not warn of it as well
+        raise TypeError(
+            f"{name} returned {text}: nothing of it has run, and nothing will run it. "
+            f"It must be a plain function that has done its work when it returns"
         )
 
 

@@ -14,6 +14,7 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
+    "_calls": {"callables"},
     "cli": {"_native", "errors"},
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "sql", "timer"},
     "columns": {"_native", "errors"},

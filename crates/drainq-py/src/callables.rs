@@ -1,9 +1,10 @@
-//! The check of what is handed over to be called: it lives in `drainq/callables.py`, for Python code uses it too.
+//! The checks of what is called: whether a callable can be called, and whether its answer is one.
+//!
+//! Both are written in `drainq/callables.py`, because Python code uses them too.
 
-use crate::{errors, gil};
+use crate::{calls, errors, gil};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
 /// Refuses what cannot be called with these arguments, or would do nothing if it were.
 pub fn check(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResult<()> {
@@ -27,30 +28,10 @@ pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &
     }
 }
 
-/// Takes what a call of `callable` returned, and refuses what says that nothing of it has run: a coroutine or
-/// a generator, of an async function behind a lambda, say, which no check at the door can see.
+/// Takes what a call of `callable` returned, and refuses an answer of which nothing has run: a coroutine, say,
+/// of an async function behind a lambda, which no check before the call can find.
 pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
-    static LAZY: [(PyOnceLock<Py<PyType>>, &str); 3] = [
-        (PyOnceLock::new(), "CoroutineType"),
-        (PyOnceLock::new(), "GeneratorType"),
-        (PyOnceLock::new(), "AsyncGeneratorType"),
-    ];
-    let py = answer.py();
-    let mut refusal = None;
-    if !answer.is_none() {
-        let class = answer.get_type();
-        for (lazy, name) in &LAZY {
-            if class.is(lazy.import(py, "types", name)?) {
-                refusal = Some(errors::bad_type(format!(
-                    "{callable} returned {}: nothing of it has run, and nobody will wait for it or iterate over it. \
-                     It must be a plain function that has done its work when it returns",
-                    errors::shown(&answer)?
-                )));
-                // Said here already; Python need not warn of it as well.
-                let _ = gil::call_method(&answer, "close", []);
-            }
-        }
-    }
+    let checked = if answer.is_none() { Ok(()) } else { calls::check_answer(callable, &answer) };
     gil::let_go(answer);
-    refusal.map_or(Ok(()), Err)
+    checked
 }

@@ -36,13 +36,14 @@ static LOG: Function = Function::new("log");
 static REPORT_FAILURE: Function = Function::new("report_failure");
 static PLAN: Function = Function::new("plan");
 static SHOWN: Function = Function::new("shown");
+static CHECK_ANSWER: Function = Function::new("check_answer");
 static START_THREAD: Function = Function::new("start_thread");
 static JOIN_OTHERS: Function = Function::new("join_others");
 static EXIT: Function = Function::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &START_THREAD, &JOIN_OTHERS, &EXIT]
+    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &CHECK_ANSWER, &START_THREAD, &JOIN_OTHERS, &EXIT]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -73,8 +74,8 @@ pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseExceptio
     }
 }
 
-/// Calls an error handler; returns how many items it put into a durable queue, which only one with
-/// a true attribute `dead_letters` is asked for.
+/// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with
+/// a true attribute `dead_letters` is asked.
 pub fn report_failure(
     on_error: &Bound<'_, PyAny>,
     batch: &Bound<'_, PyAny>,
@@ -97,6 +98,12 @@ pub fn plan(
 /// The repr of a thing, or a question mark.
 pub fn shown(thing: &Bound<'_, PyAny>) -> String {
     SHOWN.call(thing.py(), [thing]).map_or_else(|_| "?".into(), |shown| shown.to_string())
+}
+
+/// Refuses the answer of a callable of which nothing has run.
+pub fn check_answer(callable: &str, answer: &Bound<'_, PyAny>) -> PyResult<()> {
+    let name = PyString::new(answer.py(), callable);
+    CHECK_ANSWER.call(answer.py(), [&name, answer]).map(drop)
 }
 
 /// Waits until the threads have ended that are no daemons, the current one apart.

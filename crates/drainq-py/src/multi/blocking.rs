@@ -69,7 +69,7 @@ pub fn until<R>(
 }
 
 /// Why a thread leaves its sleep before the deadline.
-enum Reason {
+enum WokenBy {
     /// The thread was notified.
     Notified,
     /// Other waiters were notified and do not run.
@@ -87,22 +87,22 @@ fn sleep(
 ) -> PyResult<Otherwise> {
     loop {
         let (sleeper, others) = (&mut *sleeper, &mut *waiter);
-        let reason = deadline::wait(py, deadline, move |_slice| {
+        let woken_by = deadline::wait(py, deadline, move |_slice| {
             loop {
                 if sleeper.sleep_for(deadline.slice()) {
-                    return Some(Reason::Notified);
+                    return Some(WokenBy::Notified);
                 }
                 if let Some(stalled) = others.find_stalled() {
-                    return Some(Reason::OthersStalled(stalled));
+                    return Some(WokenBy::OthersStalled(stalled));
                 }
                 if runs_signal_handlers || deadline.passed() {
                     return None;
                 }
             }
         })?;
-        match reason {
-            Some(Reason::Notified) => return Ok(Otherwise::Wait),
-            Some(Reason::OthersStalled(stalled)) => waiter.pass_stalled_on(stalled),
+        match woken_by {
+            Some(WokenBy::Notified) => return Ok(Otherwise::Wait),
+            Some(WokenBy::OthersStalled(stalled)) => waiter.pass_stalled_on(stalled),
             None => return Ok(Otherwise::GiveUp),
         }
     }

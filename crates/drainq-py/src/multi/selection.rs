@@ -9,6 +9,26 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
+/// What a try to take found.
+pub enum Taken<T> {
+    /// What was taken.
+    Got(T),
+    /// No sub-queue has an item now.
+    Empty,
+    /// The multi-queue was shut down, and nothing is left.
+    ShutDown,
+}
+
+impl<T> From<Result<T, Nothing>> for Taken<T> {
+    fn from(taken: Result<T, Nothing>) -> Self {
+        match taken {
+            Ok(taken) => Self::Got(taken),
+            Err(Nothing::Empty) => Self::Empty,
+            Err(Nothing::ShutDown) => Self::ShutDown,
+        }
+    }
+}
+
 /// An item, and the label of its sub-queue.
 pub type Labelled = (Arc<Label>, Py<PyAny>);
 
@@ -57,17 +77,17 @@ impl Selection {
     }
 
     /// Takes the next item.
-    pub fn take(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
+    pub fn take(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Py<PyAny>>> {
         match self {
-            Self::Native(_) => Ok(core.try_get()),
+            Self::Native(_) => Ok(core.try_get().into()),
             Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().try_get())),
         }
     }
 
     /// Takes the next item, with the label of its sub-queue.
-    pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Labelled, Nothing>> {
+    pub fn take_labelled(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Labelled>> {
         match self {
-            Self::Native(_) => Ok(core.try_get_labelled()),
+            Self::Native(_) => Ok(core.try_get_labelled().into()),
             Self::Custom(object) => {
                 choose(py, core, object, |sub| Ok(sub.core().try_get().map(|item| (sub.label().clone(), item))))
             }
@@ -95,7 +115,7 @@ impl Selection {
         if waiter.may_gather(least) {
             for _ in waiter.held()..most {
                 let held = choose(py, core, object, |sub| Ok(sub.core().hold(waiter).then_some(())))?;
-                if held.is_err() {
+                if !matches!(held, Taken::Got(())) {
                     break;
                 }
             }
@@ -104,9 +124,9 @@ impl Selection {
     }
 
     /// Reads the item that the next get takes.
-    pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Result<Py<PyAny>, Nothing>> {
+    pub fn peek(&self, py: Python<'_>, core: &Core) -> PyResult<Taken<Py<PyAny>>> {
         match self {
-            Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py))),
+            Self::Native(_) => Ok(core.peek(|item| item.clone_ref(py)).into()),
             Self::Custom(object) => choose(py, core, object, |sub| Ok(sub.core().peek(|item| item.clone_ref(py)))),
         }
     }
@@ -120,11 +140,11 @@ fn choose<R>(
     core: &Core,
     object: &Py<PyAny>,
     act: impl Fn(&SubQueue) -> PyResult<Option<R>>,
-) -> PyResult<Result<R, Nothing>> {
+) -> PyResult<Taken<R>> {
     loop {
         let labels = match core.servable() {
             Ok(groups) => groups,
-            Err(nothing) => return Ok(Err(nothing)),
+            Err(nothing) => return Ok(Err(nothing).into()),
         };
         let mut offered: Vec<Py<SubQueue>> = Vec::new();
         let groups = PyList::empty(py);
@@ -142,7 +162,7 @@ fn choose<R>(
             )));
         };
         if let Some(answer) = act(chosen.get())? {
-            return Ok(Ok(answer));
+            return Ok(Taken::Got(answer));
         }
     }
 }

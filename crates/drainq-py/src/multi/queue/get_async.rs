@@ -5,7 +5,7 @@ use crate::errors;
 use crate::multi::awaitable::{AsyncCall, QueueAwaitable};
 use crate::multi::core_types::Wait;
 use crate::multi::event_loops::EventLoops;
-use drainq_core::multi::Nothing;
+use crate::multi::selection::Taken;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::ffi::CStr;
@@ -33,8 +33,9 @@ impl AsyncCall for Get {
             return queue.take_or_wait(py);
         }
         match queue.take(py)? {
-            Err(Nothing::ShutDown) => Err(errors::stop_async_iteration()),
-            taken => Ok(taken.ok()),
+            Taken::Got(item) => Ok(Some(item)),
+            Taken::Empty => Ok(None),
+            Taken::ShutDown => Err(errors::stop_async_iteration()),
         }
     }
 

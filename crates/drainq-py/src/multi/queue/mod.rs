@@ -13,12 +13,12 @@ mod sub_queues;
 
 use super::core_types::{self, Core};
 use super::event_loops::EventLoops;
-use super::selection::Selection;
+use super::selection::{Selection, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
 use crate::{errors, gil};
 use drainq_core::clock::CoarseClock;
-use drainq_core::multi::{Nothing, ShutdownMode};
+use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -65,7 +65,7 @@ pub struct MultiQueue {
 impl MultiQueue {
     /// Takes an item, or says why there is none.
     #[inline]
-    fn take(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Nothing>> {
+    fn take(&self, py: Python<'_>) -> PyResult<Taken<Py<PyAny>>> {
         self.selection.take(py, &self.core)
     }
 
@@ -77,11 +77,11 @@ impl MultiQueue {
 }
 
 /// Returns `None` for nothing now, and an exception for nothing ever.
-fn or_wait<R>(py: Python<'_>, taken: Result<R, Nothing>) -> PyResult<Option<R>> {
+fn or_wait<R>(py: Python<'_>, taken: Taken<R>) -> PyResult<Option<R>> {
     match taken {
-        Ok(taken) => Ok(Some(taken)),
-        Err(Nothing::Empty) => Ok(None),
-        Err(Nothing::ShutDown) => Err(shut_down(py)),
+        Taken::Got(taken) => Ok(Some(taken)),
+        Taken::Empty => Ok(None),
+        Taken::ShutDown => Err(shut_down(py)),
     }
 }
 

@@ -3,7 +3,8 @@
 use super::SetQueue;
 use super::state::WaitFor;
 use super::waiting::Waiting;
-use crate::{deadline::Deadline, errors};
+use crate::deadline::MayWait;
+use crate::errors;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -21,9 +22,9 @@ impl SetQueue {
     ///     ShutDown: the queue is shut down and empty.
     #[pyo3(signature = (block=true, timeout=None))]
     fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let deadline = Deadline::after("timeout", timeout)?;
+        let mut may_wait = MayWait::new(block, timeout)?;
         let now = self.now(py)?;
-        let (mut waiting, mut last_try) = (Waiting::new(self, WaitFor::Item), !block);
+        let mut waiting = Waiting::new(self, WaitFor::Item);
         loop {
             let mut state = self.state.lock();
             if let Some(taken) = state.take(py, now) {
@@ -34,11 +35,13 @@ impl SetQueue {
                 drop(state);
                 return Err(errors::SHUT_DOWN.error(py, "the queue is shut down and empty"));
             }
-            if last_try {
+            let MayWait::Until(deadline) = may_wait else {
                 drop(state);
                 return Err(errors::EMPTY.error(py, "no item is waiting"));
+            };
+            if !waiting.wait(py, state, 0, deadline)? {
+                may_wait = MayWait::No;
             }
-            last_try = !waiting.wait(py, state, 0, deadline)?;
         }
     }
 

@@ -3,23 +3,26 @@
 use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
 use super::waiting::Waiting;
-use crate::{deadline::Deadline, errors, gil};
+use crate::deadline::MayWait;
+use crate::{errors, gil};
 use pyo3::prelude::*;
 
 /// What became of an item that was put.
 enum PutOutcome {
+    /// The item is in the queue.
     Put,
+    /// An equal item is known.
     Duplicate,
     /// There was no room, or none in time.
     NoRoom,
 }
 
 impl SetQueue {
-    /// Puts an item, and waits for room until the deadline; without a deadline it does not wait.
+    /// Puts an item, and waits for room if the call may wait.
     #[inline]
-    fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, deadline: Option<Deadline>) -> PyResult<PutOutcome> {
+    fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, mut may_wait: MayWait) -> PyResult<PutOutcome> {
         let mut identity = self.identity(&item)?;
-        let (mut waiting, mut last_try) = (Waiting::new(self, WaitFor::Room), false);
+        let mut waiting = Waiting::new(self, WaitFor::Room);
         loop {
             self.forget_due(py)?;
             let (mut state, found) = self.locate(&mut identity)?;
@@ -40,11 +43,13 @@ impl SetQueue {
                 self.release(state);
                 return Ok(PutOutcome::Put);
             }
-            let Some(deadline) = deadline.filter(|_| !last_try) else {
+            let MayWait::Until(deadline) = may_wait else {
                 drop(state);
                 return Ok(PutOutcome::NoRoom);
             };
-            last_try = !waiting.wait(py, state, identity.hash(), deadline)?;
+            if !waiting.wait(py, state, identity.hash(), deadline)? {
+                may_wait = MayWait::No;
+            }
         }
     }
 }
@@ -68,8 +73,7 @@ impl SetQueue {
     #[pyo3(signature = (item, block=true, timeout=None))]
     fn put<'py>(&self, item: Bound<'py, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let py = item.py();
-        let deadline = Deadline::after("timeout", timeout)?;
-        match self.put_until(py, item, block.then_some(deadline))? {
+        match self.put_until(py, item, MayWait::new(block, timeout)?)? {
             PutOutcome::Put => Ok(true),
             PutOutcome::Duplicate => Ok(false),
             PutOutcome::NoRoom => {
@@ -97,11 +101,11 @@ impl SetQueue {
     ///         iterable or a key) the attribute ``accepted`` says how many items had gone in before.
     #[pyo3(signature = (items, block=true, timeout=None))]
     fn put_many(&self, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
-        let deadline = block.then_some(Deadline::after("timeout", timeout)?);
+        let may_wait = MayWait::new(block, timeout)?;
         let mut added = 0;
         let mut put_all = || {
             for item in gil::items(items)? {
-                match self.put_until(items.py(), item?, deadline)? {
+                match self.put_until(items.py(), item?, may_wait)? {
                     PutOutcome::Put => added += 1,
                     PutOutcome::Duplicate => {}
                     PutOutcome::NoRoom => break,

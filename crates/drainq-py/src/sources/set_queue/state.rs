@@ -69,7 +69,7 @@ impl Guarded {
 
     /// Takes the first item, and notifies a putter of the room.
     #[inline]
-    pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<Taken<'py>> {
+    pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<TakenItem<'py>> {
         let (item, key) = self.queue.take(
             now,
             |entry| (entry.item.take().unwrap_or_else(|| entry.key.clone_ref(py)), None),
@@ -79,7 +79,7 @@ impl Guarded {
             },
         )?;
         self.got += 1;
-        Some(Taken { item: item.into_bound(py), _key: key })
+        Some(TakenItem { item: item.into_bound(py), _key: key })
     }
 
     /// Returns the waiters for an item, or those for room.
@@ -122,7 +122,7 @@ impl Guarded {
 }
 
 /// A taken item, with its key: the end of a key may run foreign code, so it comes after the lock (invariant 1).
-pub struct Taken<'py> {
+pub struct TakenItem<'py> {
     pub item: Bound<'py, PyAny>,
     _key: Option<Py<PyAny>>,
 }
