@@ -33,20 +33,20 @@ impl<T> From<Result<T, Nothing>> for Taken<T> {
 pub type Labelled = (Arc<Label>, Py<PyAny>);
 
 /// What decides which sub-queue is next.
-pub enum Selection {
+pub enum SelectionRule {
     /// The core.
     Native(Order),
     /// An object with `select(groups)`.
     Custom(Py<PyAny>),
 }
 
-impl Default for Selection {
+impl Default for SelectionRule {
     fn default() -> Self {
         Self::Native(Order::Priority)
     }
 }
 
-impl Selection {
+impl SelectionRule {
     /// Reads the argument `selection`.
     pub fn new(selection: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(name) = selection.extract::<String>() {

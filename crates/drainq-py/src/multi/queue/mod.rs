@@ -13,7 +13,7 @@ mod sub_queues;
 
 use super::core_types::{self, Core};
 use super::event_loops::EventLoops;
-use super::selection::{Selection, Taken};
+use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
 use crate::{errors, gil};
@@ -58,7 +58,7 @@ use std::sync::Arc;
 pub struct MultiQueue {
     core: Core,
     sub_queues: Py<PyDict>,
-    selection: Selection,
+    selection: SelectionRule,
     event_loops: Arc<EventLoops>,
 }
 
@@ -100,7 +100,7 @@ impl MultiQueue {
     #[new]
     #[pyo3(signature = (selection=None), text_signature = "(selection='priority')")]
     fn new(py: Python<'_>, selection: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let selection = selection.map_or(Ok(Selection::default()), Selection::new)?;
+        let selection = selection.map_or(Ok(SelectionRule::default()), SelectionRule::new)?;
         let core = Core::new(selection.order(), CoarseClock::default());
         core_types::restart_in_children(&core);
         Ok(Self { core, sub_queues: PyDict::new(py).unbind(), selection, event_loops: Arc::default() })
@@ -161,7 +161,7 @@ impl MultiQueue {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.sub_queues)?;
-        if let Selection::Custom(object) = &self.selection {
+        if let SelectionRule::Custom(object) = &self.selection {
             visit.call(object)?;
         }
         self.event_loops.traverse(&visit)

@@ -2,7 +2,7 @@
 
 use super::SetQueue;
 use super::state::WaitFor;
-use super::waiting::Waiting;
+use super::waiting::WaitingCall;
 use crate::deadline::MayWait;
 use crate::errors;
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ impl SetQueue {
     fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let mut may_wait = MayWait::new(block, timeout)?;
         let now = self.now(py)?;
-        let mut waiting = Waiting::new(self, WaitFor::Item);
+        let mut waiting = WaitingCall::new(self, WaitFor::Item);
         loop {
             let mut state = self.state.lock();
             if let Some(taken) = state.take(py, now) {

@@ -2,7 +2,7 @@
 
 use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
-use super::waiting::Waiting;
+use super::waiting::WaitingCall;
 use crate::deadline::MayWait;
 use crate::{errors, gil};
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ impl SetQueue {
     #[inline]
     fn put_until(&self, py: Python<'_>, item: Bound<'_, PyAny>, mut may_wait: MayWait) -> PyResult<PutOutcome> {
         let mut identity = self.identity(&item)?;
-        let mut waiting = Waiting::new(self, WaitFor::Room);
+        let mut waiting = WaitingCall::new(self, WaitFor::Room);
         loop {
             self.forget_due(py)?;
             let (mut state, found) = self.locate(&mut identity)?;

@@ -9,13 +9,13 @@ use drainq_core::wait::tickets::{Request, Ticket};
 use pyo3::prelude::*;
 
 /// A call that may wait. Dropped, it leaves the waiters, and its unused token goes to the next (invariant 4).
-pub(super) struct Waiting<'a> {
+pub(super) struct WaitingCall<'a> {
     queue: &'a SetQueue,
     wait_for: WaitFor,
     ticket: Option<Ticket>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCall<'a> {
     /// A call that is not yet among the waiters.
     pub fn new(queue: &'a SetQueue, wait_for: WaitFor) -> Self {
         Self { queue, wait_for, ticket: None }
@@ -41,7 +41,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let mut state = self.queue.state.lock();
