@@ -1,4 +1,4 @@
-"""Documents and Python sources do without words that leave out who does something, or what is meant.
+"""Documents, Python sources and the binding do without words that leave out who does something, or what is meant.
 
 The rules are in CONTRIBUTING, "How we write"; this is the part of them that a search can hold.
 """
@@ -22,7 +22,10 @@ RIDDLES = re.compile(
 RULES = "## How we write"
 """The section of CONTRIBUTING that names the words."""
 
-SOURCES = sorted(path for folder in ("python", "benches") for path in (ROOT / folder).rglob("*.py*"))
+SOURCES = sorted(
+    [path for folder in ("python", "benches") for path in (ROOT / folder).rglob("*.py*")]
+    + list((ROOT / "crates" / "drainq-py" / "src").rglob("*.rs"))
+)
 
 
 def riddles(text: str) -> list[str]:
@@ -41,6 +44,31 @@ def test_a_document_has_no_riddles(document):
     assert riddles(document.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("source", [path for path in SOURCES if path.suffix in (".py", ".pyi")], ids=name)
+@pytest.mark.parametrize("source", [path for path in SOURCES if path.suffix in (".py", ".pyi", ".rs")], ids=name)
 def test_a_source_has_no_riddles(source):
     assert riddles(source.read_text(encoding="utf-8")) == []
+
+
+BINDING = sorted((ROOT / "crates" / "drainq-py" / "src").rglob("*.rs"))
+METHODS = re.compile(r"^#\[pymethods\]\n.*?^\}", re.MULTILINE | re.DOTALL)
+DOCUMENTED = re.compile(
+    r"((?:^ *///[^\n]*\n)+)(?: *#\[[^\n]*\n)*"
+    r" *(?:pub(?:\([^)]*\))? )?(?:(?:const|unsafe|async) )*(?:extern \"[^\"]+\" )?fn (\w+)",
+    re.MULTILINE,
+)
+VERB = re.compile(r" */// (?:[A-Z][a-z]+s|Has|Whether)\b(?! *///)")
+
+
+def without_a_verb(text: str) -> list[str]:
+    """The functions whose documentation does not start with the verb of what they do; Python's methods apart."""
+    return [name for doc, name in DOCUMENTED.findall(METHODS.sub("", text)) if not VERB.match(doc)]
+
+
+def test_the_search_finds_a_function_without_a_verb():
+    assert without_a_verb("/// The room.\n#[inline]\npub fn room() {}\n") == ["room"]
+    assert without_a_verb("/// Returns the room.\npub fn room() {}\n") == []
+
+
+@pytest.mark.parametrize("source", BINDING, ids=name)
+def test_the_documentation_of_a_function_of_the_binding_starts_with_a_verb(source):
+    assert without_a_verb(source.read_text(encoding="utf-8")) == []

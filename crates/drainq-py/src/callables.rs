@@ -15,7 +15,7 @@ pub fn check(name: &str, value: &Bound<'_, PyAny>, arguments: &[&str]) -> PyResu
     gil::call_with(&py.import("drainq.callables")?.getattr("check_callable")?, &PyTuple::new(py, all)?).map(drop)
 }
 
-/// The same where nothing may stand in its place.
+/// Refuses the same where a callable may be given or not.
 pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &[&str]) -> PyResult<()> {
     match value {
         Some(value) if !value.is_callable() => Err(errors::bad_type(format!(

@@ -48,7 +48,7 @@ pub fn look_up(py: Python<'_>) -> PyResult<()> {
         .try_for_each(|function| function.get(py).map(drop))
 }
 
-/// The exception itself, with the traceback that it was raised with.
+/// Returns the exception itself, with the traceback that it was raised with.
 pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
     error.into_value(py).into_bound(py)
 }
@@ -95,7 +95,7 @@ pub fn plan(
     PLAN.call(balancer.py(), [balancer, &load])?.extract()
 }
 
-/// The repr of a thing, or a question mark.
+/// Returns the repr of a thing, or a question mark.
 pub fn shown(thing: &Bound<'_, PyAny>) -> String {
     SHOWN.call(thing.py(), [thing]).map_or_else(|_| "?".into(), |shown| shown.to_string())
 }

@@ -5,7 +5,7 @@ use crate::{errors, gil};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// A blocked call looks for a pending signal this often; Ctrl-C is to work within 50 ms.
+/// A blocked call checks for pending signals once in this time; Ctrl-C is to work within 50 ms.
 const SIGNAL_SLICE: Duration = Duration::from_millis(25);
 
 /// The moment at which a call gives up; `None` never comes.
@@ -13,9 +13,9 @@ const SIGNAL_SLICE: Duration = Duration::from_millis(25);
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// `timeout` seconds from now; ``None`` never.
+    /// Makes the deadline `timeout` seconds from now; ``None`` never comes.
     ///
-    /// Raises ValueError if it is negative or not a number. A timeout beyond what the
+    /// Raises ValueError if `timeout` is negative or not a number. A timeout beyond what the
     /// machine's clock can hold never comes.
     pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
         let Some(seconds) = timeout else { return Ok(Self(None)) };
@@ -28,12 +28,12 @@ impl Deadline {
         Ok(Self(end))
     }
 
-    /// A moment that never comes.
+    /// Makes the deadline that never comes.
     pub fn never() -> Self {
         Self(None)
     }
 
-    /// Time left, at most one signal slice; zero when it has passed.
+    /// Returns the time left, at most one signal slice; zero when the deadline has passed.
     pub fn slice(self) -> Duration {
         match self.0 {
             None => SIGNAL_SLICE,
@@ -41,7 +41,7 @@ impl Deadline {
         }
     }
 
-    /// Whether it has passed.
+    /// Whether the deadline has passed.
     pub fn passed(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
@@ -69,15 +69,15 @@ impl MayWait {
     }
 }
 
-/// Calls `attempt` with the GIL given up until it says something or the deadline passes.
+/// Calls `attempt` with the GIL given up until `attempt` has an answer or the deadline passes.
 ///
-/// `attempt` gets the longest time that it may block: one signal slice. After each attempt,
+/// `attempt` gets the longest time for which it may block: one signal slice. After each attempt,
 /// successful or not, pending signals are handled, so a Python signal handler may raise here.
-/// So a caller that takes or puts an item only after its wait has done neither when a signal that
-/// came during the wait ends the call.
+/// So a caller that takes or puts an item after its wait alone has done neither when a signal during the
+/// wait ends the call.
 ///
 /// Returns `None` when the deadline has passed without an answer. In the child of a fork that a signal
-/// handler made it raises DrainqError, for what is waited for belongs to the parent.
+/// handler made, this raises DrainqError, because the parent has what the call waits for.
 pub fn wait<R: Send>(
     py: Python<'_>,
     deadline: Deadline,
@@ -98,7 +98,7 @@ pub fn wait<R: Send>(
     }
 }
 
-/// The DrainqError of a call that waited when a signal handler forked, in the child.
+/// Makes the DrainqError of a call that waited when a signal handler forked, in the child.
 pub fn forked(py: Python<'_>) -> PyErr {
     errors::DRAINQ_ERROR
         .error(py, "the process forked during this call, which goes on in the parent; call again in the child")

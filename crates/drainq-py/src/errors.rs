@@ -17,22 +17,22 @@ pub struct ErrorClass {
 }
 
 impl ErrorClass {
-    /// The class of this name in `drainq.errors`.
+    /// Makes the class of this name in `drainq.errors`.
     pub const fn new(name: &'static str) -> Self {
         Self::of("drainq.errors", name)
     }
 
-    /// The class of this name in `module`.
+    /// Makes the class of this name in `module`.
     pub const fn of(module: &'static str, name: &'static str) -> Self {
         Self { module, name, class: PyOnceLock::new() }
     }
 
-    /// The class itself.
+    /// Returns the class itself.
     pub fn class<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyType>> {
         self.class.import(py, self.module, self.name)
     }
 
-    /// An exception of this class with `message`.
+    /// Makes an exception of this class with `message`.
     pub fn error(&self, py: Python<'_>, message: impl Into<String>) -> PyErr {
         match self.class(py) {
             Ok(class) => PyErr::from_type(class.clone(), (message.into(),)),
@@ -80,22 +80,23 @@ pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }
 
-/// An OverflowError with `message`: a number that is valid and too large to be kept.
+/// Makes an OverflowError with `message`: a number that is valid and too large to be kept.
 pub fn overflow(message: impl Into<String>) -> PyErr {
     PyOverflowError::new_err(message.into())
 }
 
-/// A SystemError with `message`: for what does not happen unless this module or the interpreter is wrong.
+/// Makes a SystemError with `message`: a fault of this module or of the interpreter.
 pub fn internal(message: impl Into<String>) -> PyErr {
     PySystemError::new_err(message.into())
 }
 
-/// A TypeError with `message`.
+/// Makes a TypeError with `message`.
 pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
 }
 
-/// What a refusal shows of `value`: its repr, or, where that raises, its class and what was raised.
+/// Returns the text that a refusal shows for `value`: its repr, or, where the repr raises, its class and the
+/// class of the exception.
 ///
 /// Raises only what no handler of exceptions should hide: Ctrl-C, say.
 pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -111,32 +112,33 @@ pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-/// A KeyError with `message`.
+/// Makes a KeyError with `message`.
 pub fn bad_key(message: impl Into<String>) -> PyErr {
     PyKeyError::new_err(message.into())
 }
 
-/// A RuntimeError with `message`: a call that comes at the wrong time.
+/// Makes a RuntimeError with `message`: a call that comes at the wrong time.
 pub fn bad_state(message: impl Into<String>) -> PyErr {
     PyRuntimeError::new_err(message.into())
 }
 
-/// The end of a coroutine, with its result.
+/// Makes the exception that ends a coroutine with its result.
 pub fn stop_iteration(result: Py<PyAny>) -> PyErr {
     PyStopIteration::new_err((result,))
 }
 
-/// The end of an `async for`.
+/// Makes the exception that ends an `async for`.
 pub fn stop_async_iteration() -> PyErr {
     PyStopAsyncIteration::new_err(())
 }
 
-/// `error`, which ended a call that puts many items; its attribute `accepted` says how many went in before.
+/// Returns `error`, which ended a call that puts many items; its attribute `accepted` is the number of items
+/// that went in before.
 pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
     match error.value(py).setattr("accepted", accepted) {
         Ok(()) => error,
         Err(no_attribute) => {
-            // An exception whose class has no room for it is still the one that ended the call.
+            // An exception whose class has no room for the attribute still ended the call.
             no_attribute.write_unraisable(py, None);
             error
         }
@@ -148,7 +150,7 @@ pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
     warn_as(py, message, DRAINQ_WARNING.class(py)?, 2)
 }
 
-/// Warns the caller's line that it uses a name which has another one now.
+/// Warns that the caller's line uses a deprecated name.
 pub fn warn_deprecated(py: Python<'_>, message: &str) -> PyResult<()> {
     warn_as(py, message, &py.get_type::<PyDeprecationWarning>(), 1)
 }

@@ -10,8 +10,8 @@
 //!    locks: the registries of queues, pools and forkable objects, handlers, drops.
 //! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered
 //!    ([`register`]) and replaces the value in the child, before other code of the child runs. The
-//!    old value is never touched again, for its locks may be taken by threads that the child does
-//!    not have. It is leaked.
+//!    old value is never touched again, because its locks may be taken by threads that the child does
+//!    not have. The old value is leaked.
 //! 3. A call that was under way goes on in the child, in the copy of its thread. Only calls into user
 //!    code, signal handlers included, can fork in the middle of one of ours. So after each of them a
 //!    frame that still refers to a cell's value asks [`Generation::is_past`]. In a child it touches
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// Forks between the process that loaded this module and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// All that has something to replace in a child, in the order of registration.
+/// The objects that replace something in a child, in the order of registration.
 static REGISTERED: Mutex<Vec<Weak<dyn Renew>>> = Mutex::new(Vec::new());
 
 /// Something with a [`ForkCell`].
@@ -39,7 +39,7 @@ pub trait Renew: Send + Sync {
     fn renew_in_child(&self, py: Python<'_>);
 }
 
-/// Has an object renewed in every child, for as long as it lives.
+/// Has an object renewed in every child, as long as the object lives.
 pub fn register(object: Weak<dyn Renew>) {
     let mut registered = REGISTERED.lock();
     if registered.len() == registered.capacity() {
@@ -48,8 +48,8 @@ pub fn register(object: Weak<dyn Renew>) {
     registered.push(object);
 }
 
-/// Asks Python to call this module in the child of each fork. Called when the module is loaded, so
-/// that it comes before the hooks of programs that use it.
+/// Asks Python to call this module in the child of each fork. The module calls this while it is loaded, so
+/// that its hook comes before the hooks of programs.
 pub fn install_hook(py: Python<'_>) -> PyResult<()> {
     let os = py.import("os")?;
     if os.hasattr("register_at_fork")? {
@@ -76,12 +76,12 @@ fn renew_all(py: Python<'_>) {
 pub struct Generation(u32);
 
 impl Generation {
-    /// The current process.
+    /// Returns the current process.
     pub fn now() -> Self {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this code runs in a child of that process.
+    /// Whether this code runs in a child of this generation.
     pub fn is_past(self) -> bool {
         self != Self::now()
     }
@@ -94,12 +94,12 @@ impl Generation {
 pub struct ForkCell<T>(AtomicPtr<T>);
 
 impl<T> ForkCell<T> {
-    /// A cell with this value.
+    /// Makes a cell with this value.
     pub fn new(value: T) -> Self {
         Self(AtomicPtr::new(Box::into_raw(Box::new(value))))
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn get(&self) -> &T {
         // SAFETY: the pointer is valid as long as the cell, and a replaced value is never freed
@@ -107,9 +107,9 @@ impl<T> ForkCell<T> {
         unsafe { &*self.0.load(Ordering::Acquire) }
     }
 
-    /// Puts another value in its place and forgets the old one.
+    /// Replaces the value and leaks the old one.
     ///
-    /// To be called by [`Renew::renew_in_child`] alone.
+    /// Only call this in [`Renew::renew_in_child`].
     pub fn replace_in_child(&self, value: T) {
         self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
     }

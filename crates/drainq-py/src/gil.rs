@@ -1,10 +1,10 @@
-//! The one file that gives the GIL up and takes it back, and the one door into user code.
+//! The only file that gives the GIL up and takes it back, and the only door into user code.
 //!
 //! Up to Python 3.13 a thread that asks for the GIL while the interpreter goes away is ended where it
 //! stands, by `pthread_exit`, which unwinds its stack. Rust allows no such unwinding through its
-//! frames: the process would abort. PyO3 sees to it where this module gives the GIL up itself. Where
-//! user code runs below us and gives it up there, the door does: it halts the thread for ever, as
-//! Python 3.14 does by itself.
+//! frames: the process would abort. Where this module gives the GIL up itself, PyO3 halts such a thread. Where
+//! user code gives the GIL up below a call of ours, the door halts the thread for ever, as Python 3.14 does by
+//! itself.
 //!
 //! # Invariants
 //! 1. User code is called through the functions below, and references that may be the last to an
@@ -48,7 +48,7 @@ pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     done.expect("the work runs once: attached, or not")
 }
 
-/// Counts one more reference to `object`, in place, where a call would cost as much as the rest.
+/// Counts one more reference to `object`, in place: a call would cost as much as the rest of a produce call.
 ///
 /// The stable ABI of 3.10 allows it: its headers do the same. An immortal object of a newer Python
 /// may look mortal for as long as the reference is held, which PEP 683 provides for.
@@ -142,7 +142,7 @@ pub fn call_method<'py, const N: usize>(
     call(&method, arguments)
 }
 
-/// The repr of an object.
+/// Returns the repr of an object.
 pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
     unsafe {
@@ -151,7 +151,7 @@ pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// The hash of an object.
+/// Returns the hash of an object.
 pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
     // SAFETY: the GIL is held and the object is alive; -1 says that an exception is set.
     match through_the_door(|| unsafe { PyObject_Hash(object.as_ptr()) }) {
@@ -160,7 +160,7 @@ pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
     }
 }
 
-/// The number that an object is, by its `__float__` or `__index__`.
+/// Returns the number that an object is, by its `__float__` or `__index__`.
 pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
     // SAFETY: the GIL is held and the object is alive; -1 may say that an exception is set.
     let value = through_the_door(|| unsafe { PyFloat_AsDouble(object.as_ptr()) });
@@ -179,7 +179,7 @@ pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<
     }
 }
 
-/// What a dict holds for a key.
+/// Returns what a dict holds for a key.
 pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = key.py();
     // SAFETY: the GIL is held and the objects are alive; the answer is borrowed from the dict, or null, with an
@@ -212,8 +212,8 @@ impl<'py> Iterator for Items<'py> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let py = self.0.py();
-        // SAFETY: the GIL is held and the iterator is one; the answer is a new reference, or null, with an exception set
-        // if the end is not the reason.
+        // SAFETY: the GIL is held and the iterator is one; the answer is a new reference, or null, with an exception
+        // set if the end is not the reason.
         let item = unsafe {
             let item = through_the_door(|| PyIter_Next(self.0.as_ptr()));
             Bound::from_owned_ptr_or_opt(py, item)
@@ -222,14 +222,14 @@ impl<'py> Iterator for Items<'py> {
     }
 }
 
-/// A new list with so many empty places. Before Python 3.12 the garbage collector may run in here,
+/// Makes a list with `length` empty slots. Before Python 3.12 the garbage collector may run in here,
 /// and with it the finalisers of any object.
 pub fn empty_list(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the GIL is held; the answer is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, through_the_door(|| PyList_New(length as Py_ssize_t))) }
 }
 
-/// Gives a reference back that may be the last one to an object of the user's.
+/// Gives back a reference that may be the last to an object of the user's.
 pub fn let_go(object: Bound<'_, PyAny>) {
     let object = object.into_ptr();
     // SAFETY: the GIL was held by the reference, which is given up here.

@@ -6,7 +6,7 @@
 //! `__hash__`, `__eq__`, `__repr__`, an attribute; a warning, a line of a log, an import; a new object
 //! that the garbage collector knows of; and *the end of an object*, of which any dropped `Py` may be
 //! the last reference. All of it may give the GIL up, and then the next thread waits for our lock with
-//! the GIL held, and the process hangs. It may call the very queue again, and then one thread hangs.
+//! the GIL held, and the process hangs. Python code may call the same queue again, and then one thread hangs.
 //!
 //! So: ask Python first; then lock, copy or move out, and unlock; then call and drop. A lock is taken
 //! with the GIL held, which is not given up before the lock is. (The core's locks are also taken without

@@ -18,12 +18,12 @@
 
 use super::mapping::Mapping;
 use super::store::{Store, lowest};
-use super::{DDSketch, Refusal};
+use super::{DDSketch, SketchRefusal};
 
 const HEAD: &[u8; 4] = b"DQS\x01";
 const POSITIVE_COLLAPSED: u8 = 1;
 const NEGATIVE_COLLAPSED: u8 = 2;
-const CUT_OFF: Refusal = Refusal::Bytes("cut off");
+const CUT_OFF: SketchRefusal = SketchRefusal::Bytes("cut off");
 
 /// The sketch as bytes.
 pub fn encode(sketch: &DDSketch) -> Vec<u8> {
@@ -54,13 +54,13 @@ pub fn encode(sketch: &DDSketch) -> Vec<u8> {
 }
 
 /// The sketch that was encoded.
-pub fn decode(bytes: &[u8]) -> Result<DDSketch, Refusal> {
+pub fn decode(bytes: &[u8]) -> Result<DDSketch, SketchRefusal> {
     let Some(body) = bytes.strip_prefix(HEAD) else {
-        return Err(Refusal::Bytes("the first four bytes are not those of a sketch"));
+        return Err(SketchRefusal::Bytes("the first four bytes are not those of a sketch"));
     };
     let (body, written) = body.split_last_chunk().ok_or(CUT_OFF)?;
     if u32::from_le_bytes(*written) != check(&bytes[..bytes.len() - 4]) {
-        return Err(Refusal::Bytes("the check at the end does not fit: they were cut off or changed"));
+        return Err(SketchRefusal::Bytes("the check at the end does not fit: they were cut off or changed"));
     }
     let mut from = Reader(body);
     let accuracy = from.float()?;
@@ -74,11 +74,11 @@ pub fn decode(bytes: &[u8]) -> Result<DDSketch, Refusal> {
     let negative = from.store(bound, flags & NEGATIVE_COLLAPSED != 0)?;
     sketch.negative = negative.high().is_some().then(|| Box::new(negative));
     if !from.0.is_empty() || flags > (POSITIVE_COLLAPSED | NEGATIVE_COLLAPSED) {
-        return Err(Refusal::Bytes("there is more than a sketch"));
+        return Err(SketchRefusal::Bytes("there is more than a sketch"));
     }
-    sketch.count = counted(&sketch).ok_or(Refusal::Count)?;
+    sketch.count = counted(&sketch).ok_or(SketchRefusal::Count)?;
     if !is_plausible(&sketch) {
-        return Err(Refusal::Bytes("their minimum, maximum or sum does not fit to their buckets"));
+        return Err(SketchRefusal::Bytes("their minimum, maximum or sum does not fit to their buckets"));
     }
     Ok(sketch)
 }
@@ -128,17 +128,17 @@ fn fits(mapping: &Mapping, value: f64, wanted: Option<(f64, (i32, bool))>) -> bo
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Refusal> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], SketchRefusal> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn float(&mut self) -> Result<f64, Refusal> {
+    fn float(&mut self) -> Result<f64, SketchRefusal> {
         self.take().map(f64::from_le_bytes)
     }
 
-    fn number(&mut self) -> Result<u64, Refusal> {
+    fn number(&mut self) -> Result<u64, SketchRefusal> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let [byte] = self.take()?;
@@ -151,11 +151,11 @@ impl Reader<'_> {
                 return Ok(number);
             }
         }
-        Err(Refusal::Bytes("a number is too large"))
+        Err(SketchRefusal::Bytes("a number is too large"))
     }
 
-    fn store(&mut self, bound: u32, collapsed: bool) -> Result<Store, Refusal> {
-        const ORDER: Refusal = Refusal::Bytes("their buckets are not in order, or too many");
+    fn store(&mut self, bound: u32, collapsed: bool) -> Result<Store, SketchRefusal> {
+        const ORDER: SketchRefusal = SketchRefusal::Bytes("their buckets are not in order, or too many");
         let many = self.number()?;
         if many > u64::from(bound) || many > self.0.len() as u64 || (collapsed && many == 0) {
             return Err(ORDER);

@@ -43,7 +43,7 @@ pub const LARGEST_MAX_BUCKETS: u32 = 1 << 20;
 
 /// Why a sketch refused something; nothing has changed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
+pub enum SketchRefusal {
     /// `relative_accuracy` is out of its range.
     Accuracy(f64),
     /// `max_buckets` is out of its range.
@@ -62,7 +62,7 @@ pub enum Refusal {
     Bytes(&'static str),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SketchRefusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accuracy(got) => {
@@ -165,15 +165,15 @@ impl DDSketch {
     ///
     /// `relative_accuracy` from [`MIN_ACCURACY`] to below 1, `max_buckets` for each sign from 1 to
     /// [`LARGEST_MAX_BUCKETS`]; None covers [`DEFAULT_OCTAVES`].
-    pub fn new(relative_accuracy: f64, max_buckets: Option<u64>) -> Result<Self, Refusal> {
-        let scale = mapping::scale_for(relative_accuracy).ok_or(Refusal::Accuracy(relative_accuracy))?;
+    pub fn new(relative_accuracy: f64, max_buckets: Option<u64>) -> Result<Self, SketchRefusal> {
+        let scale = mapping::scale_for(relative_accuracy).ok_or(SketchRefusal::Accuracy(relative_accuracy))?;
         let usual = (DEFAULT_OCTAVES << scale).min(LARGEST_MAX_BUCKETS.into());
         let max_buckets = max_buckets.unwrap_or(usual);
         let bound = u32::try_from(max_buckets).ok().filter(|bound| (1..=LARGEST_MAX_BUCKETS).contains(bound));
         Ok(Self {
             mapping: Mapping::of(scale),
             accuracy: relative_accuracy,
-            max_buckets: bound.ok_or(Refusal::MaxBuckets(max_buckets))?,
+            max_buckets: bound.ok_or(SketchRefusal::MaxBuckets(max_buckets))?,
             positive: Store::default(),
             negative: None,
             zeros: 0,
@@ -192,17 +192,17 @@ impl DDSketch {
 
     /// Adds a finite number.
     #[inline]
-    pub fn add(&mut self, value: f64) -> Result<(), Refusal> {
+    pub fn add(&mut self, value: f64) -> Result<(), SketchRefusal> {
         self.add_times(value, 1)
     }
 
     /// Adds a finite number `times` times.
     #[inline]
-    pub fn add_times(&mut self, value: f64, times: u64) -> Result<(), Refusal> {
+    pub fn add_times(&mut self, value: f64, times: u64) -> Result<(), SketchRefusal> {
         if !value.is_finite() {
-            return Err(Refusal::Value(value));
+            return Err(SketchRefusal::Value(value));
         }
-        self.count = self.count.checked_add(times).ok_or(Refusal::Count)?;
+        self.count = self.count.checked_add(times).ok_or(SketchRefusal::Count)?;
         if times == 0 {
             return Ok(());
         }
@@ -231,11 +231,11 @@ impl DDSketch {
     }
 
     /// Adds everything that `other` has seen.
-    pub fn merge(&mut self, other: &Self) -> Result<(), Refusal> {
+    pub fn merge(&mut self, other: &Self) -> Result<(), SketchRefusal> {
         if self.settings() != other.settings() {
-            return Err(Refusal::Settings(self.settings(), other.settings()));
+            return Err(SketchRefusal::Settings(self.settings(), other.settings()));
         }
-        self.count = self.count.checked_add(other.count).ok_or(Refusal::Count)?;
+        self.count = self.count.checked_add(other.count).ok_or(SketchRefusal::Count)?;
         self.positive.merge(&other.positive, self.max_buckets);
         if let Some(negative) = &other.negative {
             self.negative.get_or_insert_default().merge(negative, self.max_buckets);
@@ -251,9 +251,9 @@ impl DDSketch {
     /// The value of rank `floor(q * (count - 1))` in ascending order, off by at most the relative accuracy.
     ///
     /// The first and the last rank are exact. None: the sketch is empty.
-    pub fn quantile(&self, q: f64) -> Result<Option<f64>, Refusal> {
+    pub fn quantile(&self, q: f64) -> Result<Option<f64>, SketchRefusal> {
         if !(0.0..=1.0).contains(&q) {
-            return Err(Refusal::Quantile(q));
+            return Err(SketchRefusal::Quantile(q));
         }
         let Some(last) = self.count.checked_sub(1) else { return Ok(None) };
         let rank = ((q * last as f64) as u64).min(last);
@@ -319,10 +319,10 @@ impl DDSketch {
     /// The counts as an exponential histogram, in buckets of this scale, the sketch's own or a coarser one.
     ///
     /// Exact: each bucket of a coarser scale is a whole number of finer ones.
-    pub fn exponential(&self, scale: i32) -> Result<Exponential, Refusal> {
+    pub fn exponential(&self, scale: i32) -> Result<Exponential, SketchRefusal> {
         let own = self.mapping.scale();
         if !(COARSEST_SCALE..=i32::from(own)).contains(&scale) {
-            return Err(Refusal::Scale(scale, own));
+            return Err(SketchRefusal::Scale(scale, own));
         }
         let shift = i32::from(own) - scale;
         let negative = self.negative.as_ref().map_or_else(Buckets::default, |store| buckets(store, shift));

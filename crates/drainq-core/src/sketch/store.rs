@@ -16,7 +16,7 @@ const FEW: usize = 48;
 const STEP: i32 = 64;
 
 #[derive(Clone)]
-enum Counts {
+enum BucketCounts {
     Few(Vec<(i32, u64)>),
     Span { first: i32, high: i32, counts: Vec<u64> },
 }
@@ -24,13 +24,13 @@ enum Counts {
 /// Counts by bucket.
 #[derive(Clone)]
 pub struct Store {
-    counts: Counts,
+    counts: BucketCounts,
     collapsed: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { counts: Counts::Few(Vec::new()), collapsed: false }
+        Self { counts: BucketCounts::Few(Vec::new()), collapsed: false }
     }
 }
 
@@ -49,15 +49,15 @@ impl Store {
     /// The highest bucket that counts anything.
     pub fn high(&self) -> Option<i32> {
         match &self.counts {
-            Counts::Few(few) => few.last().map(|(index, _)| *index),
-            Counts::Span { high, .. } => Some(*high),
+            BucketCounts::Few(few) => few.last().map(|(index, _)| *index),
+            BucketCounts::Span { high, .. } => Some(*high),
         }
     }
 
     /// Counts `count` more, at least 1, in a bucket, with at most `limit` buckets.
     #[inline]
     pub fn add(&mut self, index: i32, count: u64, limit: u32) {
-        if let Counts::Span { first, high, counts } = &mut self.counts
+        if let BucketCounts::Span { first, high, counts } = &mut self.counts
             && index <= *high
             && index >= *first
             && i64::from(*high) - i64::from(index) < i64::from(limit)
@@ -75,7 +75,7 @@ impl Store {
         self.collapsed |= index < lowest;
         let index = index.max(lowest);
         match &mut self.counts {
-            Counts::Few(few) => match few.binary_search_by_key(&index, |(index, _)| *index) {
+            BucketCounts::Few(few) => match few.binary_search_by_key(&index, |(index, _)| *index) {
                 Ok(place) => few[place].1 += count,
                 Err(place) if few.len() < FEW => few.insert(place, (index, count)),
                 Err(_) => {
@@ -83,7 +83,7 @@ impl Store {
                     self.add_anywhere(index, count, limit);
                 }
             },
-            Counts::Span { first, high, counts } => {
+            BucketCounts::Span { first, high, counts } => {
                 cover(first, counts, index);
                 *high = index.max(*high);
                 counts[(index - *first) as usize] += count;
@@ -95,7 +95,7 @@ impl Store {
     fn collapse_below(&mut self, lowest: i32) {
         let mut moved = 0;
         match &mut self.counts {
-            Counts::Few(few) => {
+            BucketCounts::Few(few) => {
                 let below = few.partition_point(|(index, _)| *index < lowest);
                 if below > 0 {
                     moved = few.drain(..below).map(|(_, count)| count).sum();
@@ -105,7 +105,7 @@ impl Store {
                     }
                 }
             }
-            Counts::Span { first, high, counts } => {
+            BucketCounts::Span { first, high, counts } => {
                 if *first < lowest {
                     let below = ((i64::from(lowest) - i64::from(*first)) as usize).min(counts.len());
                     moved = counts.drain(..below).sum();
@@ -123,11 +123,11 @@ impl Store {
 
     /// An array in the place of the list.
     fn spread(&mut self) {
-        let Counts::Few(few) = &self.counts else { return };
+        let BucketCounts::Few(few) = &self.counts else { return };
         let (Some((low, _)), Some((high, _))) = (few.first().copied(), few.last().copied()) else { return };
         let mut counts = vec![0; (high - low) as usize + 1];
         few.iter().for_each(|(index, count)| counts[(index - low) as usize] = *count);
-        self.counts = Counts::Span { first: low, high, counts };
+        self.counts = BucketCounts::Span { first: low, high, counts };
     }
 
     /// Counts all that `other` counts; both have the same limit.
@@ -135,11 +135,11 @@ impl Store {
         self.collapsed |= other.collapsed;
         match (self.high(), &other.counts) {
             (None, counts) => self.counts = counts.clone(),
-            (Some(_), Counts::Few(few)) => {
+            (Some(_), BucketCounts::Few(few)) => {
                 // From the highest on: what has to collapse does so once.
                 few.iter().rev().for_each(|(index, count)| self.add(*index, *count, limit));
             }
-            (Some(own), Counts::Span { first, high, counts }) => {
+            (Some(own), BucketCounts::Span { first, high, counts }) => {
                 self.add_span(*first, &counts[..=(high - first) as usize], lowest(own.max(*high), limit));
             }
         }
@@ -149,7 +149,7 @@ impl Store {
     fn add_span(&mut self, from: i32, added: &[u64], lowest: i32) {
         self.collapse_below(lowest);
         self.spread();
-        let Counts::Span { first, high, counts } = &mut self.counts else { return };
+        let BucketCounts::Span { first, high, counts } = &mut self.counts else { return };
         let last = from + added.len() as i32 - 1;
         let below = ((i64::from(lowest) - i64::from(from)).max(0) as usize).min(added.len());
         let moved: u64 = added[..below].iter().sum();
@@ -171,8 +171,8 @@ impl Store {
     /// The buckets that count anything, lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         let (few, first, counts): (&[(i32, u64)], i32, &[u64]) = match &self.counts {
-            Counts::Few(few) => (few, 0, &[]),
-            Counts::Span { first, counts, .. } => (&[], *first, counts),
+            BucketCounts::Few(few) => (few, 0, &[]),
+            BucketCounts::Span { first, counts, .. } => (&[], *first, counts),
         };
         let spanned = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         few.iter().copied().chain(spanned.map(move |(place, count)| (first + place as i32, *count)))
@@ -181,7 +181,7 @@ impl Store {
     /// The store of which [`Store::iter`] gives these buckets.
     pub fn from_sorted(entries: Vec<(i32, u64)>, collapsed: bool) -> Self {
         let many = entries.len() > FEW;
-        let mut store = Self { counts: Counts::Few(entries), collapsed };
+        let mut store = Self { counts: BucketCounts::Few(entries), collapsed };
         if many {
             store.spread();
         }

@@ -1,7 +1,7 @@
 //! The sketch against sorted values, and its mapping against its proof.
 
 use super::mapping::{MAX_SCALE, MIN_ACCURACY, Mapping, scale_for};
-use super::{DDSketch, Refusal, bytes};
+use super::{DDSketch, SketchRefusal, bytes};
 use proptest::prelude::*;
 
 /// What rounding adds to the error, relative to the value ([`super::mapping`], invariant 3).
@@ -145,9 +145,9 @@ proptest! {
         let mut encoded = bytes::encode(&sketch_of(&values, 0.01, 4096));
         let place = place.index(encoded.len());
         encoded[place] ^= change;
-        prop_assert!(matches!(bytes::decode(&encoded), Err(Refusal::Bytes(_))));
+        prop_assert!(matches!(bytes::decode(&encoded), Err(SketchRefusal::Bytes(_))));
         encoded[place] ^= change;
-        prop_assert!(matches!(bytes::decode(&encoded[..place]), Err(Refusal::Bytes(_))));
+        prop_assert!(matches!(bytes::decode(&encoded[..place]), Err(SketchRefusal::Bytes(_))));
     }
 
     /// With a check that fits: what a program that is wrong, or a hostile one, may send.
@@ -217,15 +217,15 @@ fn what_is_refused_changes_nothing() {
     let mut sketch = sketch_of(&[1.0, 2.0], 0.01, 4096);
     let before = sketch.clone();
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        assert!(matches!(sketch.add(value), Err(Refusal::Value(_))));
+        assert!(matches!(sketch.add(value), Err(SketchRefusal::Value(_))));
     }
-    assert_eq!(sketch.add_times(1.0, u64::MAX), Err(Refusal::Count));
-    assert!(matches!(sketch.merge(&sketch_of(&[1.0], 0.02, 4096)), Err(Refusal::Settings(..))));
+    assert_eq!(sketch.add_times(1.0, u64::MAX), Err(SketchRefusal::Count));
+    assert!(matches!(sketch.merge(&sketch_of(&[1.0], 0.02, 4096)), Err(SketchRefusal::Settings(..))));
     assert_eq!(sketch.add_times(5.0, 0), Ok(()));
-    assert_eq!(sketch.quantile(1.5), Err(Refusal::Quantile(1.5)));
+    assert_eq!(sketch.quantile(1.5), Err(SketchRefusal::Quantile(1.5)));
     assert_eq!((&sketch, sketch.sum()), (&before, 3.0));
-    assert_eq!(DDSketch::new(1e-6, None).err(), Some(Refusal::Accuracy(1e-6)));
-    assert_eq!(DDSketch::new(0.1, Some(0)).err(), Some(Refusal::MaxBuckets(0)));
+    assert_eq!(DDSketch::new(1e-6, None).err(), Some(SketchRefusal::Accuracy(1e-6)));
+    assert_eq!(DDSketch::new(0.1, Some(0)).err(), Some(SketchRefusal::MaxBuckets(0)));
 }
 
 #[test]
@@ -244,9 +244,9 @@ fn bytes_of_totals_that_cannot_be_are_refused() {
     for change in wrong {
         let mut changed = sound.clone();
         change(&mut changed);
-        assert!(matches!(bytes::decode(&bytes::encode(&changed)), Err(Refusal::Bytes(_))));
+        assert!(matches!(bytes::decode(&bytes::encode(&changed)), Err(SketchRefusal::Bytes(_))));
     }
     let mut one = sketch_of(&[5.0], 0.01, 4096);
     (one.min, one.max) = (5.001, 5.0);
-    assert!(matches!(bytes::decode(&bytes::encode(&one)), Err(Refusal::Bytes(_))), "minimum above the maximum");
+    assert!(matches!(bytes::decode(&bytes::encode(&one)), Err(SketchRefusal::Bytes(_))), "minimum above the maximum");
 }

@@ -27,7 +27,7 @@ impl Caller {
         Self { shared: ManuallyDrop::new(shared.clone()), callers, role, made_in: Generation::now() }
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub fn shared(&self) -> &Arc<SharedQueue> {
         &self.shared
     }

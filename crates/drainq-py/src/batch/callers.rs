@@ -39,7 +39,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// No callers, and `on_close` was not called.
+    /// Makes a count of no callers, whose `on_close` was not called.
     pub fn new() -> Self {
         Self {
             all: AtomicUsize::new(0),

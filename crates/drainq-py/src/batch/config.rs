@@ -259,13 +259,13 @@ impl BatchQueueConfig {
 }
 
 impl BatchQueueConfig {
-    /// The policy of the threads that will drain the queue.
+    /// Returns the policy of the threads that will drain the queue.
     pub fn thread_policy(&self) -> core::ThreadPolicy {
         let shared = self.shared_scheduler.as_ref().map(|(_, policy)| policy);
         self.threads.as_ref().or(shared).expect("checked when it was made").0
     }
 
-    /// The settings of the core's queue.
+    /// Returns the settings of the core's queue.
     pub fn settings(&self, py: Python<'_>) -> PyResult<Settings> {
         let sticky = self
             .partition_selector
@@ -306,7 +306,7 @@ impl BatchQueueConfig {
         self.shutdown_timeout
     }
 
-    /// Time between two calls of the balancer.
+    /// Returns the time between two calls of the balancer.
     pub fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.rebalance_interval)
     }

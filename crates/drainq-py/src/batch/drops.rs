@@ -75,7 +75,7 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// No counts. `on_drop` is called with each report.
+    /// Makes a list without counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
         Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() }
     }
@@ -180,7 +180,7 @@ impl Drops {
         }
     }
 
-    /// The callable, to be shown to the garbage collector.
+    /// Returns the callable, to be shown to the garbage collector.
     pub fn held(&self) -> Option<&Py<PyAny>> {
         self.on_drop.as_ref()
     }

@@ -2,7 +2,7 @@
 //!
 //! The order at the interpreter's exit:
 //! 1. `threading` begins to wait for its threads. Queues are flushed here while executors
-//!    still work, for handlers may use them (best effort: the hook is private to CPython).
+//!    still work, because handlers may use them (best effort: the hook is private to CPython).
 //! 2. Executors and other non-daemon threads end: no producer is left.
 //! 3. `atexit`: each queue is shut down, which delivers what was produced up to then.
 //! 4. The interpreter ends. The drain threads have ended before.
@@ -59,13 +59,13 @@ pub fn install_hooks(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Step 1.
+/// Flushes the queues: step 1.
 #[pyfunction]
 fn flush_before_exit(py: Python<'_>) -> PyResult<()> {
     live().iter().try_for_each(|queue| queue.flush_at_exit(py))
 }
 
-/// Step 3.
+/// Shuts the queues down: step 3.
 #[pyfunction]
 fn shut_down_at_exit(py: Python<'_>) -> PyResult<()> {
     end_live(py)?;

@@ -47,13 +47,13 @@ impl Handler {
         self.on_idle.is_some()
     }
 
-    /// A second reference to the same callables.
+    /// Returns a second reference to the same callables.
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
         let clone = |held: &Option<Py<PyAny>>| held.as_ref().map(|held| held.clone_ref(py));
         Self { consume: self.consume.clone_ref(py), on_idle: clone(&self.on_idle), on_close: clone(&self.on_close) }
     }
 
-    /// The held objects, to be shown to the garbage collector.
+    /// Returns the held objects, to be shown to the garbage collector.
     pub fn held(&self) -> impl Iterator<Item = &Py<PyAny>> {
         std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close)
     }

@@ -30,7 +30,7 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    /// Registers a handler; it replaces the one that is there.
+    /// Registers a handler, in the place of an earlier one of the same key.
     pub fn set(&self, queue: &BatchQueue<Item>, key: Key, handler: Handler, weight: f64) {
         let wants_idle = handler.wants_idle();
         let registered = Registered { handler, weight };
@@ -86,13 +86,13 @@ impl Handlers {
         self.by_key.lock().get(key as usize).is_some_and(Option::is_some)
     }
 
-    /// The handler for this key.
+    /// Returns the handler for this key.
     pub fn get(&self, py: Python<'_>, key: Key) -> Option<Handler> {
         let handlers = self.by_key.lock();
         handlers.get(key as usize)?.as_ref().map(|registered| registered.handler.clone_ref(py))
     }
 
-    /// The handlers with `on_idle`, by key.
+    /// Returns the handlers with `on_idle`, by key.
     pub fn with_on_idle(&self, py: Python<'_>) -> Vec<(Key, Handler)> {
         if self.wanting_idle.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Handlers {
         present.filter(|(_, at)| at.handler.wants_idle()).map(|(key, at)| (key, at.handler.clone_ref(py))).collect()
     }
 
-    /// The handlers with `on_close`.
+    /// Returns the handlers with `on_close`.
     pub fn with_on_close(&self, py: Python<'_>) -> Vec<Handler> {
         let handlers = self.by_key.lock();
         handlers.iter().flatten().filter(|at| at.handler.wants_close()).map(|at| at.handler.clone_ref(py)).collect()

@@ -260,7 +260,7 @@ impl PartitionSelector {
     }
 }
 
-/// Small integers hash to themselves; spread them over the partitions.
+/// Spreads hashes over the partitions; small integers hash to themselves.
 fn spread(hash: usize, count: usize) -> usize {
     (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % count
 }

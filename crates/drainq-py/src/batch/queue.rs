@@ -43,13 +43,13 @@ pub struct BatchQueue {
 }
 
 impl BatchQueue {
-    /// The queue behind the object. Inlined, because a produce call takes hardly longer than a function call.
+    /// Returns the queue behind the object. Inlined, because a produce call takes hardly longer than a function call.
     #[inline(always)]
     pub fn shared(&self) -> &Arc<SharedQueue> {
         &self.shared
     }
 
-    /// The configuration that the queue was made with.
+    /// Returns the configuration that the queue was made with.
     pub fn config(&self) -> &Py<BatchQueueConfig> {
         &self.config
     }

@@ -29,7 +29,8 @@ pub enum Served {
     Closed,
 }
 
-/// The scheduler of the core. It drops a queue that has ended, and the right to call the queue's handlers with it.
+/// The scheduler of the core. The scheduler drops a queue that has ended, and the right to call the queue's handlers
+/// with it.
 pub type PoolScheduler = Scheduler<Item, Arc<dyn Serve>>;
 
 /// The threads of a pool, which a forked child starts anew.
@@ -61,7 +62,7 @@ pub struct Pool {
 static POOLS: Mutex<Vec<Arc<Pool>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// The pool of this name, made by `policy` if there is none; a pool with another policy
+    /// Returns the pool of this name, made by `policy` if there is none; a pool with another policy
     /// stays as it is, with a warning.
     pub fn get_or_create(py: Python<'_>, name: &str, policy: ThreadPolicy) -> PyResult<Arc<Self>> {
         let pool = {
@@ -90,7 +91,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The scheduler of this process.
+    /// Returns the scheduler of this process.
     pub fn scheduler(&self) -> &Arc<PoolScheduler> {
         &self.threads.get().scheduler
     }
@@ -118,7 +119,7 @@ pub fn stop_all() {
 }
 
 impl Renew for Pool {
-    /// A pool without threads or queues. It is older than its queues, so they find it new.
+    /// Empties the pool. A pool is older than its queues, so the queues find it new.
     fn renew_in_child(&self, _py: Python<'_>) {
         self.threads.replace_in_child(PoolThreads::new(self.policy));
     }

@@ -90,24 +90,24 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// The queue of this process.
+    /// Returns the queue of this process.
     #[inline]
     pub fn process(&self) -> &Process {
         self.process.get()
     }
 
-    /// The core's queue.
+    /// Returns the core's queue.
     #[inline]
     pub fn queue(&self) -> &Arc<BatchQueue<Item>> {
         &self.process().queue
     }
 
-    /// The pool whose drain threads the queue shares with others.
+    /// Returns the pool whose drain threads the queue shares with others.
     pub fn pool(&self) -> Option<&Pool> {
         self.pool.as_deref()
     }
 
-    /// The queue's name.
+    /// Returns the queue's name.
     pub fn name(&self) -> &str {
         self.queue().name()
     }
@@ -123,7 +123,7 @@ impl SharedQueue {
         !self.settings.sticky
     }
 
-    /// The key of a type, by the type's name; a new name gets a new key.
+    /// Returns the key of a type, by the type's name; a new name gets a new key.
     pub fn key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
         match self.routing.keys.find(name)? {
             Some(key) => Ok(key),
@@ -133,8 +133,8 @@ impl SharedQueue {
 
     /// Whether the garbage collector is shown the user's objects (`callers.rs`, invariant 2).
     ///
-    /// The collector asks several times and must get one answer. It holds the GIL, which producing, accounting
-    /// and closing need, so the state of the queue stays the same meanwhile.
+    /// The collector asks several times and must get one answer. The collector holds the GIL, which producing,
+    /// accounting and closing need, so the state of the queue stays the same meanwhile.
     fn is_shown(&self) -> bool {
         let process = self.process();
         let is_called = process.callers.are_left() || self.drops.has_reporter();

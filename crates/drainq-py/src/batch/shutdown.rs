@@ -75,7 +75,7 @@ impl Live for SharedQueue {
         self.queue().is_running()
     }
 
-    /// For half of the time only: the rest belongs to the shutdown.
+    /// Waits for half of the time only: the rest belongs to the shutdown.
     fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         let deadline = Deadline::after("shutdown_timeout", Some(self.exit_timeout() / 2.0))?;
         let mut flush = Flush::of_queue(self.queue());

@@ -58,7 +58,7 @@ impl TypeStats {
     }
 }
 
-/// The entry of `name`: this one, if there is none. One call, so that a name whose hash or comparison
+/// Returns the entry of `name`: `stats`, if there is none. One call does both, so that a name whose hash or comparison
 /// changes its mind replaces no entry.
 fn entry<'py>(
     per_type: &Bound<'py, PyDict>,
@@ -118,7 +118,7 @@ pub struct BatchQueueStats {
 }
 
 impl BatchQueueStats {
-    /// The counters of `shared` now.
+    /// Returns the counters of `shared` now.
     pub fn take(py: Python<'_>, shared: &SharedQueue) -> Self {
         // First the counters: every type in them has a name by then.
         let snapshot = shared.queue().snapshot();

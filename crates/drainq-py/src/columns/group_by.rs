@@ -235,7 +235,7 @@ fn refusal_of(py: Python<'_>, refusal: Refusal) -> PyErr {
     match refusal {
         Refusal::TooManyGroups(_) | Refusal::Groups => errors::TOO_MANY_GROUPS.error(py, message),
         Refusal::TypeChanged(..) | Refusal::Type(..) => errors::bad_type(message),
-        Refusal::Sum(..) | Refusal::Sketch(_, sketch::Refusal::Count) => errors::overflow(message),
+        Refusal::Sum(..) | Refusal::Sketch(_, sketch::SketchRefusal::Count) => errors::overflow(message),
         Refusal::Presence(_) | Refusal::Sketch(..) | Refusal::Text(..) | Refusal::Count(..) => {
             errors::bad_value(message)
         }

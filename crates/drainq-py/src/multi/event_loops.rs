@@ -178,7 +178,7 @@ impl EventLoops {
         Ok(())
     }
 
-    /// Removes all tasks, for the garbage collector.
+    /// Removes all tasks. The garbage collector calls this.
     pub fn clear(&self) {
         let _dropped_without_the_lock = std::mem::take(&mut self.loops.lock().by_address);
     }

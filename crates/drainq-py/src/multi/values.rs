@@ -3,10 +3,10 @@
 use crate::errors;
 use pyo3::prelude::*;
 
-/// No capacity, as the core says it.
+/// The core's number for no capacity.
 const UNBOUNDED: usize = usize::MAX;
 
-/// A capacity in items; None is unbounded.
+/// Reads a capacity in items; None is unbounded.
 pub fn capacity_in(capacity: Option<i64>) -> PyResult<usize> {
     match capacity {
         None => Ok(UNBOUNDED),
@@ -17,12 +17,12 @@ pub fn capacity_in(capacity: Option<i64>) -> PyResult<usize> {
     }
 }
 
-/// The inverse of [`capacity_in`].
+/// Returns a capacity as Python shows it: the inverse of [`capacity_in`].
 pub fn capacity_out(capacity: usize) -> Option<usize> {
     (capacity != UNBOUNDED).then_some(capacity)
 }
 
-/// A weight in turns.
+/// Reads a weight in turns.
 pub fn weight_in(weight: i64) -> PyResult<u32> {
     match u32::try_from(weight) {
         Ok(turns) if turns >= 1 => Ok(turns),
@@ -30,7 +30,7 @@ pub fn weight_in(weight: i64) -> PyResult<u32> {
     }
 }
 
-/// How many items a bulk get takes, at most and at least; nothing for `n` of 0 or less.
+/// Reads how many items a bulk get takes, at most and at least: none for `n` of 0 or less.
 pub fn amounts_in(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
     let most = usize::try_from(n).unwrap_or(0);
     match usize::try_from(min_items) {

@@ -9,15 +9,15 @@
 mod values;
 
 use crate::errors;
-use drainq_core::sketch::{self as core, Buckets, Exponential, Refusal, bytes};
+use drainq_core::sketch::{self as core, Buckets, Exponential, SketchRefusal, bytes};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-/// The exception for what a sketch refuses.
-pub fn refused(refusal: Refusal) -> PyErr {
+/// Makes the exception for what a sketch refuses.
+pub fn refused(refusal: SketchRefusal) -> PyErr {
     match refusal {
-        Refusal::Count => errors::overflow(refusal.to_string()),
+        SketchRefusal::Count => errors::overflow(refusal.to_string()),
         _ => errors::bad_value(refusal.to_string()),
     }
 }
@@ -47,7 +47,8 @@ pub fn refused(refusal: Refusal) -> PyErr {
 ///     (1000, 1.0, 1000.0)
 ///
 /// Source: Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
-/// VLDB 2019. The buckets are those of OpenTelemetry's exponential histogram: the coarsest scale that keeps the accuracy.
+/// VLDB 2019. The buckets are those of OpenTelemetry's exponential histogram: the coarsest scale that keeps the
+/// accuracy.
 #[pyclass(frozen, module = "drainq", weakref)]
 pub struct DDSketch {
     sketch: Mutex<core::DDSketch>,
@@ -58,7 +59,7 @@ impl DDSketch {
         Self { sketch: Mutex::new(sketch) }
     }
 
-    /// A copy of the sketch as it is now.
+    /// Returns a copy of the sketch as it is now.
     pub fn copied(&self) -> core::DDSketch {
         self.sketch.lock().clone()
     }
@@ -273,7 +274,8 @@ impl DDSketch {
 
 /// The counts of a ``DDSketch`` by bucket, as OpenTelemetry's protocol has them: made by ``DDSketch.exponential``.
 ///
-/// The bucket of the magnitudes in ``(base ** i, base ** (i + 1)]`` has the index ``i``, with ``base = 2 ** (2 ** -scale)``.
+/// The bucket of the magnitudes in ``(base ** i, base ** (i + 1)]`` has the index ``i``, with ``base = 2 ** (2 **
+/// -scale)``.
 ///
 /// Attributes:
 ///     scale: of the buckets.

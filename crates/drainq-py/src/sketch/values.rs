@@ -8,7 +8,7 @@ use super::refused;
 use crate::arrow::{import, unreadable, view};
 use crate::{errors, gil};
 use drainq_core::columns::column::{Column, Kind, Values};
-use drainq_core::sketch::{DDSketch, Refusal};
+use drainq_core::sketch::{DDSketch, SketchRefusal};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PySlice};
@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 /// Values of a buffer that are copied at once.
 const PIECE: usize = 1 << 16;
 
-/// The number that an object is; `name` is that of the argument.
+/// Returns the number that an object is; `name` is that of the argument.
 pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
     match gil::float(object) {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
@@ -75,7 +75,7 @@ enum Format {
     Single,
 }
 
-/// A view of the object's buffer, if it has one of floats.
+/// Returns a view of the object's buffer, if it has one of floats.
 fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, Format)>> {
     let py = values.py();
     let view = match gil::call(py.get_type::<PyMemoryView>().as_any(), [values]) {
@@ -112,7 +112,7 @@ fn of_buffer(mut sketch: DDSketch, view: &Bound<'_, PyAny>, format: Format) -> P
     Ok(sketch)
 }
 
-fn added(mut sketch: DDSketch, bytes: &[u8], format: Format) -> Result<DDSketch, Refusal> {
+fn added(mut sketch: DDSketch, bytes: &[u8], format: Format) -> Result<DDSketch, SketchRefusal> {
     match format {
         Format::Double => {
             for value in bytes.as_chunks().0 {

@@ -1,16 +1,16 @@
 //! When two Python objects are the same key: equal hash, and identical or equal.
 //!
 //! `__hash__` and `__eq__` are foreign code: they may raise, take locks, or use the queue that
-//! asks. So they never run under the queue's lock.
+//! calls them. So they never run under the queue's lock.
 //!
 //! # Invariants
-//! 1. The hash is taken before the queue is looked at.
+//! 1. The hash is taken before the queue is locked.
 //! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two numbers, two
-//!    texts or two bytes of built-in types, or by an answer given before. It runs no foreign code. A text
+//!    texts or two bytes of built-in types, or by an answer given before. No foreign code runs. A text
 //!    is never compared with bytes, nor bytes with a number: they differ, and ``python -b`` would warn.
 //! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a
-//!    reference to the object it is about; so the answer stays true however the queue changes
-//!    meanwhile, and no object is asked about twice.
+//!    reference to the compared object; so the answer stays true however the queue changes
+//!    meanwhile, and no object is compared twice.
 
 use crate::{errors, gil};
 use drainq_core::sources::set_queue::Same;
@@ -28,7 +28,7 @@ pub struct Identity<'py> {
 impl<'py> Identity<'py> {
     /// Takes the key's hash.
     ///
-    /// Raises TypeError if it has none.
+    /// Raises TypeError if the key has no hash.
     #[inline]
     pub fn of(key: Bound<'py, PyAny>) -> PyResult<Self> {
         match gil::hash(&key) {
@@ -37,24 +37,24 @@ impl<'py> Identity<'py> {
         }
     }
 
-    /// The hash.
+    /// Returns the hash.
     #[inline]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// A reference to the key itself.
+    /// Returns a reference to the key itself.
     #[inline]
     pub fn key(&self) -> Py<PyAny> {
         self.key.clone().unbind()
     }
 
-    /// The token of the thread that asks.
+    /// Returns the token of the thread that asks.
     pub fn py(&self) -> Python<'py> {
         self.key.py()
     }
 
-    /// Whether `known` is the same key; unsure if only [`ask`](Self::ask) can tell.
+    /// Whether `known` is the same key; unsure if only [`ask`](Self::ask) can decide.
     #[inline]
     pub fn same(&self, known: &Py<PyAny>) -> Same {
         if known.is(&self.key) {

@@ -74,7 +74,7 @@ pub fn checked(
     match (function, source, &column.values) {
         (Function::Sketch, Source::Rows, Values::Floats(values)) => {
             match rows().find(|row| !values[*row].is_finite()) {
-                Some(row) => Err(refused(sketch::Refusal::Value(values[row]))),
+                Some(row) => Err(refused(sketch::SketchRefusal::Value(values[row]))),
                 None => Ok(Vec::new()),
             }
         }
@@ -84,7 +84,7 @@ pub fn checked(
                 let bytes = text.get(row).ok_or_else(|| Refusal::Text(name.to_owned(), row))?;
                 let sketch = sketch::bytes::decode(bytes).map_err(refused)?;
                 if sketch.settings() != empty.settings() {
-                    return Err(refused(sketch::Refusal::Settings(empty.settings(), sketch.settings())));
+                    return Err(refused(sketch::SketchRefusal::Settings(empty.settings(), sketch.settings())));
                 }
                 sketches[row] = Some(sketch);
             }
@@ -206,7 +206,7 @@ impl Aggregate {
                 }
                 let count = &mut counts[*group as usize];
                 let whole = count.checked_add(added.as_ref().map_or(0, DDSketch::count));
-                *count = whole.ok_or_else(|| Refusal::Sketch(name.to_owned(), sketch::Refusal::Count))?;
+                *count = whole.ok_or_else(|| Refusal::Sketch(name.to_owned(), sketch::SketchRefusal::Count))?;
             }
         }
         Ok(())

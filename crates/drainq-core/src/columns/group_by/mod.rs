@@ -41,7 +41,7 @@ pub enum Refusal {
     /// More groups than can be numbered.
     Groups,
     /// A value that a sketch does not take: column, and what the sketch says.
-    Sketch(String, crate::sketch::Refusal),
+    Sketch(String, crate::sketch::SketchRefusal),
     /// A text that does not lie in its column's bytes: column, row.
     Text(String, usize),
     /// A sum that does not fit its type: column, sum, the group's number.

@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Producers yield to a drain thread that has waited for this long, however empty the partition is. It is
+/// Producers yield to a drain thread that has waited for this long, however empty the partition is. This time is
 /// half of CPython's usual switch interval: the other half is for the producers that get the GIL before
 /// the drain thread does.
 const LATE: Duration = Duration::from_micros(2_500);
@@ -49,7 +49,7 @@ pub struct GilYield {
 }
 
 impl GilYield {
-    /// No drain thread asks for the GIL.
+    /// Makes a GIL for which no drain thread asks.
     pub fn new() -> Self {
         Self {
             asking: AtomicUsize::new(0),
@@ -106,12 +106,12 @@ impl GilYield {
         waiter.served();
     }
 
-    /// How often a producer gave the GIL up.
+    /// Returns how often a producer gave the GIL up.
     pub fn yields(&self) -> u64 {
         self.yields.load(Ordering::Relaxed)
     }
 
-    /// How long drain threads waited for the GIL: pairs of an upper bound in seconds and the
+    /// Returns how long drain threads waited for the GIL: pairs of an upper bound in seconds and the
     /// number of waits below it and above the one before.
     pub fn waits(&self) -> Vec<(f64, u64)> {
         let bound = |bucket: usize| (1_u64 << bucket) as f64 * 1e-6;

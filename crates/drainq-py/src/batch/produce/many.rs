@@ -135,7 +135,7 @@ struct Run<'a, 'py> {
 }
 
 impl<'a, 'py> Run<'a, 'py> {
-    /// The items from index `from` on, if there is one and its class has a route.
+    /// Makes a run of the items from index `from` on, if there is an item and its class has a route.
     fn new(list: &'a Bound<'py, PyList>, from: usize, routes: &'a RouteCache) -> Option<Self> {
         let len = list.len();
         let class = (from < len).then(|| item_at(list, from).get_type_ptr())?;
@@ -162,7 +162,7 @@ impl<'a, 'py> Run<'a, 'py> {
     }
 }
 
-/// The object at an index that the list has.
+/// Returns the object at an index that the list has.
 #[inline(always)]
 fn item_at<'a, 'py>(list: &'a Bound<'py, PyList>, index: usize) -> Borrowed<'a, 'py, PyAny> {
     // SAFETY: the GIL is held, the index is in the list, and the list keeps its item.

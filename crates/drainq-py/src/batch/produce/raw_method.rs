@@ -42,7 +42,7 @@ fn call_method<'py, R: IntoPyObject<'py>>(
     }
 }
 
-/// The queue and the argument of a call.
+/// Returns the queue and the argument of a call.
 ///
 /// # Safety
 ///

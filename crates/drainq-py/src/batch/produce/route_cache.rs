@@ -28,12 +28,12 @@ pub struct CachedRoute<'a> {
 pub struct RouteCache(AddressMap);
 
 impl RouteCache {
-    /// An empty cache.
+    /// Makes an empty cache.
     pub fn new() -> Self {
         Self(AddressMap::new())
     }
 
-    /// The route of the items of a class.
+    /// Returns the route of the items of a class.
     #[inline(always)]
     pub fn find(&self, class: *mut ffi::PyTypeObject) -> Option<CachedRoute<'_>> {
         let found = self.0.find(class.addr())?;

@@ -23,7 +23,8 @@ impl SharedQueue {
     }
 
     /// Adds a class to the route cache, if the class alone decides where its items go. `key` is the key of
-    /// `class`, which `types/keys.rs` keeps alive. It is not read from an item, whose class may be another by now.
+    /// `class`, which `types/keys.rs` keeps alive. The class is not read from an item, because the item may have
+    /// another class by now.
     pub(super) fn cache_route(&self, class: &Bound<'_, PyAny>, key: Key) {
         let process = self.process();
         let is_new = self.routing.routes.find(class.as_ptr().cast()).is_none();

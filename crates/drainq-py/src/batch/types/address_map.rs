@@ -30,7 +30,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn key(self) -> Key {
         (self.tag >> KEY_SHIFT) as Key
@@ -54,7 +54,7 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// An empty map.
+    /// Makes an empty map.
     pub fn new() -> Self {
         let map = Self {
             mask: AtomicUsize::new(0),
@@ -74,7 +74,7 @@ impl AddressMap {
         self.mask.store(len - 1, Ordering::Release);
     }
 
-    /// The key and the pointer of `address`.
+    /// Returns the key and the pointer of `address`.
     #[inline(always)]
     pub fn find(&self, address: usize) -> Option<Found> {
         let mask = self.mask.load(Ordering::Acquire);

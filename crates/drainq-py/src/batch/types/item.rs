@@ -58,7 +58,7 @@ impl Item {
         leaves_room_for_a_key(object.as_ptr().addr())
     }
 
-    /// As [`Item::new`], for a key that is shifted into the upper 16 bits.
+    /// Makes an item as [`Item::new`] does, for a key that is shifted into the upper 16 bits.
     ///
     /// # Safety
     ///

@@ -44,7 +44,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// No keys yet.
+    /// Makes a list without keys.
     pub fn new(py: Python<'_>, dispatch_key: Option<Py<PyAny>>) -> Self {
         Self {
             rule: dispatch_key.map_or(KeyRule::Type, KeyRule::Callable),
@@ -54,7 +54,7 @@ impl Keys {
         }
     }
 
-    /// The key of the class at this address, if classes are the types of this queue and this one has a key.
+    /// Returns the key of the class at this address, if classes are the types of this queue and this one has a key.
     #[inline]
     pub fn of_type(&self, address: usize) -> Option<Key> {
         match self.rule {
@@ -68,8 +68,8 @@ impl Keys {
         matches!(self.rule, KeyRule::Type)
     }
 
-    /// The name of an item's type. The item may have another class afterwards, so a caller asks once for an item
-    /// and uses this answer for everything.
+    /// Returns the name of an item's type. The item may have another class afterwards, so a caller asks once for an
+    /// item and uses this answer for everything.
     #[inline]
     pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match &self.rule {
@@ -96,7 +96,7 @@ impl Keys {
         self.numbers.find(address).map(Found::key)
     }
 
-    /// The number of a name, if it has one.
+    /// Returns the number of a name, if it has one.
     pub fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
         if self.are_types() {
             return Ok(self.number(name.as_ptr().addr()));
@@ -105,7 +105,7 @@ impl Keys {
         Ok(first.and_then(|first| self.number(first.as_ptr().addr())))
     }
 
-    /// The first of the names that are equal to this one: from now on this one, if there is none.
+    /// Returns the first of the names that are equal to `name`: from now on `name`, if there was none.
     fn first<'py>(&self, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if self.are_types() {
             return Ok(name.clone());
@@ -113,7 +113,7 @@ impl Keys {
         gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])
     }
 
-    /// The number of a name; a name that has none gets the next, which `number` returns.
+    /// Returns the number of a name; a name without a number gets the next, which `number` returns.
     pub fn add(&self, name: &Bound<'_, PyAny>, number: impl FnOnce() -> Key) -> PyResult<Key> {
         if self.names.lock().len() >= MAX_KEYS {
             return Err(too_many(name));
@@ -141,17 +141,17 @@ impl Keys {
         Ok(key)
     }
 
-    /// The name with this number.
+    /// Returns the name with this number.
     pub fn name(&self, py: Python<'_>, key: Key) -> Py<PyAny> {
         self.names.lock()[key as usize].clone_ref(py)
     }
 
-    /// All names by number.
+    /// Returns all names by number.
     pub fn names(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
         self.names.lock().iter().map(|name| name.clone_ref(py)).collect()
     }
 
-    /// How many names have a number.
+    /// Returns how many names have a number.
     pub fn count(&self) -> usize {
         self.names.lock().len()
     }

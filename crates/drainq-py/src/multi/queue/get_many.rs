@@ -23,10 +23,10 @@ impl MultiQueue {
     ///     ShutDown: the multi-queue was shut down and nothing can be got any more.
     ///     ValueError: ``min_items`` or ``timeout`` is negative, or ``min_items > n``.
     ///
-    /// While it waits it takes nothing: others may, so with ``min_items`` it may wait as long as they
-    /// do. Where a full sub-queue keeps producers out, enough could never come: then the first waiting
-    /// ``get_many``, and no other, takes what is there and holds it. Should an exception end that wait
-    /// (Ctrl-C), what it held goes back to the heads it came from; a sub-queue that is removed gets it back.
+    /// A call that waits takes nothing: other getters may, so with ``min_items`` a call may wait for a long
+    /// time. Where a full sub-queue keeps producers out, enough items could never come: then the first waiting
+    /// ``get_many``, and no other, takes the items that are there and holds them. If an exception ends its wait
+    /// (Ctrl-C), the held items go back to the heads that they came from, those of removed sub-queues too.
     ///
     /// Example:
     ///     >>> from drainq import MultiQueue

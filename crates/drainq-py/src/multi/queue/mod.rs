@@ -63,7 +63,7 @@ pub struct MultiQueue {
 }
 
 impl MultiQueue {
-    /// Takes an item, or says why there is none.
+    /// Takes an item, or returns why there is none.
     #[inline]
     fn take(&self, py: Python<'_>) -> PyResult<Taken<Py<PyAny>>> {
         self.selection.take(py, &self.core)
@@ -116,7 +116,7 @@ impl MultiQueue {
         self.core.is_empty()
     }
 
-    /// Refuse items from now on; whoever waits is woken.
+    /// Refuse items from now on, and wake all waiting getters and putters.
     ///
     /// Puts and :meth:`add_sub_queue` raise ``ShutDown``. Gets go on until nothing can be got any
     /// more, then raise it too.

@@ -79,7 +79,7 @@ impl MultiQueue {
 
     /// Remove a sub-queue for good, with what it holds.
     ///
-    /// Whoever waits to put into it is woken with ``SubQueueRemoved``. The key can be added again.
+    /// Putters that wait for room in the sub-queue raise ``SubQueueRemoved``. The key can be added again.
     ///
     /// Returns:
     ///     The removed sub-queue; its leftovers can be read and cleared.

@@ -26,7 +26,7 @@ impl SubQueue {
 
 #[pymethods]
 impl SubQueue {
-    /// Take every item out; wakes whoever waits for room.
+    /// Take every item out, and wake the putters that wait for room.
     ///
     /// Returns:
     ///     The items, first to last.
@@ -36,7 +36,7 @@ impl SubQueue {
 
     /// Take out the first item that is ``item`` or equals it.
     ///
-    /// The items are compared on a snapshot, without any lock; one that somebody takes meanwhile
+    /// The items are compared on a snapshot, without any lock; an item that another thread takes meanwhile
     /// is not taken twice.
     ///
     /// Returns:

@@ -8,7 +8,7 @@ use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
 impl SubQueue {
-    /// The exception for an item that is refused for good.
+    /// Makes the exception for an item that is refused for good.
     #[cold]
     fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
         let name = self.label.name(py);
@@ -34,7 +34,7 @@ impl SubQueue {
         }
     }
 
-    /// An exception if there will be no room ever, or none that is worth a wait.
+    /// Raises if there will never be room, or no room within this call.
     fn no_room(&self, py: Python<'_>, refusal: PutRefusal, otherwise: Otherwise) -> PyResult<()> {
         match (refusal, otherwise) {
             (PutRefusal::Full, _) | (PutRefusal::Orphaned, Otherwise::GiveUp) => Ok(()),

@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! 1. Foreign code (`key`, `__hash__`, `__eq__`, `__del__`, an item's iterator, a clock) runs with
-//!    the lock not held. So no call can deadlock, and one that raises has changed nothing.
+//!    the lock not held. So no call can deadlock, and a call that raises has changed nothing.
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
 //! 3. Nothing that is done under the lock waits, or drops a Python object.
 //! 4. A call that waited leaves the waiters when it ends, and a token that it did not use goes to the next.
@@ -119,7 +119,7 @@ impl SetQueue {
         Ok(())
     }
 
-    /// The time, where it matters.
+    /// Reads the clock, where the time matters.
     #[inline]
     fn now(&self, py: Python<'_>) -> PyResult<Duration> {
         match (self.after_take, &self.clock) {

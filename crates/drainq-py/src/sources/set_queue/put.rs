@@ -65,7 +65,7 @@ impl SetQueue {
     ///     block: whether to wait for room.
     ///     timeout: seconds to wait for room; ``None`` waits for ever.
     /// Returns:
-    ///     True if the item went in; False if an equal one is known: that one keeps its place.
+    ///     True if the item went in; False if an equal item is known, which keeps its position.
     /// Raises:
     ///     queue.Full: no room, or none in time.
     ///     TypeError: the key is not hashable; nothing has changed.
@@ -95,7 +95,7 @@ impl SetQueue {
     ///     block: whether to wait for room.
     ///     timeout: seconds to wait in all; ``None`` waits for ever.
     /// Returns:
-    ///     How many went in. When there was no room, or none in time, later items were not looked at.
+    ///     How many went in. When there was no room, or none in time, later items were not tried.
     /// Raises:
     ///     ShutDown: the queue is shut down. Of this and any other exception (Ctrl-C, one from the
     ///         iterable or a key) the attribute ``accepted`` says how many items had gone in before.

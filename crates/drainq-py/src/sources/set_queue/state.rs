@@ -90,14 +90,14 @@ impl Guarded {
         }
     }
 
-    /// A ticket that was never given out before, in a forked child neither.
+    /// Returns a ticket that was never given out before, in a forked child neither.
     pub fn next_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
         self.last_ticket
     }
 
-    /// Notifies getters of the items there are and putters of the room there is; all of both after the shutdown. Returns
-    /// the waiters to wake once the lock is given back.
+    /// Notifies getters of the items there are and putters of the room there is; all of both after the shutdown.
+    /// Returns the waiters to wake once the lock is given back.
     #[inline]
     pub fn notify(&mut self, capacity: Option<usize>) -> Wakes<WaitFor> {
         if !self.getters.is_idle() {

@@ -8,7 +8,8 @@ use drainq_core::wait::thread::WaitingThread;
 use drainq_core::wait::tickets::{Request, Ticket};
 use pyo3::prelude::*;
 
-/// A call that may wait. Dropped, it leaves the waiters, and its unused token goes to the next (invariant 4).
+/// A call that may wait. The end of the value leaves the waiters, and gives an unused token to the next waiter
+/// (invariant 4).
 pub(super) struct WaitingCall<'a> {
     queue: &'a SetQueue,
     wait_for: WaitFor,
@@ -16,7 +17,7 @@ pub(super) struct WaitingCall<'a> {
 }
 
 impl<'a> WaitingCall<'a> {
-    /// A call that is not yet among the waiters.
+    /// Makes a call that is not yet among the waiters.
     pub fn new(queue: &'a SetQueue, wait_for: WaitFor) -> Self {
         Self { queue, wait_for, ticket: None }
     }
