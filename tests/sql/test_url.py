@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sqlite3
+import traceback
 
 import pytest
 
 from drainq import ItemTracker
 from drainq.delayed import NO_RETRIES, DelayedQueue
+from drainq.delayed.cli import add_commands
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect
-from drainq.sql.url import without_password
+from drainq.sql.url import shown, without_password
 from drainq.workers import BatchWriter, MetricsPersister
+
+
+def command(name, *arguments):
+    """The command ``drainq delayed NAME --url URL``, as a door."""
+
+    def run(url):
+        parser = argparse.ArgumentParser(prog="drainq")
+        add_commands(parser.add_subparsers(required=True))
+        parsed = parser.parse_args(["delayed", name, f"--url={url}", *arguments])
+        assert parsed.run(parsed) == 2
+
+    return run
+
 
 DOORS = {
     "DatabaseUrl": DatabaseUrl.parse,
@@ -22,6 +38,20 @@ DOORS = {
     "MetricsPersister": lambda url: MetricsPersister(
         url=url, table="t", columns=["k", "n"], key=["k"], merge={"n": "sum"}
     ).close(),
+}
+
+
+def open_for_metrics(url):
+    from drainq.metrics.job import _open
+
+    _open(DatabaseUrl.parse(url)).close()
+
+
+ALL_DOORS = DOORS | {
+    "DelayedQueue.queues": DelayedQueue.queues,
+    "drainq delayed stats": command("stats", "--queue=mail"),
+    "drainq delayed migrate": command("migrate", "--sql"),
+    "drainq metrics": open_for_metrics,
 }
 
 doors = pytest.mark.parametrize("door", DOORS)
@@ -100,43 +130,86 @@ def test_every_door_opens_each_spelling_of_postgresql(door, scheme, postgres_url
 
 
 # A piece of it that stands between two special characters is as secret as the whole: X7 never appears.
-PASSWORDS = ["X7", "X7/X7", "X7@X7", "X7:X7", "X7#X7", "X7%X7", "X7?X7", "X7 X7", "X7%2FX7", "X7%zzX7", "X7/X7@X7:X7#X7%X7?X7 X7"]  # fmt: skip
-SHAPES = [
+PASSWORDS = [
+    "X7", "X7/X7", "X7@X7", "X7:X7", "X7#X7", "X7%X7", "X7?X7", "X7 X7", "X7&X7", "X7=X7", "X7;X7", "X7,X7", "X7+X7", "X7'X7",
+    'X7"X7', "X7\\X7", "X7\nX7", "X7%2FX7", "X7%zzX7", "[X7]", "X7://X7", "@X7", "/X7", "X7/X7@X7:X7#X7%X7?X7 X7",
+]  # fmt: skip
+URLS = [
     "postgresql://me:{}@127.0.0.1:1/d",
+    "postgresql://:{}@127.0.0.1:1/d",
+    "postgresql://me:{}@[::1]:1/d",
+    "postgresql://me:{}@127.0.0.1:1,127.0.0.1:2/d",
+    "postgresql://me:{}@127.0.0.1:1",
+    "postgresql://me:{}@127.0.0.1:1/d?password={}",
+    "postgres://me:{}@127.0.0.1:1/d?connect_timeout=1",
+    "postgresql+psycopg://me:{}@127.0.0.1:1/d",
     "postgresql://127.0.0.1:1/d?user=me&password={}",
     "postgresql://127.0.0.1:1/d?PASSWORD={}&user=me",
-    "postgres://me:{}@127.0.0.1:1/d?connect_timeout=1",
+    "postgresql://127.0.0.1:1/d?sslpassword={}&user=me",
+    "postgresql://127.0.0.1:1/d?pass%77ord={}",
+]
+NOT_OURS = [
+    "POSTGRESQL://me:{}@127.0.0.1:1/d",
+    " postgresql://me:{}@127.0.0.1:1/d",
     "mysql://me:{}@127.0.0.1:1/d",
+    "mysql+pymysql://me:{}@127.0.0.1/d",
+    "redis://:{}@127.0.0.1/0",
+    "jdbc:postgresql://127.0.0.1/d?user=me&password={}",
+    "sqlite://me:{}@127.0.0.1/x",
     "host=127.0.0.1 port=1 user=me password='{}'",
     "host=127.0.0.1 port=1 password={} user=me",
+    "password = '{}' host=127.0.0.1",
+    "host=127.0.0.1;password={};user=me",
+    "PGPASSWORD={}",
 ]
+MISTYPED = [
+    "postgresql:/me:{}@127.0.0.1:1/d",
+    "postgresql:me:{}@127.0.0.1:1/d",
+    "postgresql//me:{}@127.0.0.1:1/d",
+    "//me:{}@127.0.0.1:1/d",
+    "me:{}@127.0.0.1:1/d",
+]
+SHAPES = [*URLS, *NOT_OURS, *MISTYPED]
 
 
-@doors
+def everything_shown(door, url, caplog, capsys):
+    """What a door's result, its exception with all causes, the log and the terminal show."""
+    seen: list[object] = []
+    try:
+        seen += [opened := ALL_DOORS[door](url), f"{opened} {opened!r}"]
+    except (Exception, SystemExit) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            seen += [str(cause), repr(cause), *traceback.format_exception_only(cause)]
+            cause = cause.__cause__ or cause.__context__
+    text = " ".join(map(str, seen)) + caplog.text + "".join(capsys.readouterr())
+    assert text
+    return text
+
+
+@pytest.mark.parametrize("door", ALL_DOORS)
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_no_door_shows_a_password(door, password, caplog):
-    """40 and more shapes: in messages, in those of their causes, in the log, in a repr."""
+def test_no_door_shows_a_password(door, password, caplog, capsys):
+    """29 shapes of a URL and 24 passwords at each door."""
     caplog.set_level(logging.DEBUG)
     for shape in SHAPES:
-        seen: list[object] = []
-        try:
-            seen += [opened := DOORS[door](shape.format(password)), f"{opened} {opened!r}"]
-        except Exception as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                seen += [str(cause), repr(cause)]
-                cause = cause.__cause__
-        text = " ".join(map(str, seen)) + caplog.text
-        assert text
+        text = everything_shown(door, shape.replace("{}", password), caplog, capsys)
         assert "X7" not in text, (shape, text)
 
 
 @pytest.mark.parametrize("password", PASSWORDS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*URLS, *NOT_OURS])
 def test_a_text_that_holds_a_url_is_shown_without_its_password(password, shape):
-    shown = without_password(f"cannot open {shape.format(password)}")
+    shown = without_password(f"cannot open {shape.replace('{}', password)}")
     assert "***" in shown
     assert "X7" not in shown
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_was_given_in_the_place_of_a_url_is_shown_without_its_password(shape):
+    for password in PASSWORDS:
+        text = shown(shape.replace("{}", password))
+        assert "***" in text and "X7" not in text, (shape, text)
 
 
 @pytest.mark.parametrize(

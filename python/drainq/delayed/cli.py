@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from drainq.delayed import cli_commands as does
 from drainq.delayed.cli_target import CODECS, UserError
-from drainq.sql.url import without_password
+from drainq.sql.url import shown, without_password
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -139,7 +139,7 @@ def _guarded(command: Callable[[argparse.Namespace], int | None]) -> Callable[[a
         except Exception as error:
             if not _is_database_error(error):
                 raise
-            return _refuse(f"{without_password(arguments.url)}: {without_password(str(error))}")
+            return _refuse(f"{shown(arguments.url)}: {without_password(str(error))}")
 
     return run
 

@@ -92,7 +92,7 @@ class DatabaseUrl:
                 return cls(Dialect.SQLITE, rest[1:])
         if separator and scheme in _POSTGRES_SCHEMES and rest and "\0" not in rest:
             return cls._postgres(rest)
-        raise ValueError(f"not a database URL: {without_password(url)!r}; use {FORMS}")
+        raise ValueError(f"not a database URL: {shown(url)!r}; use {FORMS}")
 
     @classmethod
     def _postgres(cls, rest: str) -> DatabaseUrl:
@@ -138,11 +138,37 @@ def without_password(text: str) -> str:
         >>> without_password("host=db password='two words' user=ann")
         'host=db password=*** user=ann'
     """
-    text = re.sub(rf"([?&]{_SECRET_WORD}=)[^&]*(?:&[^&=]*(?=&|$))*", r"\1***", text, flags=re.IGNORECASE)
+    rest_of_value = r"[^&]*(?:&[^&=]*(?=&|$))*"
+    text = re.sub(rf"([?&]{_SECRET_WORD}=){rest_of_value}", r"\1***", text, flags=re.IGNORECASE)
+    text = re.sub(rf"([?&][^=&?\s]*%[^=&?\s]*=){rest_of_value}", _hide_if_secret, text)
     text = re.sub(r"(://[^:]*:).*@", r"\1***@", text, flags=re.DOTALL)
-    value = r"(?:'(?:[^'\\]|\\.)*'|\"[^\"]*\"|.*?(?=\s+\w+\s*=|$))"
+    value = r"(?:'(?:[^'\\]|\\.)*'\S*|\"[^\"]*\"\S*|.*?(?=\s+\w+\s*=|$))"
     return re.sub(
         rf"((?<![?&\w]){_SECRET_WORD}\s*=\s*)(?!\*\*\*){value}", r"\1***", text, flags=re.IGNORECASE | re.DOTALL
+    )
+
+
+def _hide_if_secret(parameter: re.Match[str]) -> str:
+    """A parameter of a query whose name has percent escapes, without its value if the name is a password's."""
+    name = _decoded(parameter[1][1:-1])
+    return f"{parameter[1]}***" if _SECRET.fullmatch(name) else parameter[0]
+
+
+def shown(url: str) -> str:
+    """A URL as messages show it, without its password; whatever was given in the place of a URL, too.
+
+    Of a text that is no URL all is hidden between its first colon and its last ``@``: a slash too few, or no scheme,
+    must not show the password that follows.
+
+    Example:
+        >>> shown("postgresql:/me:secret@db/mail"), shown("me:secret@db/mail"), shown("postgresql://me@db/mail")
+        ('postgresql:***@db/mail', 'me:***@db/mail', 'postgresql://me@db/mail')
+    """
+    text = without_password(url)
+    return (
+        text
+        if re.match(r"\s*(?:jdbc:)?[A-Za-z][\w+.-]*://", url)
+        else re.sub(r"^([^:]*:).*@", r"\1***@", text, flags=re.DOTALL)
     )
 
 
