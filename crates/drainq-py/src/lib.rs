@@ -43,11 +43,14 @@ mod _native {
 
     #[pymodule_export]
     use crate::batch::{
+        balancer::DrainBalancer,
         config::BatchQueueConfig,
         manager::BatchQueueManager,
-        policy::{BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy},
+        policy::{PartitionPolicy, ThreadPolicy},
         queue::BatchQueue,
+        selector::PartitionSelector,
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
+        strategy::BufferStrategy,
     };
 
     #[pymodule_export]

@@ -1,7 +1,9 @@
 //! `BatchQueueConfig`: the settings that a queue is made with.
 
 use super::handler::Handler;
-use super::policy::{BufferStrategy, PartitionPolicy, PartitionSelector, SelectorRule, ThreadPolicy, count};
+use super::policy::{PartitionPolicy, ThreadPolicy, count};
+use super::selector::{PartitionSelector, SelectorRule};
+use super::strategy::BufferStrategy;
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use drainq_core::batch::config::{

@@ -13,11 +13,12 @@
 //! | `scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `handlers.rs` | the user's callables |
 //! | `callers.rs`, `caller.rs` | the threads that may call them, and the last call |
-//! | `config.rs`, `policy.rs`, `stats.rs` | values in, values out |
+//! | `config.rs`, `policy.rs`, `strategy.rs`, `selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
 //! | `exit.rs` | the end of a process |
 
 pub mod add_handler;
+pub mod balancer;
 pub mod balancing;
 pub mod caller;
 pub mod callers;
@@ -37,7 +38,9 @@ pub mod queue;
 pub mod rebalance;
 pub mod routing;
 pub mod scheduler;
+pub mod selector;
 pub mod shared;
 pub mod shutdown;
 pub mod stats;
+pub mod strategy;
 pub mod types;

@@ -1,12 +1,10 @@
-//! The small value classes of a configuration: policies, strategy, selector, balancer.
+//! `ThreadPolicy` and `PartitionPolicy`: rules that become numbers when a queue is made.
 
-use crate::{callables, errors, gil};
-use drainq_core::batch::balance::{Balancer, ThroughputWeighted};
+use crate::errors;
+use drainq_core::batch as core;
 use drainq_core::batch::policy::ADAPTIVE_MULTIPLIER;
-use drainq_core::batch::{self as core, config};
 use pyo3::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Checks a count from Python: a negative one is refused, with its name.
 pub fn count(name: &str, value: i64) -> PyResult<usize> {
@@ -17,35 +15,6 @@ fn hash_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
-}
-
-/// What ``produce`` does when the item's partition is full.
-///
-/// ``BLOCKING`` (the default) waits for room, ``IF_POSSIBLE`` gives up at once.
-///
-/// Example:
-///     >>> from drainq import BufferStrategy
-///     >>> BufferStrategy.BLOCKING
-///     BufferStrategy.BLOCKING
-///
-/// Source: ``BufferStrategy`` in SkyWalking's ``library-batch-queue``.
-#[pyclass(module = "drainq", frozen, eq, hash, from_py_object)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-pub enum BufferStrategy {
-    /// Wait for room.
-    BLOCKING,
-    /// Give up at once; the item is counted as rejected.
-    IF_POSSIBLE,
-}
-
-impl From<BufferStrategy> for config::BufferStrategy {
-    fn from(strategy: BufferStrategy) -> Self {
-        match strategy {
-            BufferStrategy::BLOCKING => Self::Blocking,
-            BufferStrategy::IF_POSSIBLE => Self::IfPossible,
-        }
-    }
 }
 
 /// How many drain threads a queue has: a rule that becomes a number when it is made.
@@ -182,129 +151,5 @@ impl PartitionPolicy {
 
     fn __hash__(&self) -> u64 {
         hash_of(&self.__repr__())
-    }
-}
-
-/// The rule by which a selector picks a partition.
-pub enum SelectorRule {
-    /// A type keeps its partition for ever.
-    TypeHash,
-    /// One after the other.
-    RoundRobin(AtomicUsize),
-    /// By the hash of what a callable returns for the item.
-    By(Py<PyAny>),
-}
-
-/// Which partition an item goes to.
-///
-/// Made by ``type_hash`` (the default), ``round_robin`` or ``by``. A queue takes any callable
-/// ``(item, count) -> int`` in its place.
-///
-/// Example:
-///     >>> from drainq import PartitionSelector
-///     >>> selector = PartitionSelector.round_robin()
-///     >>> [selector("item", 3) for _ in range(4)]
-///     [0, 1, 2, 0]
-///
-/// Source: ``PartitionSelector`` in SkyWalking's ``library-batch-queue``.
-#[pyclass(module = "drainq", frozen)]
-pub struct PartitionSelector(pub SelectorRule);
-
-#[pymethods]
-impl PartitionSelector {
-    /// All items of a type go to one partition, which never changes.
-    #[staticmethod]
-    fn type_hash() -> Self {
-        Self(SelectorRule::TypeHash)
-    }
-
-    /// One partition after the other. Items of a type may be handled out of order.
-    #[staticmethod]
-    fn round_robin() -> Self {
-        Self(SelectorRule::RoundRobin(AtomicUsize::new(0)))
-    }
-
-    /// Items for which ``key(item)`` is equal go to one partition, as long as the number of
-    /// partitions stays the same.
-    #[staticmethod]
-    fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
-        callables::check("key", &key, &["item"])?;
-        Ok(Self(SelectorRule::By(key.unbind())))
-    }
-
-    /// The partition for ``item``, from 0 to ``count - 1``.
-    pub fn __call__(&self, item: &Bound<'_, PyAny>, count: usize) -> PyResult<usize> {
-        if count == 0 {
-            return Err(errors::bad_value("count must be at least 1 partition, got 0"));
-        }
-        Ok(match &self.0 {
-            SelectorRule::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
-            SelectorRule::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
-            SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
-        })
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(match &self.0 {
-            SelectorRule::TypeHash => "PartitionSelector.type_hash()".into(),
-            SelectorRule::RoundRobin(_) => "PartitionSelector.round_robin()".into(),
-            SelectorRule::By(key) => format!("PartitionSelector.by({})", key.bind(py).repr()?),
-        })
-    }
-
-    fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
-        match &self.0 {
-            SelectorRule::By(key) => visit.call(key),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Spreads hashes over the partitions; small integers hash to themselves.
-fn spread(hash: usize, count: usize) -> usize {
-    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % count
-}
-
-/// Decides which drain thread owns which partition.
-///
-/// A queue takes any object with ``assign(throughput, owners, threads)``, or a callable of
-/// that shape, in its place: two lists by partition (items taken in since the last call;
-/// number of the owning thread) and the number of threads. It returns the new owners, or
-/// None to leave all as it is.
-///
-/// Example:
-///     >>> from drainq import DrainBalancer
-///     >>> DrainBalancer.throughput_weighted().assign([9, 9, 1], [0, 0, 0], 2)
-///     [0, 1, 0]
-///
-/// Source: ``DrainBalancer`` in SkyWalking's ``library-batch-queue``.
-#[pyclass(module = "drainq", frozen)]
-pub struct DrainBalancer(ThroughputWeighted);
-
-#[pymethods]
-impl DrainBalancer {
-    /// The partition with the most items goes to the thread with the fewest, and so on.
-    ///
-    /// Does nothing while the busiest thread has less than 1.15 times the load of the least
-    /// busy one, or if no plan would make the busiest thread's load smaller.
-    #[staticmethod]
-    fn throughput_weighted() -> Self {
-        Self(ThroughputWeighted)
-    }
-
-    /// The new owner of each partition, or None.
-    fn assign(&self, throughput: Vec<u64>, owners: Vec<u16>, threads: usize) -> PyResult<Option<Vec<u16>>> {
-        if throughput.len() != owners.len() || owners.iter().any(|owner| usize::from(*owner) >= threads) {
-            return Err(errors::bad_value(format!(
-                "throughput and owners must be of one length and owners below threads, got {throughput:?}, \
-                 {owners:?}, {threads}"
-            )));
-        }
-        Ok(self.0.assign(&throughput, &owners, threads))
-    }
-
-    #[allow(clippy::unused_self)]
-    fn __repr__(&self) -> &'static str {
-        "DrainBalancer.throughput_weighted()"
     }
 }

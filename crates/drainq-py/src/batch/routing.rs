@@ -1,8 +1,9 @@
 //! `Routing`: what decides an item's type, its partition and its weight.
 
 use super::config::BatchQueueConfig;
-use super::policy::{PartitionSelector, SelectorRule};
+
 use super::produce::route_cache::RouteCache;
+use super::selector::{PartitionSelector, SelectorRule};
 use super::types::item::Item;
 use super::types::keys::Keys;
 use crate::{errors, gil};

@@ -1,0 +1,85 @@
+//! `PartitionSelector`: which partition an item goes to.
+
+use crate::{callables, errors, gil};
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The rule by which a selector picks a partition.
+pub enum SelectorRule {
+    /// A type keeps its partition for ever.
+    TypeHash,
+    /// One after the other.
+    RoundRobin(AtomicUsize),
+    /// By the hash of what a callable returns for the item.
+    By(Py<PyAny>),
+}
+
+/// Which partition an item goes to.
+///
+/// Made by ``type_hash`` (the default), ``round_robin`` or ``by``. A queue takes any callable
+/// ``(item, count) -> int`` in its place.
+///
+/// Example:
+///     >>> from drainq import PartitionSelector
+///     >>> selector = PartitionSelector.round_robin()
+///     >>> [selector("item", 3) for _ in range(4)]
+///     [0, 1, 2, 0]
+///
+/// Source: ``PartitionSelector`` in SkyWalking's ``library-batch-queue``.
+#[pyclass(module = "drainq", frozen)]
+pub struct PartitionSelector(pub SelectorRule);
+
+#[pymethods]
+impl PartitionSelector {
+    /// All items of a type go to one partition, which never changes.
+    #[staticmethod]
+    fn type_hash() -> Self {
+        Self(SelectorRule::TypeHash)
+    }
+
+    /// One partition after the other. Items of a type may be handled out of order.
+    #[staticmethod]
+    fn round_robin() -> Self {
+        Self(SelectorRule::RoundRobin(AtomicUsize::new(0)))
+    }
+
+    /// Items for which ``key(item)`` is equal go to one partition, as long as the number of
+    /// partitions stays the same.
+    #[staticmethod]
+    fn by(key: Bound<'_, PyAny>) -> PyResult<Self> {
+        callables::check("key", &key, &["item"])?;
+        Ok(Self(SelectorRule::By(key.unbind())))
+    }
+
+    /// The partition for ``item``, from 0 to ``count - 1``.
+    pub fn __call__(&self, item: &Bound<'_, PyAny>, count: usize) -> PyResult<usize> {
+        if count == 0 {
+            return Err(errors::bad_value("count must be at least 1 partition, got 0"));
+        }
+        Ok(match &self.0 {
+            SelectorRule::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
+            SelectorRule::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
+            SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
+        })
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match &self.0 {
+            SelectorRule::TypeHash => "PartitionSelector.type_hash()".into(),
+            SelectorRule::RoundRobin(_) => "PartitionSelector.round_robin()".into(),
+            SelectorRule::By(key) => format!("PartitionSelector.by({})", key.bind(py).repr()?),
+        })
+    }
+
+    fn __traverse__(&self, visit: pyo3::gc::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
+        match &self.0 {
+            SelectorRule::By(key) => visit.call(key),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Spreads hashes over the partitions; small integers hash to themselves.
+fn spread(hash: usize, count: usize) -> usize {
+    (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % count
+}
