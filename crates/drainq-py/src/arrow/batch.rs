@@ -30,7 +30,7 @@ pub struct RecordBatch {
 }
 
 impl RecordBatch {
-    /// The object of these columns.
+    /// Returns the object of these columns.
     pub fn of(batch: Batch) -> Self {
         Self { batch: Arc::new(batch) }
     }

@@ -49,7 +49,7 @@ pub const NULLABLE: i64 = 2;
 pub trait Struct: Sized {
     /// The name of a capsule that holds one.
     const CAPSULE: &'static std::ffi::CStr;
-    /// Without content: nothing to release.
+    /// Makes a value without content, which has nothing to release.
     fn empty() -> Self;
     /// Whether there is nothing to release.
     fn is_released(&self) -> bool;

@@ -91,7 +91,7 @@ struct StreamContent {
     ended: bool,
 }
 
-/// The type of a batch.
+/// Returns the type of a batch.
 pub fn schema(batch: &Batch) -> ArrowSchema {
     let child = |column: &Column| Box::into_raw(Box::new(one_schema(&column.format, &column.name, Vec::new())));
     one_schema("+s", "", batch.columns.iter().map(child).collect())
@@ -123,7 +123,7 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
     }
 }
 
-/// The values of a batch.
+/// Returns the values of a batch.
 pub fn array(batch: &Arc<Batch>) -> ArrowArray {
     let child = |column: &Column| {
         let (bitmap, missing) =
@@ -166,7 +166,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     }
 }
 
-/// A stream of the one batch.
+/// Returns a stream of the one batch.
 pub fn stream(batch: &Arc<Batch>) -> ArrowArrayStream {
     let mut made = ArrowArrayStream::empty();
     made.get_schema = Some(stream_schema);

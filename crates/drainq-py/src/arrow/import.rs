@@ -20,7 +20,7 @@ pub fn has_arrow(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")?)
 }
 
-/// The arrays of an object with `__arrow_c_array__` or `__arrow_c_stream__`; `name` is that of the argument.
+/// Returns the arrays of an object with `__arrow_c_array__` or `__arrow_c_stream__`; `name` is that of the argument.
 pub fn arrays_of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Imported> {
     if object.hasattr("__arrow_c_array__")? {
         let capsules = gil::call_method(object, "__arrow_c_array__", [])?;
@@ -83,7 +83,7 @@ fn chunks(name: &str, object: &Bound<'_, PyAny>, mut stream: ArrowArrayStream) -
     }
 }
 
-/// What the producer says of its last call.
+/// Returns what the producer says of its last call.
 fn failed(name: &str, stream: &mut ArrowArrayStream) -> PyErr {
     let text = stream.get_last_error.and_then(|get_last_error| {
         // SAFETY: the stream was not released; the text, if there is one, is valid until its next call.

@@ -4,7 +4,7 @@ use super::view::Unreadable;
 use crate::errors;
 use pyo3::prelude::*;
 
-/// The exception; `name` is that of the argument.
+/// Returns the exception; `name` is that of the argument.
 pub fn refused(name: &str, unreadable: Unreadable) -> PyErr {
     match unreadable {
         Unreadable::Missing(column) => errors::bad_key(format!("{name} has no column {column:?}")),

@@ -41,7 +41,7 @@ pub struct Batch<'a> {
     rows: Rows,
 }
 
-/// The record batches of imported arrays.
+/// Returns the record batches of imported arrays.
 pub fn batches(imported: &Imported) -> Result<Vec<Batch<'_>>, Unreadable> {
     let format = text(imported.schema.format).ok_or(Unreadable::Broken("a type without a format"))?;
     if format != "+s" {
@@ -51,7 +51,7 @@ pub fn batches(imported: &Imported) -> Result<Vec<Batch<'_>>, Unreadable> {
     imported.arrays.iter().map(|array| batch(array).and_then(Batch::checked)).collect()
 }
 
-/// The columns of imported arrays that are no record batches.
+/// Returns the columns of imported arrays that are no record batches.
 pub fn columns<'a>(name: &str, imported: &'a Imported) -> Result<Vec<Column<'a>>, Unreadable> {
     imported.arrays.iter().map(|array| column(name, &imported.schema, array, rows(array)?)).collect()
 }
@@ -68,7 +68,7 @@ impl<'a> Batch<'a> {
         Ok(self)
     }
 
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub fn rows(&self) -> usize {
         self.rows.length
     }
@@ -83,7 +83,7 @@ impl<'a> Batch<'a> {
             .filter(move |place| child(self.schema.children, *place).and_then(|schema| text(schema.name)) == Some(name))
     }
 
-    /// The column of this name.
+    /// Returns the column of this name.
     pub fn column(&self, name: &str) -> Result<Column<'a>, Unreadable> {
         let mut places = self.places(name);
         let place = places.next().ok_or_else(|| Unreadable::Missing(name.to_owned()))?;
@@ -101,7 +101,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Child `place` of an array or type that has more children than that.
+/// Returns child `place` of an array or type that has more children than that.
 fn child<'a, T>(children: *mut *mut T, place: usize) -> Option<&'a T> {
     if children.is_null() {
         return None;
@@ -123,7 +123,7 @@ fn rows(array: &ArrowArray) -> Result<Rows, Unreadable> {
     }
 }
 
-/// Buffer `place` of an array as `count` values of a type; null where no byte is needed.
+/// Returns buffer `place` of an array as `count` values of a type; null where no byte is needed.
 fn buffer<T>(array: &ArrowArray, place: usize, count: usize) -> Result<&[T], Unreadable> {
     if count == 0 {
         return Ok(&[]);
@@ -145,7 +145,7 @@ fn buffer<T>(array: &ArrowArray, place: usize, count: usize) -> Result<&[T], Unr
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
 
-/// The bitmap of an array; None if all rows are valid.
+/// Returns the bitmap of an array; None if all rows are valid.
 fn validity(array: &ArrowArray, rows: Rows) -> Result<Option<Bits<'_>>, Unreadable> {
     let no_bitmap = array.n_buffers < 1
         || array.buffers.is_null()
@@ -183,7 +183,7 @@ fn child_of<'a, T>(pointer: *mut T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
-/// The slice of a buffer that belongs to the rows.
+/// Returns the slice of a buffer that belongs to the rows.
 fn of_rows<T>(array: &ArrowArray, place: usize, rows: Rows) -> Result<&[T], Unreadable> {
     Ok(buffer::<T>(array, place, rows.offset + rows.length)?.get(rows.offset..).unwrap_or_default())
 }
@@ -245,7 +245,7 @@ fn texts<'a>(format: &str, array: &'a ArrowArray, rows: Rows) -> Result<Text<'a>
     })
 }
 
-/// The rows of a dictionary column: each row's value is the one at its index.
+/// Returns the rows of a dictionary column: each row's value is the one at its index.
 fn indexed<'a>(
     name: &str,
     format: &str,

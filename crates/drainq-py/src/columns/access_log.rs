@@ -16,7 +16,7 @@ type BadLine = (usize, Vec<u8>, String);
 /// The same for Python.
 type BadLines<'py> = Vec<(usize, Bound<'py, PyBytes>, String)>;
 
-/// Read lines of access logs, in the Common or the Combined Log Format, into columns.
+/// Reads lines of access logs, in the Common or the Combined Log Format, into columns.
 ///
 /// The lines are read where they lie, without the GIL. The columns, all of them with a row for each record, in the
 /// order of the lines: ``client``, ``second`` (int64, epoch seconds, UTC), ``endpoint`` (the path without its query),

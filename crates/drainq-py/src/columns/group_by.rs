@@ -213,7 +213,7 @@ impl GroupBy {
         done.map_err(|refusal| refusal_of(py, refusal))
     }
 
-    /// The columns of a batch that are asked for.
+    /// Returns the columns of a batch that are asked for.
     fn columns<'a>(&self, batch: &view::Batch<'a>, partial: bool) -> Result<core::Batch<'a>, view::Unreadable> {
         let keys = self.request.keys.iter().map(|name| batch.column(name)).collect::<Result<_, _>>()?;
         let value = |(result, function, column): &(String, Function, String)| {
@@ -242,7 +242,7 @@ fn refusal_of(py: Python<'_>, refusal: Refusal) -> PyErr {
     }
 }
 
-/// The names of the key columns.
+/// Returns the names of the key columns.
 fn names(keys: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let names = match keys.cast::<PyString>() {
         Ok(name) => vec![name.to_string()],
@@ -257,7 +257,7 @@ fn names(keys: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(names)
 }
 
-/// The aggregates: name of the result, function, column.
+/// Returns the aggregates: name of the result, function, column.
 fn functions(aggregates: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Function, String)>> {
     let mut found = Vec::with_capacity(aggregates.len());
     for (name, asked) in aggregates.iter() {
