@@ -70,12 +70,12 @@ pub fn look_up(py: Python<'_>) -> PyResult<()> {
     ours.into_iter().chain(others).try_for_each(|error| error.class(py).map(drop))
 }
 
-/// An ImportError with `message`.
+/// Makes an ImportError with `message`.
 pub fn bad_import(message: impl Into<String>) -> PyErr {
     PyImportError::new_err(message.into())
 }
 
-/// A ValueError with `message`.
+/// Makes a ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }

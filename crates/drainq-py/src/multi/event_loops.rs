@@ -116,7 +116,7 @@ impl EventLoops {
         let event_loop = event_loop.bind(py);
         let call_soon = || self.call_soon(event_loop, address);
         let scheduled = match is_scheduled.then_some(()).map_or_else(call_soon, Ok) {
-            // A signal handler raised in there, and whether the loop was told is not known. Two calls do no harm.
+            // A signal handler raised in there: the loop may have the call or not. Two calls do no harm.
             Err(error) if !error.is_instance_of::<PyException>(py) => {
                 report(py, error);
                 call_soon()
