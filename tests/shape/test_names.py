@@ -123,7 +123,7 @@ def unknown(name: str, known: set[str]) -> list[str]:
 
 
 def names_of_files_and_types() -> dict[str, str]:
-    """Each name that a reader meets first, with the place where it is: files, types, classes, public names."""
+    """Each name that a reader meets first, with the place where it is: files, types, classes, exported names."""
     found: dict[str, str] = {}
     for src in (CORE, BINDING):
         for file, text in rust_files(src).items():
@@ -134,7 +134,8 @@ def names_of_files_and_types() -> dict[str, str]:
         found.update(dict.fromkeys(module.split("."), module))
         tree = ast.parse(path.read_text())
         found.update({node.name: module for node in ast.walk(tree) if isinstance(node, ast.ClassDef)})
-    found.update({public.name.rpartition(".")[2]: public.name for public in public_things()})
+    exported = [public.name for public in public_things() if public.name.rpartition(".")[0] == public.module.__name__]
+    found.update({name.rpartition(".")[2]: name for name in exported})
     return found
 
 
