@@ -49,7 +49,8 @@ _ACK = """
 acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid" = %(held)s RETURNING 1),"""
 
 _BUT = """
-        AND NOT ("id" = ANY(%(done)s::bigint[]) AND "lockUuid" IS NOT DISTINCT FROM %(held)s)"""
+        AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
+"""The lock first: it is another one on nearly every row, and then the ids are not searched."""
 
 _ANSWER = """
 SELECT count.acked,
