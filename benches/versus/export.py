@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -134,16 +135,18 @@ def kafka(report: Report, options: argparse.Namespace) -> None:
             exporter.produce_many(pairs)
             assert exporter.flush(120)
 
-        contestants = {"drainq": partial(cost, ours, count)}
+        works = {"drainq": ours}
         for name, identity in (("by hand", False), ("by hand, with an identity", True)):
-            work = by_hand(config, name.replace(" ", "-").replace(",", ""), pairs, identity=identity)
-            contestants[f"confluent-kafka {name}"] = partial(cost, work, count)
-        goals = [Faster("drainq", "confluent-kafka by hand", 0.8)]
+            topic = name.replace(" ", "-").replace(",", "")
+            works[f"confluent-kafka {name}"] = by_hand(config, topic, pairs, identity=identity)
         note = "drainq gives each message an identity in a header, and keeps it until its outcome is known."
-        report.add(
-            measure("Kafka: messages with a key", "s/item", contestants, rounds=protocol.rounds(options, 11),
-                    goals=goals, note=note)
-        )  # fmt: skip
+        for figure, of, goals in (
+            ("Kafka: messages with a key", cost, [Faster("drainq", "confluent-kafka by hand", 0.8)]),
+            ("Kafka: what all threads of the process cost, the cluster's too", processor_cost, []),
+        ):
+            contestants = {name: partial(of, work, count) for name, work in works.items()}
+            rounds = protocol.rounds(options, 11)
+            report.add(measure(figure, "s/item", contestants, rounds=rounds, goals=goals, note=note))
         exporter.close()
 
 
@@ -195,6 +198,13 @@ def remote(report: Report, options: argparse.Namespace) -> None:
 def cost(work: Any, count: int) -> float:
     """Seconds an item."""
     return protocol.seconds(work) / count
+
+
+def processor_cost(work: Any, count: int) -> float:
+    """Seconds of processors an item, of all threads of this process: what other programs take does not count."""
+    started = time.process_time()
+    work()
+    return (time.process_time() - started) / count
 
 
 if __name__ == "__main__":

@@ -125,12 +125,13 @@ def test_a_partial_success_that_rejects_more_than_was_sent_counts_what_was_sent(
     assert_books(exporter, 5, refused=5)
 
 
-def test_a_batch_that_is_too_large_is_split_before_it_is_sent(server):
-    exporter = exporter_to(server)
-    exporter([MetricPoint("m", n, {"text": "x" * 10_000}) for n in range(1_000)])
-    assert server.values() == list(range(1_000))
-    assert len(server.calls) == 4 and max(call.ByteSize() for call in server.calls) <= 4 * 1024 * 1024
-    assert_books(exporter, 1_000, sent=1_000)
+def test_a_batch_that_is_too_large_is_split_before_it_is_sent():
+    with OtlpServer(most_bytes=64 * 1024 * 1024) as server:
+        exporter = exporter_to(server)
+        exporter([MetricPoint("m", n, {"text": "x" * 10_000}) for n in range(1_000)])
+        assert server.values() == list(range(1_000))
+        assert len(server.calls) == 4 and max(call.ByteSize() for call in server.calls) <= 4 * 1024 * 1024
+        assert_books(exporter, 1_000, sent=1_000)
 
 
 def test_a_point_that_is_too_large_by_itself_is_refused_alone(server):
@@ -189,13 +190,19 @@ def test_a_peer_that_does_not_answer_is_given_up_by_its_timeout_and_asked_again(
     assert_books(exporter, 10, sent=10)  # the first call may have arrived, too: at least once
 
 
-def test_a_peer_that_does_not_answer_cannot_hold_up_close(server):
-    release = threading.Event()
-    server.script.extend([held(release)] * 10)
+def test_a_peer_that_does_not_answer_cannot_hold_up_close_and_its_call_is_cancelled(server):
+    release, cancelled = threading.Event(), threading.Event()
+
+    def answer(request, context):
+        context.add_callback(cancelled.set)
+        return held(release)(request, context)
+
+    server.script.extend([answer] * 10)
     exporter = exporter_to(server, timeout=300.0)
     exporter.produce_many(points(10))
     server.wait_for_calls(1)
     assert not exporter.close(0.4)
+    assert cancelled.wait(60)
     release.set()
     assert_books(exporter, 10, lost=10)
 
