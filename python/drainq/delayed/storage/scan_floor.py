@@ -31,7 +31,10 @@ LOWEST = -(2**63)
 SLOW = 0.001
 """Seconds from which on a poll is slow: ten times what one takes that meets no dead rows."""
 IN_A_ROW = 3
-"""Slow polls, one after the other, that turn the mark on; polls that it did not help that turn it off."""
+"""Slow polls, one after the other, that turn the mark on."""
+IN_VAIN = 10
+"""Polls, one after the other, that the mark did not help and that turn it off: more, for on a busy machine a few quick
+polls in a row may be slow."""
 HELPS = 2.0
 """How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way there, say."""
 REST = 20
@@ -90,7 +93,7 @@ class ScanFloor:
         if rows:
             self._mark = max(self._mark, min(row.scheduled_at for row in rows) - SLACK_MS)
         self._useless = 0 if seconds * HELPS <= self._slow else self._useless + 1
-        if self._useless >= IN_A_ROW:
+        if self._useless >= IN_VAIN:
             self._useless, self._slow_polls, self._mark = 0, 0, LOWEST
             self._rests_until = self._monotonic() + REST * self._period
 
