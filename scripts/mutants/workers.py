@@ -62,6 +62,14 @@ MUTANTS = [
         "                if failure is Failure.CANNOT_PASS and tries > 3:\n",
         f"{SENDING}::test_a_failure_that_cannot_pass_stops_at_once_until_something_is_sent",
     ),
+    Mutant(
+        "producers_do_not_hear_of_a_stop",
+        "what is produced while the delivery is stopped is accepted, and lost",
+        f"{DELIVERY}/delivery.py",
+        "        self.on_stop()\n",
+        "        pass\n",
+        f"{SENDER}::test_a_stopped_sender_refuses_producers_with_the_reason",
+    ),
     # -- dead letters -----------------------------------------------------------------------------
     Mutant(
         "letters_of_another_are_ours",

@@ -93,6 +93,7 @@ class Delivery:
         self._backoff = sink.backoff if backoff is None else backoff
         self._clock = MonotonicClock() if clock is None else clock
         self._wait = wait
+        self.on_stop: Callable[[], object] = lambda: None  # called when a failure that cannot pass stops the delivery
         self.renew()
 
     def renew(self) -> None:
@@ -234,6 +235,7 @@ class Delivery:
     def _stop(self, error: Exception) -> None:
         with self._lock:
             known, self._stopped = self._stopped, error
+        self.on_stop()
         if known is None:
             log.error("%s: stopped, until what is wrong is put right: %s", self._name, _text(error))
 

@@ -83,6 +83,7 @@ class Sender(Worker):
         self._delivery = Delivery(
             sink, books=self._books, name=name, retry_for=retry_for, dead_letters=self._dead_letters
         )
+        self._delivery.on_stop = self._when_stopped
         if self._dead_letters is not None:
             self._dead_letters.on_sent = self._delivery.works_again
             self._resender = Resender(self, self._dead_letters, sink)

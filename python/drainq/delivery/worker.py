@@ -118,6 +118,9 @@ class Worker(abc.ABC):
         self._given_up_before = 0  # refused and lost items at the last flush
         self._stopped_at = -math.inf
         self._ended = self._released = False
+        self._put: Callable[[Any], bool] | None = (
+            None  # the queue's ``produce``, while nothing has to be looked at first
+        )
 
     # -- for subclasses ---------------------------------------------------------------------------
 
@@ -157,6 +160,10 @@ class Worker(abc.ABC):
     def _stopped_by(self) -> Exception | None:
         """The error for which producers are refused; None while all is well."""
         return None
+
+    def _when_stopped(self) -> None:
+        """:meth:`_stopped_by` has an error from now on: producers are to look."""
+        self._put = None
 
     def _config(self) -> BatchQueueConfig:
         """The settings of a queue of its own, without its consumer."""
@@ -209,6 +216,9 @@ class Worker(abc.ABC):
         Raises:
             DeliveryStopped: the other side refuses for a reason that no waiting changes.
         """
+        put = self._put
+        if put is not None:
+            return put(item)
         queue = self._open(type(item))
         return queue is not None and queue.produce(item)
 
@@ -288,6 +298,7 @@ class Worker(abc.ABC):
     def _begin_to_close(self) -> bool:
         with self._lock:
             first, self._closed = not self._closed, True
+            self._put = None
         return first
 
     def _close_once(self, timeout: float | None) -> bool:
@@ -356,6 +367,7 @@ class Worker(abc.ABC):
             self._stopped_at = -math.inf
         queue = self._queue
         if queue is not None and (self._shared is None or kind in self._types):
+            self._put = queue.produce if self._shared is None and self._stopped_by() is None else None
             return queue
         with self._opening:
             if self._queue is None:

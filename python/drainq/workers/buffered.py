@@ -88,6 +88,7 @@ class Buffered(Holder):
             size=size,
             keep_when_stopped=True,
         )
+        self._delivery.on_stop = self._when_stopped
         if self._dead_letters is not None:
             self._dead_letters.on_sent = self._delivery.works_again
 
