@@ -96,6 +96,12 @@ impl Guarded {
         self.last_ticket
     }
 
+    /// Whether there is a waiter to notify, or one that was notified and is to be woken.
+    #[inline]
+    pub fn has_waiters(&self) -> bool {
+        !self.getters.is_idle() || !self.putters.is_idle() || !self.wakes.is_empty()
+    }
+
     /// Notifies getters of the items there are and putters of the room there is; all of both after the shutdown.
     /// Returns the waiters to wake once the lock is given back.
     #[inline]

@@ -55,7 +55,14 @@ impl Drop for WaitingCall<'_> {
 impl SetQueue {
     /// Gives the lock back, and wakes the waiters for which the call has made room or brought an item.
     #[inline]
-    pub(super) fn release(&self, mut state: MutexGuard<'_, Guarded>) {
+    pub(super) fn release(&self, state: MutexGuard<'_, Guarded>) {
+        if state.has_waiters() {
+            self.release_and_wake(state);
+        }
+    }
+
+    #[cold]
+    fn release_and_wake(&self, mut state: MutexGuard<'_, Guarded>) {
         let wakes = state.notify(self.capacity);
         drop(state);
         for (_, _, waker) in wakes {
