@@ -85,14 +85,6 @@ MUTANTS = [
         "            let _ = weak.upgrade();\n",
         "tests/batch/test_shutdown.py::test_a_queue_that_nobody_holds_delivers_its_items_and_ends",
     ),
-    Mutant(
-        "thread_started_past_the_door",
-        "a thread that is ended while it starts another one takes the process with it",
-        "crates/drainq-py/src/calls.rs",
-        "Ok(START_THREAD.call(py, [&PyString::new(py, name), target])?.unbind())",
-        "Ok(START_THREAD.get(py)?.call1((PyString::new(py, name), target))?.unbind())",
-        "tests/batch/test_exit.py::test_the_process_ends_well_while_a_thread_is_in",
-    ),
     # -- fork -------------------------------------------------------------------------------------
     Mutant(
         "child_keeps_the_routes",

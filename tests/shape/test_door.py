@@ -1,26 +1,81 @@
-"""The binding calls Python code through the door of `gil.rs`: a thread that ends in such a call is halted there.
+"""The binding runs Python code behind the door of `door.rs`: a thread that ends there is halted.
 
-PyO3's own calls are for what runs while the module is loaded, where the interpreter is not going away.
+The linker sends the C functions of the door's list through the door. The list is held to what the built module imports.
 """
 
 import re
+import struct
+import sys
 
+import pytest
+
+from drainq import _native
 from tests.shape.project import ROOT
 
-BINDING = ROOT / "crates" / "drainq-py" / "src"
-WHILE_LOADING = {"fork.rs", "batch/produce/raw_method.rs", "batch/config.rs"}
-NO_PYTHON_CODE = {"sketch/values.rs"}  # memoryview.tobytes
+BINDING = ROOT / "crates" / "drainq-py"
+DOOR = (BINDING / "src" / "door.rs").read_text()
+LISTED = set(re.findall(r"^    fn (\w+)\(", DOOR.split("\nthrough_the_door! {")[1], re.MULTILINE))
+
+# Takes its arguments one by one, so the linker's door cannot hand them on: `gil.rs` takes it through the door itself.
+IN_GIL = {"PyObject_CallFunctionObjArgs"}
+# PyO3 halts the thread itself where it takes the GIL.
+HALTED = {"PyEval_RestoreThread", "PyGILState_Ensure"}
+# Runs while the module is loaded, where the interpreter is not going away.
+WHILE_LOADING = {"PyCMethod_New", "PyDescr_NewMethod", "PyModule_NewObject", "PyModuleDef_Init", "PyType_FromSpec"}
+# PyO3's calls of methods with arguments; the text of the binding is searched for them below.
+METHODS = {"PyObject_CallMethodObjArgs"}
+NO_PYTHON_CODE = set(
+    """
+    PyBytes_AsString PyBytes_FromStringAndSize PyBytes_Size PyCallable_Check PyCapsule_GetName PyCapsule_GetPointer
+    PyCapsule_New PyDict_Next PyDict_Size PyErr_Occurred PyEval_SaveThread PyException_GetTraceback PyFloat_FromDouble
+    PyInterpreterState_Get PyInterpreterState_GetID PyList_GetItem PyList_Size PyLong_FromLong
+    PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyModule_GetNameObject PyObject_GC_Track PyObject_GC_UnTrack
+    PyObject_GenericGetDict PyObject_GenericSetDict PySequence_Check PyTuple_GetItem PyTuple_Size
+    PyType_GetFlags PyType_GetSlot PyType_IsSubtype PyUnicode_AsEncodedString PyUnicode_AsUTF8AndSize
+    PyUnicode_FromStringAndSize PyUnicode_InternInPlace PyWeakref_GetObject Py_GetVersion Py_IsInitialized
+    Py_NewRef _Py_IncRef
+    """.split()
+)
 CALL = re.compile(r"\.call(0|1|_method|_method0|_method1)\(")
+MAY_CALL = {"fork.rs", "batch/produce/raw_method.rs", "batch/config.rs", "sketch/values.rs"}  # on loading; tobytes
+
+
+def imported(module: bytes) -> set[str]:
+    """The functions that a 64-bit ELF module takes from elsewhere."""
+    start, size, count = *struct.unpack_from("<Q", module, 40), *struct.unpack_from("<HH", module, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", module, start + size * at) for at in range(count)]
+    symbols = next(section for section in sections if section[1] == 11)
+    names = sections[symbols[6]][4]
+    found = set()
+    for at in range(symbols[4], symbols[4] + symbols[5], 24):
+        name, _, _, section = struct.unpack_from("<IBBH", module, at)
+        if section == 0:
+            found.add(module[names + name : module.index(b"\0", names + name)].decode())
+    return {name for name in found if re.match(r"_?Py", name)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone unwinds the stack of a thread that ends")
+def test_every_imported_function_goes_through_the_door_or_runs_no_python_code():
+    with open(_native.__file__, "rb") as file:
+        found = imported(file.read())
+    found = {name for name in found if not re.search(r"(Type|^PyExc_\w+|Struct)$", name)}
+    assert len(found) > 50
+    assert found - LISTED - IN_GIL - HALTED - WHILE_LOADING - METHODS - NO_PYTHON_CODE == set()
+    assert LISTED & NO_PYTHON_CODE == set()
+
+
+def test_drops_go_through_the_door():
+    assert {"_Py_DecRef", "_Py_Dealloc", "Py_DecRef"} <= LISTED
 
 
 def calls():
-    for file in sorted(BINDING.rglob("*.rs")):
+    for file in sorted((BINDING / "src").rglob("*.rs")):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             if CALL.search(line):
-                yield file.relative_to(BINDING).as_posix(), number, line.strip()
+                yield file.relative_to(BINDING / "src").as_posix(), number, line.strip()
 
 
-def test_no_python_code_is_called_past_the_door():
+def test_no_method_of_python_code_is_called_past_the_door():
     found = list(calls())
     assert any(file == "fork.rs" for file, _, _ in found), "the pattern finds nothing"
-    assert [call for call in found if call[0] not in WHILE_LOADING | NO_PYTHON_CODE] == []
+    assert [call for call in found if call[0] not in MAY_CALL] == []

@@ -1,28 +1,17 @@
-//! The only file that gives the GIL up and takes it back, and the only door into user code.
+//! The only file that gives the GIL up and takes it back, and this module's calls of Python code.
 //!
-//! Up to Python 3.13 a thread that asks for the GIL while the interpreter goes away is ended where it
-//! stands, by `pthread_exit`, which unwinds its stack. Rust allows no such unwinding through its
-//! frames: the process would abort. Where this module gives the GIL up itself, PyO3 halts such a thread. Where
-//! user code gives the GIL up below a call of ours, the door halts the thread for ever, as Python 3.14 does by
-//! itself.
+//! A thread that asks for the GIL while the interpreter goes away is ended where it stands. Where this module gives the
+//! GIL up itself, PyO3 halts such a thread. Where Python code below us does, the [door](crate::door) halts it.
 //!
 //! # Invariants
-//! 1. User code is called through the functions below, and references that may be the last to an
-//!    object of the user's are given back through [`let_go`], on every thread that may outlive the
-//!    program's main thread: those of this module, and daemon threads that produce.
-//! 2. The C functions of the door are declared to unwind, so that the compiler keeps the landing pad
-//!    of the [`Halt`] around them.
-//! 3. A thread that is halted holds no lock of ours that the end of the process needs: over a call of
-//!    user code only the lock is held that keeps the calls of a handler apart.
-//!
-//! Source: `HangThread` in pyo3-ffi, which does the same around the taking of the GIL.
+//! 1. The call with a variable number of arguments, which the linker cannot send through the door, is made here alone,
+//!    in [`call`], which takes it through the door itself.
 
+use crate::door::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use std::ffi::c_int;
-use std::mem;
 use std::ptr;
 
 /// Runs `work` with the GIL given up: other Python threads run meanwhile.
@@ -61,37 +50,6 @@ pub fn count_reference(object: &Bound<'_, PyAny>) {
 
 unsafe extern "C-unwind" {
     fn PyObject_CallFunctionObjArgs(callable: *mut ffi::PyObject, ...) -> *mut ffi::PyObject;
-    fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyObject_GetAttr(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyObject_Hash(object: *mut ffi::PyObject) -> ffi::Py_hash_t;
-    fn PyObject_Repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyObject_RichCompareBool(left: *mut ffi::PyObject, right: *mut ffi::PyObject, operator: c_int) -> c_int;
-    fn PyObject_GetIter(iterable: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyFloat_AsDouble(object: *mut ffi::PyObject) -> f64;
-    fn PyIter_Next(iterator: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyDict_GetItemWithError(dict: *mut ffi::PyObject, key: *mut ffi::PyObject) -> *mut ffi::PyObject;
-    fn PyList_New(size: Py_ssize_t) -> *mut ffi::PyObject;
-    fn Py_DecRef(object: *mut ffi::PyObject);
-}
-
-/// Halts the thread for ever when it is dropped, which only unwinding does.
-struct Halt;
-
-impl Drop for Halt {
-    fn drop(&mut self) {
-        loop {
-            std::thread::park();
-        }
-    }
-}
-
-/// Runs `work`, one C function of the door; a thread that is ended in it is halted there.
-#[inline]
-fn through_the_door<R>(work: impl FnOnce() -> R) -> R {
-    let halt = Halt;
-    let done = work();
-    mem::forget(halt);
-    done
 }
 
 /// Calls user code, with up to three arguments.
@@ -121,7 +79,7 @@ pub fn call<'py, const N: usize>(
 pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: the GIL is held and the objects are alive. The answer is a new reference, or null with an exception set.
     unsafe {
-        let answer = through_the_door(|| PyObject_CallObject(callable.as_ptr(), arguments.as_ptr()));
+        let answer = ffi::PyObject_CallObject(callable.as_ptr(), arguments.as_ptr());
         Bound::from_owned_ptr_or_err(callable.py(), answer)
     }
 }
@@ -136,7 +94,7 @@ pub fn call_method<'py, const N: usize>(
     let name = PyString::intern(object.py(), name);
     // SAFETY: the GIL is held and the objects are alive. The answer is a new reference, or null with an exception set.
     let method = unsafe {
-        let method = through_the_door(|| PyObject_GetAttr(object.as_ptr(), name.as_ptr()));
+        let method = ffi::PyObject_GetAttr(object.as_ptr(), name.as_ptr());
         Bound::from_owned_ptr_or_err(object.py(), method)?
     };
     call(&method, arguments)
@@ -146,7 +104,7 @@ pub fn call_method<'py, const N: usize>(
 pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
     unsafe {
-        let text = through_the_door(|| PyObject_Repr(object.as_ptr()));
+        let text = ffi::PyObject_Repr(object.as_ptr());
         Bound::from_owned_ptr_or_err(object.py(), text)
     }
 }
@@ -154,7 +112,7 @@ pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// Returns the hash of an object.
 pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
     // SAFETY: the GIL is held and the object is alive; -1 says that an exception is set.
-    match through_the_door(|| unsafe { PyObject_Hash(object.as_ptr()) }) {
+    match unsafe { ffi::PyObject_Hash(object.as_ptr()) } {
         -1 => Err(PyErr::fetch(object.py())),
         hash => Ok(hash),
     }
@@ -163,7 +121,7 @@ pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
 /// Returns the number that an object is, by its `__float__` or `__index__`.
 pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
     // SAFETY: the GIL is held and the object is alive; -1 may say that an exception is set.
-    let value = through_the_door(|| unsafe { PyFloat_AsDouble(object.as_ptr()) });
+    let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
     match value {
         -1.0 => PyErr::take(object.py()).map_or(Ok(value), Err),
         _ => Ok(value),
@@ -173,7 +131,7 @@ pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
 /// Whether two objects are the same or equal.
 pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
     // SAFETY: the GIL is held and the objects are alive; -1 says that an exception is set.
-    match through_the_door(|| unsafe { PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_EQ) }) {
+    match unsafe { ffi::PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_EQ) } {
         -1 => Err(PyErr::fetch(left.py())),
         answer => Ok(answer == 1),
     }
@@ -185,7 +143,7 @@ pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyRes
     // SAFETY: the GIL is held and the objects are alive; the answer is borrowed from the dict, or null, with an
     // exception set if there was one.
     let found = unsafe {
-        let found = through_the_door(|| PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()));
+        let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
         Bound::from_borrowed_ptr_or_opt(py, found)
     };
     match found {
@@ -201,7 +159,7 @@ pub struct Items<'py>(Bound<'py, PyAny>);
 pub fn items<'py>(iterable: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
     // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
     let iterator = unsafe {
-        let iterator = through_the_door(|| PyObject_GetIter(iterable.as_ptr()));
+        let iterator = ffi::PyObject_GetIter(iterable.as_ptr());
         Bound::from_owned_ptr_or_err(iterable.py(), iterator)
     };
     iterator.map(Items)
@@ -215,7 +173,7 @@ impl<'py> Iterator for Items<'py> {
         // SAFETY: the GIL is held and the iterator is one; the answer is a new reference, or null, with an exception
         // set if the end is not the reason.
         let item = unsafe {
-            let item = through_the_door(|| PyIter_Next(self.0.as_ptr()));
+            let item = ffi::PyIter_Next(self.0.as_ptr());
             Bound::from_owned_ptr_or_opt(py, item)
         };
         item.map(Ok).or_else(|| PyErr::take(py).map(Err))
@@ -226,12 +184,12 @@ impl<'py> Iterator for Items<'py> {
 /// and with it the finalisers of any object.
 pub fn empty_list(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the GIL is held; the answer is a new reference, or null with an exception set.
-    unsafe { Bound::from_owned_ptr_or_err(py, through_the_door(|| PyList_New(length as Py_ssize_t))) }
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyList_New(length as Py_ssize_t)) }
 }
 
 /// Gives back a reference that may be the last to an object of the user's.
 pub fn let_go(object: Bound<'_, PyAny>) {
     let object = object.into_ptr();
     // SAFETY: the GIL was held by the reference, which is given up here.
-    through_the_door(|| unsafe { Py_DecRef(object) });
+    unsafe { ffi::Py_DecRef(object) };
 }

@@ -26,6 +26,7 @@ mod callables;
 mod calls;
 mod columns;
 mod deadline;
+mod door;
 mod errors;
 mod fork;
 mod gil;

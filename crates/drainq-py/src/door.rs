@@ -1,0 +1,130 @@
+//! The door: every C function of CPython that may run Python code, called from wherever in this module.
+//!
+//! Up to Python 3.13 a thread that asks for the GIL while the interpreter goes away is ended where it
+//! stands, by `pthread_exit`, and glibc's unwinds the thread's stack. Rust allows no such unwinding through its
+//! frames: the process would abort. Where Python code below us gives the GIL up, the door halts the thread
+//! for ever, as Python 3.14 does by itself.
+//!
+//! The linker puts the door in place (`--wrap`, given by `build.rs`): a call of `X` from any code in this module, PyO3's
+//! included, arrives at `__wrap_X` below, which calls CPython's own, here `__real_X`. So no call can forget the door,
+//! and no drop of a `Py`, a `Bound`, a `PyErr`, or of a collection of them: all end in `_Py_DecRef`.
+//!
+//! # Invariants
+//! 1. Every function of CPython that this module imports is in the list below, or runs no Python code, or sees to the
+//!    end of the thread itself. `tests/shape/test_door.py` holds the built module to it.
+//! 2. The real functions are declared to unwind, so that the compiler keeps the landing pad of the [`Halt`] around
+//!    them.
+//! 3. A thread that is halted holds no lock of ours that the end of the process needs: over Python code
+//!    only the lock is held that keeps the calls of a handler apart.
+//!
+//! Source: `HangThread` in pyo3-ffi, which does the same around the taking of the GIL; `--wrap` in the manual of ld.
+
+use std::mem;
+
+/// Halts the thread for ever when it is dropped, which only unwinding does.
+struct Halt;
+
+impl Drop for Halt {
+    fn drop(&mut self) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Runs `work`, one C function that may run Python code; a thread that is ended in it is halted here.
+#[inline(always)]
+pub fn through_the_door<R>(work: impl FnOnce() -> R) -> R {
+    let halt = Halt;
+    let done = work();
+    mem::forget(halt);
+    done
+}
+
+/// Defines `__wrap_X` for every function `X` of the list. `build.rs` reads the same list.
+macro_rules! through_the_door {
+    ($(fn $name:ident($($argument:ident: $of:ty),*) $(-> $answer:ty)?;)*) => {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        const _: () = {
+            use pyo3::ffi::{PyObject, Py_hash_t, Py_ssize_t};
+            use std::ffi::{c_char, c_double, c_int, c_long, c_ulonglong};
+            $(
+                const _: () = {
+                    unsafe extern "C-unwind" {
+                        #[link_name = concat!("__real_", stringify!($name))]
+                        fn real($($argument: $of),*) $(-> $answer)?;
+                    }
+
+                    #[unsafe(export_name = concat!("__wrap_", stringify!($name)))]
+                    unsafe extern "C-unwind" fn wrapped($($argument: $of),*) $(-> $answer)? {
+                        // SAFETY: the arguments are handed on as they came, to the function that the caller meant.
+                        through_the_door(|| unsafe { real($($argument),*) })
+                    }
+                };
+            )*
+        };
+    };
+}
+
+through_the_door! {
+    fn _Py_DecRef(a: *mut PyObject);
+    fn _Py_Dealloc(a: *mut PyObject);
+    fn Py_DecRef(a: *mut PyObject);
+    fn PyDict_Clear(a: *mut PyObject);
+    fn PyDict_SetItem(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> c_int;
+    fn PyDict_Update(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyDict_GetItemWithError(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyDict_New() -> *mut PyObject;
+    fn PyDict_Keys(a: *mut PyObject) -> *mut PyObject;
+    fn PyErr_Clear();
+    fn PyErr_Restore(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject);
+    fn PyErr_SetObject(a: *mut PyObject, b: *mut PyObject);
+    fn PyErr_SetString(a: *mut PyObject, b: *const c_char);
+    fn PyErr_WarnEx(a: *mut PyObject, b: *const c_char, c: Py_ssize_t) -> c_int;
+    fn PyErr_WriteUnraisable(a: *mut PyObject);
+    fn PyErr_PrintEx(a: c_int);
+    fn PyErr_NormalizeException(a: *mut *mut PyObject, b: *mut *mut PyObject, c: *mut *mut PyObject);
+    fn PyErr_NewExceptionWithDoc(a: *const c_char, b: *const c_char, c: *mut PyObject, d: *mut PyObject) -> *mut PyObject;
+    fn PyErr_CheckSignals() -> c_int;
+    fn PyException_SetCause(a: *mut PyObject, b: *mut PyObject);
+    fn PyException_SetTraceback(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyFloat_AsDouble(a: *mut PyObject) -> c_double;
+    fn PyImport_Import(a: *mut PyObject) -> *mut PyObject;
+    fn PyIter_Next(a: *mut PyObject) -> *mut PyObject;
+    fn PyList_Append(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyList_New(a: Py_ssize_t) -> *mut PyObject;
+    fn PyList_SetItem(a: *mut PyObject, b: Py_ssize_t, c: *mut PyObject) -> c_int;
+    fn PyLong_AsLong(a: *mut PyObject) -> c_long;
+    fn PyLong_AsUnsignedLongLong(a: *mut PyObject) -> c_ulonglong;
+    fn PyNumber_Index(a: *mut PyObject) -> *mut PyObject;
+    fn PyObject_Call(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> *mut PyObject;
+    fn PyObject_CallNoArgs(a: *mut PyObject) -> *mut PyObject;
+    fn PyObject_CallObject(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyObject_ClearWeakRefs(a: *mut PyObject);
+    fn PyObject_DelItem(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyObject_GetAttr(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyObject_GetItem(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyObject_GetIter(a: *mut PyObject) -> *mut PyObject;
+    fn PyObject_Hash(a: *mut PyObject) -> Py_hash_t;
+    fn PyObject_IsInstance(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyObject_IsSubclass(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyObject_IsTrue(a: *mut PyObject) -> c_int;
+    fn PyObject_Repr(a: *mut PyObject) -> *mut PyObject;
+    fn PyObject_RichCompare(a: *mut PyObject, b: *mut PyObject, c: c_int) -> *mut PyObject;
+    fn PyObject_RichCompareBool(a: *mut PyObject, b: *mut PyObject, c: c_int) -> c_int;
+    fn PyObject_SetAttr(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> c_int;
+    fn PyObject_SetAttrString(a: *mut PyObject, b: *const c_char, c: *mut PyObject) -> c_int;
+    fn PyObject_SetItem(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> c_int;
+    fn PyObject_Size(a: *mut PyObject) -> Py_ssize_t;
+    fn PyObject_Str(a: *mut PyObject) -> *mut PyObject;
+    fn PyTraceBack_Print(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyTuple_New(a: Py_ssize_t) -> *mut PyObject;
+    fn PyTuple_SetItem(a: *mut PyObject, b: Py_ssize_t, c: *mut PyObject) -> c_int;
+    fn PyWeakref_NewRef(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyErr_GivenExceptionMatches(a: *mut PyObject, b: *mut PyObject) -> c_int;
+    fn PyErr_ExceptionMatches(a: *mut PyObject) -> c_int;
+    fn PyGILState_Release(a: c_int);
+    fn PySlice_New(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> *mut PyObject;
+    fn Py_GenericAlias(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
+    fn PyErr_Fetch(a: *mut *mut PyObject, b: *mut *mut PyObject, c: *mut *mut PyObject);
+}

@@ -1,0 +1,171 @@
+"""The interpreter's exit while the finaliser of a user's object runs because native code let go of the object.
+
+A daemon thread is in each call that may hold the last reference. The finaliser gives the GIL up until the thread ends.
+"""
+
+import pytest
+
+from tests.batch.test_exit import HEAD
+from tests.batch.test_lifecycle import run
+
+PLACES = {
+    "the key of an item that a set queue refuses": """
+        kept = SetQueue(capacity=1, key=lambda item: ended())
+        kept.put(0)
+        daemon(lambda: kept.put(1, timeout=0))""",
+    "the key of an item that a set queue knows": """
+        kept = SetQueue(key=lambda item: same())
+        kept.put(0)
+        daemon(lambda: kept.put(1))""",
+    "the key of an item of put_many": """
+        kept = SetQueue(key=lambda item: same())
+        daemon(lambda: kept.put_many([0, 1]))""",
+    "the key of an item that leaves a set queue": """
+        kept = SetQueue(key=lambda item: ended())
+        kept.put(0)
+        daemon(kept.get)""",
+    "the keys of items that leave a set queue": """
+        kept = SetQueue(key=lambda item: ended())
+        kept.put(0)
+        daemon(lambda: kept.get_many(2))""",
+    "the key of an item that is done": """
+        kept = SetQueue(in_flight="ack", key=lambda item: same())
+        kept.put(0)
+        kept.get()
+        daemon(lambda: kept.done([0]))""",
+    "the keys of a set queue that is cleared": """
+        kept = SetQueue(key=lambda item: ended())
+        kept.put(0)
+        daemon(kept.clear)""",
+    "the key of an item that is searched in a set queue": """
+        kept = SetQueue(key=lambda item: same())
+        kept.put(0)
+        daemon(lambda: 1 in kept)""",
+    "a clock's answer": """
+        kept = SetQueue(in_flight="ttl", ttl=1, clock=having(now=lambda: number())())
+        kept.put(0)
+        daemon(lambda: kept.get(timeout=1))""",
+    "an item of an iterator that a sub-queue refuses": """
+        kept = MultiQueue().add_sub_queue("a", capacity=1)
+        daemon(lambda: kept.put_many((ended() for n in range(3)), timeout=0))""",
+    "an answer of a predicate": """
+        kept = MultiQueue().add_sub_queue("a")
+        kept.put(1)
+        daemon(lambda: kept.remove_if(lambda item: ended()))""",
+    "an answer of a comparison": """
+        kept = MultiQueue().add_sub_queue("a")
+        kept.put(having(__eq__=lambda: ended())())
+        daemon(lambda: kept.remove(object()))""",
+    "an answer of a selection": """
+        kept = MultiQueue(selection=having(select=ended)())
+        kept.add_sub_queue("a").put(1)
+        daemon(kept.get)""",
+    "an error of a selection's key": """
+        kept = MultiQueue()
+        daemon(lambda: kept.get_sub_queue(having(__hash__=raising)()))""",
+    "the items of a multi-queue that ends": """
+        kept = [MultiQueue()]
+        kept[0].add_sub_queue("a").put(ended())
+        daemon(kept.clear)""",
+    "the items that a shutdown throws away": """
+        kept = MultiQueue()
+        kept.add_sub_queue("a").put(ended())
+        daemon(lambda: kept.shutdown(immediate=True))""",
+    "the item of a put that no loop awaits": """
+        kept = MultiQueue().add_sub_queue("a")
+        daemon(lambda: kept.put_async(ended()).close())""",
+    "a dispatch key's answer": """
+        kept = queue(dispatch_key=lambda item: same(), consumer=nothing)
+        kept.produce(0)
+        daemon(lambda: kept.produce(1))""",
+    "a selector's answer": "kept = queue(partition_selector=lambda *_: number()); daemon(lambda: kept.produce(1))",
+    "a selector key's answer": """
+        kept = queue(partition_selector=PartitionSelector.by(lambda item: ended()))
+        daemon(lambda: kept.produce(1))""",
+    "len_of's answer": "kept = queue(len_of=lambda item: number()); daemon(lambda: kept.produce(1))",
+    "an item of an iterator for a queue": """
+        kept = queue()
+        daemon(lambda: kept.produce_many(ended() for n in range(3)))""",
+    "an item that a closed queue rejects": """
+        kept = queue()
+        kept.shutdown()
+        daemon(lambda: kept.produce_many(ended() for n in range(3)))""",
+    "a handler's answer": "queue(consumer=lambda batch: ended()).produce(1)",
+    "a handler's error": "queue(consumer=raising).produce(1)",
+    "an error handler's answer": "queue(consumer=fail, error_handler=lambda *_: ended()).produce(1)",
+    "on_drop's answer": "kept = queue(on_drop=lambda *_: ended()); kept.produce(1)",
+    "a balancer's answer": """
+        many = PartitionPolicy.fixed(2)
+        kept = queue(2, partitions=many, consumer=nothing, balancer=lambda *_: ended(), rebalance_interval=0.001)""",
+    "the batch of a handler": "queue(consumer=nothing).produce(ended())",
+    "a queue's handlers": """
+        kept = [queue(consumer=having(__call__=nothing, __del__=retry)())]
+        daemon(kept.clear)""",
+}  # fmt: skip
+
+MORE = """
+ended = having(__del__=retry)
+number = type("Number", (float,), {"__del__": retry})
+same = having(__hash__=lambda: 1, __eq__=lambda: True, __del__=retry)
+def raising(*_):
+    raise type("Ended", (ValueError,), {"__del__": retry})
+"""
+
+LEFT = "\nassert entered.wait(20)\nprint('left')\n"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_process_ends_well_while_native_code_lets_go_of(place):
+    body = "\n".join(line.strip() for line in PLACES[place].splitlines())
+    assert run(HEAD + MORE + body + LEFT) == "left\n"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_process_ends_well_while_every_call_takes_and_gives_objects_with_finalisers(seed):
+    out = run(
+        HEAD
+        + f"""
+import random
+from queue import Empty, Full
+from drainq import DrainqError
+choose = random.Random({seed})
+class Slow:
+    def __init__(self, value=0):
+        self.value = value
+    def __hash__(self):
+        time.sleep(0)
+        return self.value
+    def __eq__(self, other):
+        time.sleep(0)
+        return isinstance(other, Slow) and self.value == other.value
+    def __del__(self):
+        time.sleep(0)
+any_ = lambda: Slow(choose.randrange(9))
+batch = queue(2, partitions=PartitionPolicy.fixed(2), consumer=nothing, buffer_size=4, dispatch_key=lambda item: any_(),
+              on_drop=nothing)
+multi, sets, keyed = MultiQueue(), SetQueue(capacity=3), SetQueue(capacity=3, key=lambda item: Slow(item))
+sub = multi.add_sub_queue("a", capacity=3)
+calls = [
+    lambda: batch.produce(any_()), lambda: batch.offer(any_(), timeout=0), lambda: batch.produce_many([any_()] * 9),
+    lambda: batch.produce_many(any_() for n in range(9)), lambda: batch.flush(0.001),
+    lambda: sub.put(any_()), lambda: sub.put_nowait(any_()), lambda: sub.put_many([any_(), any_()], timeout=0),
+    lambda: sub.remove(any_()), lambda: sub.remove_if(lambda item: any_()), lambda: sub.clear(), lambda: list(sub),
+    lambda: multi.get(), lambda: multi.get_many(2), lambda: multi.get_item(), lambda: multi.peek(),
+    lambda: multi.add_sub_queue(any_()), lambda: multi.remove_sub_queue(any_()), lambda: any_() in multi,
+    lambda: sets.put(any_()), lambda: sets.put_nowait(any_()), lambda: sets.put_many([any_(), any_()], timeout=0),
+    lambda: sets.get(), lambda: sets.get_nowait(), lambda: sets.get_many(2), lambda: sets.clear(), lambda: any_() in sets,
+    lambda: keyed.put(choose.randrange(9)), lambda: keyed.get(),
+]
+def forever(call):
+    while True:
+        try:
+            call()
+        except (DrainqError, Full, Empty, LookupError, ValueError):
+            time.sleep(0)
+for call in calls:
+    daemon(lambda call=call: forever(call))
+time.sleep(choose.random() / 10)
+print("left")
+"""
+    )
+    assert out == "left\n"
