@@ -228,14 +228,4 @@ MUTANTS = [
         f"{COLLECTION}::test_on_drop_stays_whole_until_the_last_refusals_are_told",
         dies="crashes",
     ),
-    # -- the interpreter's end --------------------------------------------------------------------
-    Mutant(
-        "loop_told_past_the_door",
-        "a thread that is ended while it tells an event loop takes the process with it",
-        f"{SRC}/multi/event_loops.rs",
-        "gil::call_method(event_loop, method, [resume.as_any()]).map(drop)",
-        "event_loop.call_method1(method, (resume,)).map(drop)",
-        EXIT,
-        dies="crashes",
-    ),
 ]

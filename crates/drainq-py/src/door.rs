@@ -93,7 +93,6 @@ through_the_door! {
     fn PyIter_Next(a: *mut PyObject) -> *mut PyObject;
     fn PyList_Append(a: *mut PyObject, b: *mut PyObject) -> c_int;
     fn PyList_New(a: Py_ssize_t) -> *mut PyObject;
-    fn PyList_SetItem(a: *mut PyObject, b: Py_ssize_t, c: *mut PyObject) -> c_int;
     fn PyLong_AsLong(a: *mut PyObject) -> c_long;
     fn PyLong_AsUnsignedLongLong(a: *mut PyObject) -> c_ulonglong;
     fn PyNumber_Index(a: *mut PyObject) -> *mut PyObject;
@@ -119,7 +118,6 @@ through_the_door! {
     fn PyObject_Str(a: *mut PyObject) -> *mut PyObject;
     fn PyTraceBack_Print(a: *mut PyObject, b: *mut PyObject) -> c_int;
     fn PyTuple_New(a: Py_ssize_t) -> *mut PyObject;
-    fn PyTuple_SetItem(a: *mut PyObject, b: Py_ssize_t, c: *mut PyObject) -> c_int;
     fn PyWeakref_NewRef(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
     fn PyErr_GivenExceptionMatches(a: *mut PyObject, b: *mut PyObject) -> c_int;
     fn PyErr_ExceptionMatches(a: *mut PyObject) -> c_int;
