@@ -105,7 +105,7 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-delayed bench-workers bench-export bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
+bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
 
 .PHONY: bench-core
 bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
@@ -131,6 +131,10 @@ bench-multi: $(READY) $(STAMP)-bench ## the multi-queue, beside queue.Queue and 
 .PHONY: bench-sources
 bench-sources: $(READY) $(STAMP)-bench ## the set queue and the prefetching source, beside plain Python
 	$(BIN)/python -m benches.python.sources $(ARGS)
+
+.PHONY: bench-columns
+bench-columns: $(READY) $(STAMP)-bench ## access logs to columns, aggregates by key and sketches, beside pyarrow, polars, duckdb and ddsketch
+	$(BIN)/python -m benches.python.columns $(ARGS)
 
 .PHONY: bench-delayed
 bench-delayed: $(READY) $(STAMP)-bench ## the delayed queue, beside procrastinate, pgqueuer and plain SQL
