@@ -84,7 +84,17 @@ def test_agrees_with_the_rules_on_the_real_log(real_log):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    "time", ["0.1", "123456789.123456789", "9007199.254740993", "0.000000001", "000000001.5", "999999999.999999999"]
+    "time",
+    [
+        "0.1",
+        "123456789.123456789",
+        "9007199.254740993",
+        "0.000000001",
+        "000000001.5",
+        "999999999.999999999",
+        "355512575.736343332",
+        "661761548.518691364",
+    ],
 )
 def test_a_request_time_is_rounded_once(time):
     records, _ = natively(pa.array([REGULAR + b" " + time.encode()], pa.binary()))

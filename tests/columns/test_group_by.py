@@ -171,6 +171,9 @@ def test_numbers_without_a_sign_and_truth_values(kind):
         {"k": None, "least": None, "most": None, "n": 0},
     ]
     assert pa.record_batch(groups.result()).schema.field("k").type == kind
+    best = GroupBy("one", {"least": ("v", "min"), "most": ("v", "max")})
+    best.add(pa.record_batch({"one": [1, 1, 1], "v": pa.array([top, type(top)(1), type(top)(0)], kind)}))
+    assert pa.record_batch(best.result()).to_pylist() == [{"one": 1, "least": 0, "most": top}]
 
 
 def test_unsigned_sums_are_unsigned_and_sums_of_floats_are_doubles():
@@ -211,6 +214,11 @@ def test_too_many_groups_are_refused_whole_and_taken_on():
     assert len(groups) == 0
     groups.add(pa.record_batch({"k": [2, 3, 4]}))
     assert pa.record_batch(groups.take()).to_pydict() == {"k": [2, 3, 4], "rows": [1, 1, 1]}
+    groups.add(pa.record_batch({"k": [1, 2]}))
+    with pytest.raises(TooManyGroups):
+        groups.add(pa.record_batch({"k": [3, 4]}))
+    groups.add(pa.record_batch({"k": [4, 4]}))
+    assert pa.record_batch(groups.take()).to_pydict() == {"k": [1, 2, 4], "rows": [1, 1, 2]}
     assert pa.record_batch(groups.take()).to_pydict() == {"k": [], "rows": []}
 
 

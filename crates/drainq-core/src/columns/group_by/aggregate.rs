@@ -7,6 +7,10 @@ use super::Refusal;
 use crate::columns::bitmap::Bitmap;
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
 use crate::sketch::{self, DDSketch};
+use hashbrown::HashMap;
+
+/// What an addition beyond 64 bits leaves out.
+const BEYOND: i128 = 1 << 64;
 
 /// What becomes of the values of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +107,10 @@ pub fn checked(
 pub enum Aggregate {
     /// Sums and counts of whole numbers.
     IntSums {
-        /// By group.
-        sums: Vec<i128>,
+        /// By group, as far as 64 bits hold them.
+        sums: Vec<i64>,
+        /// For groups whose sum went beyond that: the rest, a multiple of 2^64.
+        rests: HashMap<u32, i128>,
         /// Which groups have had a value; None: they count, and 0 is a result.
         seen: Option<Vec<bool>>,
         /// Whether the values have no sign.
@@ -159,9 +165,13 @@ impl Aggregate {
         let is_float = matches!(kind.kind, Kind::Float { .. });
         let largest = function == Function::Max;
         match function {
-            Function::Count => Self::IntSums { sums: Vec::new(), seen: None, unsigned: false },
+            Function::Count => {
+                Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: None, unsigned: false }
+            }
             Function::Sum if is_float => Self::FloatSums { sums: Vec::new(), seen: Vec::new() },
-            Function::Sum => Self::IntSums { sums: Vec::new(), seen: Some(Vec::new()), unsigned },
+            Function::Sum => {
+                Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: Some(Vec::new()), unsigned }
+            }
             Function::Min | Function::Max if is_float => {
                 Self::FloatBest { values: Vec::new(), seen: Vec::new(), largest }
             }
@@ -221,11 +231,24 @@ impl Aggregate {
             (Self::IntSums { sums, seen: None, .. }, None) => {
                 groups.iter().for_each(|group| sums[*group as usize] += 1);
             }
-            (Self::IntSums { sums, seen, unsigned }, Some((Values::Ints(values), validity))) => {
-                let unsigned = *unsigned;
-                each(groups, validity, |row, group| {
-                    sums[group] += if unsigned { i128::from(values[row] as u64) } else { i128::from(values[row]) };
-                });
+            (Self::IntSums { sums, rests, seen, unsigned }, Some((Values::Ints(values), validity))) => {
+                if *unsigned {
+                    each(groups, validity, |row, group| {
+                        let (sum, beyond) = (sums[group] as u64).overflowing_add(values[row] as u64);
+                        sums[group] = sum as i64;
+                        if beyond {
+                            *rests.entry(group as u32).or_default() += BEYOND;
+                        }
+                    });
+                } else {
+                    each(groups, validity, |row, group| {
+                        let (sum, beyond) = sums[group].overflowing_add(values[row]);
+                        sums[group] = sum;
+                        if beyond {
+                            *rests.entry(group as u32).or_default() += if values[row] < 0 { -BEYOND } else { BEYOND };
+                        }
+                    });
+                }
                 if let Some(seen) = seen {
                     each(groups, validity, |_, group| seen[group] = true);
                 }
@@ -287,11 +310,12 @@ impl Aggregate {
             valid
         };
         Ok(match self {
-            Self::IntSums { sums, seen, unsigned } => {
-                let mut values = Vec::with_capacity(sums.len());
-                for (group, sum) in sums.iter().enumerate() {
-                    let fits = if *unsigned { u64::try_from(*sum).map(|sum| sum as i64) } else { i64::try_from(*sum) };
-                    values.push(fits.map_err(|_| Refusal::Sum(name.to_owned(), *sum, group))?);
+            Self::IntSums { sums, rests, seen, unsigned } => {
+                let values = sums.clone();
+                if let Some((group, rest)) = rests.iter().find(|(_, rest)| **rest != 0) {
+                    let low = sums[*group as usize];
+                    let low = if *unsigned { i128::from(low as u64) } else { i128::from(low) };
+                    return Err(Refusal::Sum(name.to_owned(), low + rest, *group as usize));
                 }
                 let all = vec![true; if seen.is_none() { sums.len() } else { 0 }];
                 Output::Ints(values, bitmap(seen.as_deref().unwrap_or(&all)))

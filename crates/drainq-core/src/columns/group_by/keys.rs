@@ -6,7 +6,7 @@
 
 use super::{Batch, Refusal, Request};
 use crate::columns::bitmap::Bitmap;
-use crate::columns::column::{Column, Kind, Type, Values};
+use crate::columns::column::{Column, Kind, Type, Validity, Values};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 
@@ -127,29 +127,63 @@ impl Keys {
     }
 
     /// Finds the group of each row, or makes it.
+    ///
+    /// In three passes, so that the processor waits for many rows' memory at a time: all hashes; for each
+    /// hash the first group that has it, or a new group; then, key by key, whether the rows' keys are those of the groups.
+    /// Where they are not, two keys have one hash of 64 bits, and the row's group is looked for among all of that hash.
     pub fn number(&mut self, batch: &Batch<'_>, request: &Request, groups: &mut Vec<u32>) -> Result<(), Refusal> {
         let most = request.max_groups.unwrap_or(usize::MAX);
+        let hashes = self.hashes(batch, request)?;
         let mut last = None;
-        for row in 0..batch.rows {
-            let hash = self.hash(batch, row, request)?;
-            if let Some((last_hash, group)) = last
-                && last_hash == hash
-                && is_of(&self.columns, group, batch, row)
-            {
-                groups.push(group);
-                continue;
-            }
-            let found =
-                self.table.find(hash, |(other, group)| *other == hash && is_of(&self.columns, *group, batch, row));
-            let group = match found {
-                Some((_, group)) => *group,
-                None if self.groups >= most => return Err(Refusal::TooManyGroups(most)),
-                None => self.make(hash, batch, row)?,
+        for (row, hash) in hashes.iter().enumerate() {
+            let found = match last {
+                Some((hash_before, group)) if hash_before == *hash => Some(group),
+                _ => self.table.find(*hash, |(other, _)| other == hash).map(|(_, group)| *group),
             };
-            last = Some((hash, group));
+            let group = match found {
+                Some(group) => group,
+                None => self.make(*hash, batch, row, most)?,
+            };
+            last = Some((*hash, group));
             groups.push(group);
         }
+        for row in self.differing(batch, groups) {
+            let found = self
+                .table
+                .find(hashes[row], |(hash, group)| *hash == hashes[row] && is_of(&self.columns, *group, batch, row));
+            groups[row] = match found {
+                Some((_, group)) => *group,
+                None => self.make(hashes[row], batch, row, most)?,
+            };
+        }
         Ok(())
+    }
+
+    /// The rows whose keys are not those of their groups, in ascending order.
+    fn differing(&self, batch: &Batch<'_>, groups: &[u32]) -> Vec<usize> {
+        let mut rows: Vec<usize> = Vec::new();
+        for (column, key) in self.columns.iter().zip(&batch.keys) {
+            let all_valid = matches!(key.validity, Validity::All);
+            let numbered = groups.iter().enumerate();
+            match (column, &key.values) {
+                (KeyColumn::Ints { values, valid }, Values::Ints(others)) if all_valid && valid.zeros() == 0 => {
+                    rows.extend(
+                        numbered.filter(|(row, group)| values[**group as usize] != others[*row]).map(|(row, _)| row),
+                    );
+                }
+                _ => {
+                    let differs = |(row, group): &(usize, &u32)| !column.is(**group as usize, key, *row);
+                    rows.extend(numbered.filter(differs).map(|(row, _)| row));
+                }
+            }
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
+    fn hashes(&self, batch: &Batch<'_>, request: &Request) -> Result<Vec<u64>, Refusal> {
+        (0..batch.rows).map(|row| self.hash(batch, row, request)).collect()
     }
 
     #[inline]
@@ -172,7 +206,10 @@ impl Keys {
         Ok(hasher.finish())
     }
 
-    fn make(&mut self, hash: u64, batch: &Batch<'_>, row: usize) -> Result<u32, Refusal> {
+    fn make(&mut self, hash: u64, batch: &Batch<'_>, row: usize, most: usize) -> Result<u32, Refusal> {
+        if self.groups >= most {
+            return Err(Refusal::TooManyGroups(most));
+        }
         let group = u32::try_from(self.groups).ok().filter(|group| *group < u32::MAX).ok_or(Refusal::Groups)?;
         self.columns.iter_mut().zip(&batch.keys).for_each(|(column, key)| column.push(key, row));
         self.table.insert_unique(hash, (hash, group), |(hash, _)| *hash);

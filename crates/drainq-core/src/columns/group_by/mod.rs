@@ -13,8 +13,8 @@
 //! 2. Rows are of one group if all of their keys are equal; two missing keys (NULL) are equal, as in SQL's `GROUP BY`.
 //! 3. Everything that can be refused is refused in the first step, which is undone then: a call that is refused has
 //!    changed nothing.
-//! 4. Whole numbers are added up in 128 bits. 2^64 rows of 64-bit numbers have room there, so no sum wraps on its way,
-//!    and the order of the batches does not matter.
+//! 4. Sums of whole numbers are exact: what 64 bits do not hold is kept apart, in 128 bits. So the order of the batches does
+//!    not matter, and a sum that is too large on its way may come back.
 
 pub mod aggregate;
 pub mod keys;
