@@ -151,47 +151,47 @@ def parsing(report: Report, count: int) -> None:
 
 
 def grouping(report: Report, count: int) -> None:
-    for name, paths in (("few", 1_000), ("many", count // 2)):
-        dice = np.random.default_rng(1)
-        path = pa.array([f"/path/number/{place}" for place in range(paths)]).take(
-            pa.array(dice.integers(0, paths, count))
-        )
-        table = pa.table({"path": path, "minute": dice.integers(0, 3, count), "bytes": dice.integers(0, 10**6, count)})
-        batches, frame = table.to_batches(max_chunksize=BATCH), pl.DataFrame(table)
-        keys = ["path", "minute"]
-        query = "SELECT path, minute, sum(bytes), count(*) FROM held GROUP BY ALL"
+    grouped(report, count, "few", 1_000)
+    grouped(report, count, "many", count // 2)
 
-        def ours(batches: list[pa.RecordBatch] = batches) -> GroupBy:
-            groups = GroupBy(keys, {"bytes": "sum", "requests": "count"})
-            for batch in batches:
-                groups.add(batch)
-            groups.result()
-            return groups
 
-        connection = duckdb.connect()
-        connection.register("held", table)
-        report.add(
-            measure(
-                f"sum and count by text and number, {name} groups",
-                "cpu-s/row",
-                {
-                    OURS: cost(ours, count),
-                    "pyarrow": cost(
-                        lambda table=table: table.group_by(keys, use_threads=False).aggregate(
-                            [("bytes", "sum"), ("bytes", "count")]
-                        ),
-                        count,
-                    ),
-                    "polars": cost(
-                        lambda frame=frame: frame.group_by(keys).agg(pl.col("bytes").sum(), pl.len()), count
-                    ),
-                    "duckdb": cost(lambda connection=connection: connection.sql(query).to_arrow_table(), count),
-                },
-                rounds=report.options.rounds or (3 if report.options.quick else 7),
-                goals=[Faster(OURS, "pyarrow", 1.0)],
-                note=f"{count:,} rows, {len(ours()):,} groups; drainq takes batches of {BATCH:,} rows, the others the whole table",
-            )
+def grouped(report: Report, count: int, name: str, paths: int) -> None:
+    dice = np.random.default_rng(1)
+    names = pa.array([f"/path/number/{place}" for place in range(paths)])
+    path = names.take(pa.array(dice.integers(0, paths, count)))
+    table = pa.table({"path": path, "minute": dice.integers(0, 3, count), "bytes": dice.integers(0, 10**6, count)})
+    batches, frame = table.to_batches(max_chunksize=BATCH), pl.DataFrame(table)
+    keys = ["path", "minute"]
+    connection = duckdb.connect()
+    connection.register("held", table)
+
+    def ours() -> GroupBy:
+        groups = GroupBy(keys, {"bytes": "sum", "requests": "count"})
+        for batch in batches:
+            groups.add(batch)
+        groups.result()
+        return groups
+
+    def by_pyarrow() -> pa.Table:
+        return table.group_by(keys, use_threads=False).aggregate([("bytes", "sum"), ("bytes", "count")])
+
+    def by_polars() -> pl.DataFrame:
+        return frame.group_by(keys).agg(pl.col("bytes").sum(), pl.len())
+
+    def by_duckdb() -> pa.Table:
+        return connection.sql("SELECT path, minute, sum(bytes), count(*) FROM held GROUP BY ALL").to_arrow_table()
+
+    rivals = {"pyarrow": by_pyarrow, "polars": by_polars, "duckdb": by_duckdb}
+    report.add(
+        measure(
+            f"sum and count by text and number, {name} groups",
+            "cpu-s/row",
+            {rival: cost(work, count) for rival, work in {OURS: ours, **rivals}.items()},
+            rounds=report.options.rounds or (3 if report.options.quick else 7),
+            goals=[Faster(OURS, rival, 1.0) for rival in rivals],
+            note=f"{count:,} rows, {len(ours()):,} groups; drainq takes batches of {BATCH:,} rows, the others the whole table",
         )
+    )
 
 
 def sketches(report: Report, count: int) -> None:
