@@ -227,4 +227,21 @@ MUTANTS = [
         "tests/batch/test_lifecycle.py::"
         "test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_answers",
     ),
+    # -- what is sent to another process ----------------------------------------------------------
+    Mutant(
+        "setting_stays_behind",
+        "a configuration that is pickled forgets a setting",
+        f"{BATCH}/config.rs",
+        "for name in SETTINGS {",
+        'for name in SETTINGS.into_iter().filter(|name| *name != "linger") {',
+        "tests/batch/test_pickling.py::test_every_setting_of_every_configuration_arrives_as_it_was_sent",
+    ),
+    Mutant(
+        "io_bound_arrives_as_fixed",
+        "a policy that is pickled arrives as another one of the same number",
+        f"{BATCH}/policy.rs",
+        'core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "io_bound", (count,)),',
+        'core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "fixed", (count,)),',
+        "tests/batch/test_pickling.py::test_every_policy_selector_strategy_and_balancer_arrives_as_it_was_sent",
+    ),
 ]

@@ -220,5 +220,5 @@ def test_a_thousand_queues_leave_nothing_behind():
 @pytest.mark.parametrize("method", ["__reduce__", "__reduce_ex__"])
 def test_a_queue_cannot_be_pickled_and_says_what_to_do(make_queue, method):
     arguments = (2,) if method == "__reduce_ex__" else ()
-    with pytest.raises(TypeError, match="cannot be pickled.*make a queue where it is used"):
+    with pytest.raises(TypeError, match="cannot be pickled or copied.*make a queue where it is used"):
         getattr(make_queue(), method)(*arguments)

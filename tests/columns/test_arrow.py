@@ -141,5 +141,5 @@ def test_a_stream_that_fails_is_an_error_with_its_reason():
 
 
 def test_a_batch_says_how_it_is_sent():
-    with pytest.raises(TypeError, match=r"send pyarrow.record_batch\(batch\), which is"):
+    with pytest.raises(TypeError, match=r"send pyarrow.record_batch\(batch\), which pickles"):
         pickle.dumps(grouped())

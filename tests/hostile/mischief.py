@@ -8,6 +8,7 @@ if asked for, in a signal handler, in other threads all the time, and in the gar
 from __future__ import annotations
 
 import collections
+import copy
 import gc
 import itertools
 import logging
@@ -244,3 +245,12 @@ def loose(kinds: set[str]) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for thread in threads:
             thread.join(PATIENCE)
+
+
+def stays(value: object) -> None:
+    """Asserts that it is not copied, nor sent anywhere."""
+    try:
+        copy.copy(value)
+    except TypeError:
+        return
+    raise AssertionError(f"{value!r} is not copied")

@@ -320,6 +320,18 @@ def tasks(scene: Scene) -> None:
     scene.put[:], scene.got[:] = [None] * now.put, [None] * now.got
 
 
+@entry("MultiQueue.__reduce__")
+@entry("MultiQueueStats.__reduce__")
+@entry("QueueAwaitable.__reduce__")
+@entry("SubQueue.__reduce__")
+@entry("SubQueueStats.__reduce__")
+def reduce(scene: Scene) -> None:
+    stats, getter = scene.queue.stats(), scene.queue.get_async()
+    for value in (scene.queue, scene.first, stats, *stats.sub_queues.values(), getter):
+        mischief.stays(value)
+    getter.close()
+
+
 @entry("QueueAwaitable.throw")
 @entry("QueueAwaitable.close")
 def ends(scene: Scene) -> None:

@@ -204,6 +204,13 @@ def show(scene: Scene) -> None:
             repr(value)
 
 
+@entry("SetQueue.__reduce__")
+@entry("SetQueueStats.__reduce__")
+def reduce(scene: Scene) -> None:
+    mischief.stays(scene.queue)
+    mischief.stays(scene.queue.stats())
+
+
 @entry("SetQueue.__class_getitem__", "plain")
 def subscripts(scene: Scene) -> None:
     repr(SetQueue[Name(1)])  # type: ignore[misc]

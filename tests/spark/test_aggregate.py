@@ -13,7 +13,14 @@ pytest.importorskip("pyspark")
 
 from tests.spark_session import by_value
 
-from drainq._native import BatchQueueConfig, ThreadPolicy
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
 from drainq.spark import aggregate, partition_fn, task_info, task_queue
 
 by_value(__name__)
@@ -291,6 +298,39 @@ def test_a_task_queue_drains_at_its_end_and_drops_when_nobody_wants_more(spark):
     data = spark.sparkContext.parallelize(range(100), 1)
     assert data.mapPartitions(ends).collect() == [(4950, 100, 0, False)]
     assert data.mapPartitions(is_left).collect() == [(0, 100, False)]
+
+
+def test_a_configuration_that_is_made_in_the_driver_travels_into_the_tasks(spark):
+    limit = 40
+    config = BatchQueueConfig(
+        threads=ThreadPolicy.cpu_cores_with_base(1, 0.5),
+        partitions=PartitionPolicy.fixed(3),
+        partition_selector=PartitionSelector.by(lambda item: item % 2),
+        dispatch_key=lambda item: "low" if item < limit else "high",
+        strategy=BufferStrategy.IF_POSSIBLE,
+        max_batch=7,
+        linger=0.001,
+    )
+    names = [name for name in dir(config) if not name.startswith("_") and name != "replace"]
+    plain = [name for name in names if not callable(getattr(config, name))]
+
+    def low(rows):
+        sums, sizes = [], []
+        with task_queue(config) as queue:
+            queue.add_handler("low", lambda batch: (sums.append(sum(batch)), sizes.append(len(batch))))
+            queue.add_handler("high", len)
+            queue.produce_many(list(rows))
+        yield sum(sums), max(sizes) <= 7, {name: repr(getattr(config, name)) for name in plain}
+
+    task = spark.sparkContext.parallelize(range(100), 1).mapPartitions(low).collect()
+    assert task == [(780, True, {name: repr(getattr(config, name)) for name in plain})]
+    assert len(plain) > 12
+
+
+def test_a_queue_that_a_task_uses_is_refused_with_what_to_send_instead(spark):
+    with BatchQueue("driver", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
+        with pytest.raises(Exception, match="'BatchQueue' object cannot be pickled or copied.*send its name and its"):
+            spark.sparkContext.parallelize(range(2), 1).map(queue.produce).collect()
 
 
 def test_a_task_leaves_no_thread_behind(spark):

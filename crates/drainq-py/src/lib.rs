@@ -32,6 +32,7 @@ mod fork;
 mod gil;
 mod interpreter;
 mod multi;
+mod pickling;
 mod sketch;
 mod sources;
 mod thread;

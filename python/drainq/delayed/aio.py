@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.session import Session
+from drainq.pickling import refuse
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,6 +61,13 @@ class AsyncDelayedQueue(Generic[T]):
         self._queue = queue
         self._session = queue._session
         self._threads = queue._session.threads
+
+    def __reduce__(self) -> NoReturn:
+        refuse(
+            self,
+            "its connections belong to this process",
+            "the URL and name of its queue, and open that where it is used",
+        )
 
     async def offer_or_update(self, key: str, payload: T, schedule_at: When, *, priority: int = 0) -> OfferOutcome:
         """See :meth:`DelayedQueue.offer_or_update`."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from drainq.delayed.message import DeliveryType, from_ms
 from drainq.delayed.session import Session
 from drainq.delayed.storage.records import Held, Row
+from drainq.pickling import refuse
 
 T = TypeVar("T")
 
@@ -174,8 +175,8 @@ class AckEnvelope(Generic[T]):
         else:
             self.nack(error=error)
 
-    def __reduce__(self) -> Any:
-        raise TypeError("an AckEnvelope belongs to the process that polled it; send its payload and message_id instead")
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "it belongs to the process that polled it", "its payload and message_id")
 
     def __repr__(self) -> str:
         return f"<AckEnvelope {self.message_id!r} from {self.source!r}>"

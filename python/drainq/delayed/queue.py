@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
@@ -34,6 +34,7 @@ from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.wake import shared_wakeup
+from drainq.pickling import refuse
 
 T = TypeVar("T")
 
@@ -241,6 +242,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its connections belong to this process", "its URL and name, and open it where it is used")
 
     def __repr__(self) -> str:
         return f"<DelayedQueue {self.name!r} in {type(self._session.storage).__name__}>"

@@ -20,13 +20,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.clock import Clock, SystemClock
 from drainq.delivery.books import Books, Outcome, WorkerStats
 from drainq.delivery.sink import DeliveryStopped
 from drainq.fork import renew_in_child
+from drainq.pickling import refuse
 from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")
@@ -274,6 +275,9 @@ class Worker(abc.ABC):
             if self._shared is not None:
                 per_type = {kind: count for kind, count in per_type.items() if kind in self._types}
             return self._books.stats(queue, on_the_way=self._on_the_way(queue), per_type=per_type)
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its items and books belong to this process", "its settings, and make a worker where it is used")
 
     def __enter__(self) -> Any:
         return self

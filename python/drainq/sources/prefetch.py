@@ -16,10 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from drainq.backoff import Backoff
 from drainq.clock import Clock
+from drainq.pickling import refuse
 from drainq.sources.options import InFlight, OnError, PrefetchOptions
 from drainq.sources.replenish import Replenisher
 from drainq.sources.sizing import number_of_items
@@ -219,6 +220,13 @@ class PrefetchSource(Replenisher[T]):
 
     def __bool__(self) -> bool:
         return True
+
+    def __reduce__(self) -> NoReturn:
+        refuse(
+            self,
+            "its items and its refills belong to this process",
+            "its settings, and make a PrefetchSource where it is used",
+        )
 
     def __repr__(self) -> str:
         return f"<PrefetchSource {self.name!r}: {len(self)} of {self.capacity} items>"

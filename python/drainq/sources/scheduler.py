@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from drainq.backoff import Backoff
 from drainq.fork import leave_to_parent, renew_in_child
+from drainq.pickling import refuse
 from drainq.sources.backlog import Backlog
 from drainq.sources.delivery import Account, Delivery, Target
 from drainq.sources.feed import feed_of
@@ -308,6 +309,9 @@ class SourceScheduler:
     def wake(self) -> None:
         """Have the loop take a step at once, because there may be something to do: less backlog, say."""
         self._loop.wake()
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its thread belongs to this process", "its settings, and make a SourceScheduler where it is used")
 
     def __enter__(self) -> SourceScheduler:
         self.start()

@@ -2,7 +2,7 @@
 
 use super::c_data::Struct;
 use super::export::{self, Batch};
-use crate::errors;
+use crate::pickling;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
@@ -87,8 +87,8 @@ impl RecordBatch {
         capsule(py, export::stream(&self.batch))
     }
 
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(errors::bad_type("a RecordBatch of drainq is not pickled: send pyarrow.record_batch(batch), which is"))
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "its columns are memory of this process", "pyarrow.record_batch(batch), which pickles")
     }
 
     fn __repr__(&self) -> String {

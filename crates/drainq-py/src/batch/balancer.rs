@@ -1,6 +1,7 @@
 //! `DrainBalancer`: which drain thread owns which partition.
 
 use crate::errors;
+use crate::pickling::{self, Recipe};
 use drainq_core::batch::balance::{Balancer, ThroughputWeighted};
 use pyo3::prelude::*;
 
@@ -9,7 +10,7 @@ use pyo3::prelude::*;
 /// A queue takes any object with ``assign(throughput, owners, threads)``, or a callable of
 /// that shape, in its place: two lists by partition (items taken in since the last call;
 /// number of the owning thread) and the number of threads. It returns the new owners, or
-/// None to leave all as it is.
+/// None to leave all as it is. This one pickles and copies.
 ///
 /// Example:
 ///     >>> from drainq import DrainBalancer
@@ -40,6 +41,10 @@ impl DrainBalancer {
             )));
         }
         Ok(self.0.assign(&throughput, &owners, threads))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        pickling::made_by(slf, "throughput_weighted", ())
     }
 
     #[allow(clippy::unused_self)]

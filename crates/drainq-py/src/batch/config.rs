@@ -6,6 +6,7 @@ use super::selector::{PartitionSelector, SelectorRule};
 use super::strategy::BufferStrategy;
 use crate::callables::{self, check_if_given};
 use crate::errors;
+use crate::pickling::{self, Recipe};
 use drainq_core::batch::config::{
     BUFFER_SIZE, BufferStrategy as CoreStrategy, MAX_BATCH, MAX_IDLE, MIN_IDLE, REBALANCE_INTERVAL, Settings,
 };
@@ -17,6 +18,9 @@ use pyo3::types::PyDict;
 use std::time::Duration;
 
 /// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
+///
+/// A configuration pickles and copies, with all settings; its callables travel as the pickler can send them: a lambda
+/// needs ``cloudpickle``, which Spark uses.
 ///
 /// Args:
 ///     threads: a :class:`ThreadPolicy`: the queue gets drain threads of its own.
@@ -225,14 +229,15 @@ impl BatchQueueConfig {
     /// Source: ``dataclasses.replace``.
     #[pyo3(signature = (**changes))]
     fn replace<'py>(slf: &Bound<'py, Self>, changes: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
-        let settings = PyDict::new(slf.py());
-        for name in SETTINGS {
-            settings.set_item(name, slf.getattr(name)?)?;
-        }
+        let settings = Self::by_name(slf)?;
         if let Some(changes) = changes {
             settings.update(changes.as_mapping())?;
         }
         slf.get_type().call((), Some(&settings))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        pickling::made_of(slf, Self::by_name(slf)?)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -261,6 +266,15 @@ impl BatchQueueConfig {
 }
 
 impl BatchQueueConfig {
+    /// Returns all settings by name, as the constructor takes them.
+    fn by_name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let settings = PyDict::new(slf.py());
+        for name in SETTINGS {
+            settings.set_item(name, slf.getattr(name)?)?;
+        }
+        Ok(settings)
+    }
+
     /// Returns the policy of the threads that will drain the queue.
     pub fn thread_policy(&self) -> core::ThreadPolicy {
         let shared = self.shared_scheduler.as_ref().map(|(_, policy)| policy);

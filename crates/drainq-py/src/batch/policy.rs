@@ -1,6 +1,7 @@
 //! `ThreadPolicy` and `PartitionPolicy`: rules that become numbers when a queue is made.
 
 use crate::errors;
+use crate::pickling::{self, Recipe};
 use drainq_core::batch as core;
 use drainq_core::batch::policy::ADAPTIVE_MULTIPLIER;
 use pyo3::prelude::*;
@@ -19,7 +20,8 @@ fn hash_of(text: &str) -> u64 {
 
 /// How many drain threads a queue has: a rule that becomes a number when it is made.
 ///
-/// Made by ``fixed``, ``cpu_cores``, ``cpu_cores_with_base`` or ``io_bound``.
+/// Made by ``fixed``, ``cpu_cores``, ``cpu_cores_with_base`` or ``io_bound``. The rule pickles and copies, not the number:
+/// where it arrives, ``cpu_cores`` counts the cores that are there.
 ///
 /// Example:
 ///     >>> from drainq import ThreadPolicy
@@ -64,6 +66,17 @@ impl ThreadPolicy {
         self.0.resolve()
     }
 
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        match slf.get().0 {
+            core::ThreadPolicy::Fixed(count) => pickling::made_by(slf, "fixed", (count,)),
+            core::ThreadPolicy::CpuCores(multiplier) => pickling::made_by(slf, "cpu_cores", (multiplier,)),
+            core::ThreadPolicy::CpuCoresWithBase(base, multiplier) => {
+                pickling::made_by(slf, "cpu_cores_with_base", (base, multiplier))
+            }
+            core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "io_bound", (count,)),
+        }
+    }
+
     fn __repr__(&self) -> String {
         match self.0 {
             core::ThreadPolicy::Fixed(count) => format!("ThreadPolicy.fixed({count})"),
@@ -86,7 +99,7 @@ impl ThreadPolicy {
 
 /// How many partitions a queue has.
 ///
-/// Made by ``fixed``, ``thread_multiply`` or ``adaptive``.
+/// Made by ``fixed``, ``thread_multiply`` or ``adaptive``; pickles and copies.
 ///
 /// Example:
 ///     >>> from drainq import PartitionPolicy
@@ -131,6 +144,16 @@ impl PartitionPolicy {
             return Err(errors::bad_value(format!("weighted_handlers must not be negative, got {weighted_handlers}")));
         }
         Ok(self.0.resolve(threads, weighted_handlers))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        match slf.get().0 {
+            core::PartitionPolicy::Fixed(count) => pickling::made_by(slf, "fixed", (count,)),
+            core::PartitionPolicy::ThreadMultiply(multiplier) => {
+                pickling::made_by(slf, "thread_multiply", (multiplier,))
+            }
+            core::PartitionPolicy::Adaptive(multiplier) => pickling::made_by(slf, "adaptive", (multiplier,)),
+        }
     }
 
     fn __repr__(&self) -> String {

@@ -7,6 +7,7 @@ use super::shared::SharedQueue;
 use super::stats::BatchQueueStats;
 use crate::errors;
 use crate::fork::{self, Renew};
+use crate::pickling;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -137,12 +138,12 @@ impl BatchQueue {
         format!("<BatchQueue {:?} {state}, {partitions} partitions, {threads} threads>", self.shared.name())
     }
 
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(errors::bad_type(format!(
-            "the queue {:?} cannot be pickled: its threads and items belong to this process; send its settings, and \
-             make a queue where it is used",
-            self.shared.name()
-        )))
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(
+            slf,
+            "its threads and items belong to this process",
+            "its name and its BatchQueueConfig, and make a queue where it is used",
+        )
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -1,5 +1,6 @@
 //! `PartitionSelector`: which partition an item goes to.
 
+use crate::pickling::{self, Recipe};
 use crate::{callables, errors, gil};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,8 @@ pub enum SelectorRule {
 /// Which partition an item goes to.
 ///
 /// Made by ``type_hash`` (the default), ``round_robin`` or ``by``. A queue takes any callable
-/// ``(item, count) -> int`` in its place.
+/// ``(item, count) -> int`` in its place. Selectors pickle and copy: a copy of ``round_robin`` begins with partition 0,
+/// and the key of ``by`` travels as the pickler can send it.
 ///
 /// Example:
 ///     >>> from drainq import PartitionSelector
@@ -61,6 +63,14 @@ impl PartitionSelector {
             SelectorRule::RoundRobin(next) => next.fetch_add(1, Ordering::Relaxed) % count,
             SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
         })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        match &slf.get().0 {
+            SelectorRule::TypeHash => pickling::made_by(slf, "type_hash", ()),
+            SelectorRule::RoundRobin(_) => pickling::made_by(slf, "round_robin", ()),
+            SelectorRule::By(key) => pickling::made_by(slf, "by", (key,)),
+        }
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

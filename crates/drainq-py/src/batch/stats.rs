@@ -3,6 +3,7 @@
 use super::shared::SharedQueue;
 use crate::errors::{self, shown};
 use crate::gil;
+use crate::pickling;
 use drainq_core::batch::Rejection;
 use drainq_core::batch::route::TypeCounts;
 use drainq_core::batch::stats::Snapshot;
@@ -24,6 +25,10 @@ pub struct PartitionUsage {
 
 #[pymethods]
 impl PartitionUsage {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
     fn __repr__(&self) -> String {
         let Self { partition_index, used, used_percentage } = self;
         format!("PartitionUsage(partition_index={partition_index}, used={used}, used_percentage={used_percentage:.1})")
@@ -70,6 +75,10 @@ fn entry<'py>(
 
 #[pymethods]
 impl TypeStats {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
     fn __repr__(&self) -> String {
         let Self { accepted, handled, failed, unrouted } = self;
         format!("TypeStats(accepted={accepted}, handled={handled}, failed={failed}, unrouted={unrouted})")
@@ -93,6 +102,10 @@ pub struct ThreadStats {
 
 #[pymethods]
 impl ThreadStats {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
     fn __repr__(&self) -> String {
         let Self { name, handled, cycles, partitions, busy_seconds } = self;
         format!(
@@ -105,7 +118,8 @@ impl ThreadStats {
 /// The counters of a queue at one moment; counts are items.
 ///
 /// In every snapshot ``offered == accepted + sum(rejected.values())`` and ``accepted ==
-/// handled + failed + unrouted + dead_lettered + abandoned + queued``.
+/// handled + failed + unrouted + dead_lettered + abandoned + queued``. To send them to another process, send
+/// ``as_dict()``: a snapshot does not pickle.
 ///
 /// Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is ours.
 #[pyclass(module = "drainq", frozen)]
@@ -370,6 +384,10 @@ impl BatchQueueStats {
     #[getter]
     fn allocated_bytes(&self) -> usize {
         self.snapshot.allocated_bytes
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "stats.as_dict()")
     }
 
     fn __repr__(&self) -> String {

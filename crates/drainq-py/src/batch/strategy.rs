@@ -1,11 +1,12 @@
 //! `BufferStrategy`: what `produce` does when a partition is full.
 
+use crate::pickling::{self, Recipe};
 use drainq_core::batch::config;
 use pyo3::prelude::*;
 
 /// What ``produce`` does when the item's partition is full.
 ///
-/// ``BLOCKING`` (the default) waits for room, ``IF_POSSIBLE`` gives up at once.
+/// ``BLOCKING`` (the default) waits for room, ``IF_POSSIBLE`` gives up at once. Both pickle and copy.
 ///
 /// Example:
 ///     >>> from drainq import BufferStrategy
@@ -21,6 +22,13 @@ pub enum BufferStrategy {
     BLOCKING,
     /// Give up at once; the item is counted as rejected.
     IF_POSSIBLE,
+}
+
+#[pymethods]
+impl BufferStrategy {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        pickling::member(slf, &format!("{:?}", slf.get()))
+    }
 }
 
 impl From<BufferStrategy> for config::BufferStrategy {

@@ -11,7 +11,7 @@ use crate::arrow::export::{Batch, Column, Data};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::fork::Generation;
-use crate::{errors, gil};
+use crate::{errors, gil, pickling};
 use drainq_core::columns::bitmap::Bitmap;
 use drainq_core::columns::column::{Kind, Type};
 use drainq_core::columns::group_by::aggregate::{Function, Output};
@@ -156,10 +156,12 @@ impl GroupBy {
         }
     }
 
-    fn __reduce__(&self) -> PyResult<()> {
-        Err(errors::bad_type(
-            "a GroupBy is not pickled: send pyarrow.record_batch(groups.result()), and merge() that there",
-        ))
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(
+            slf,
+            "its groups are memory of this process",
+            "pyarrow.record_batch(groups.result()), and merge() that there",
+        )
     }
 
     fn __repr__(&self) -> String {

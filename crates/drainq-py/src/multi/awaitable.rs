@@ -9,7 +9,7 @@
 
 use super::core_types::Wait;
 use super::event_loops::{EventLoops, SleepingTask};
-use crate::{errors, gil};
+use crate::{errors, gil, pickling};
 use pyo3::exceptions::{PyBaseException, PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -187,6 +187,10 @@ impl QueueAwaitable {
     /// Ends it; no item is taken or put.
     fn close(&mut self) {
         self.give_up();
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "it waits for a queue of this process", "what awaiting it returns")
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

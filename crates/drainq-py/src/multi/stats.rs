@@ -1,6 +1,7 @@
 //! Snapshots of the counters, as Python objects.
 
 use crate::gil;
+use crate::pickling;
 use drainq_core::multi::Stats;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -58,6 +59,10 @@ impl SubQueueStats {
 
 #[pymethods]
 impl SubQueueStats {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
     fn __repr__(&self) -> String {
         format!("SubQueueStats({})", self.fields())
     }
@@ -114,6 +119,10 @@ impl MultiQueueStats {
     /// The counters of the sub-queue of this key.
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

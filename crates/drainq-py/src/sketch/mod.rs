@@ -9,6 +9,7 @@
 mod values;
 
 use crate::errors;
+use crate::pickling::{self, Recipe};
 use drainq_core::sketch::{self as core, Buckets, Exponential, SketchRefusal, bytes};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -258,8 +259,8 @@ impl DDSketch {
         other.cast::<Self>().is_ok_and(|other| other.get().copied() == self.copied())
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        Ok((slf.get_type().getattr("from_bytes")?, (slf.get().to_bytes(slf.py()),)))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        pickling::made_by(slf, "from_bytes", (slf.get().to_bytes(slf.py()),))
     }
 
     fn __repr__(&self) -> String {
@@ -307,6 +308,10 @@ impl ExponentialHistogram {
 
 #[pymethods]
 impl ExponentialHistogram {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a DDSketch makes one", "the sketch, and call exponential() where it is used")
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "<ExponentialHistogram of scale {}: {} positive buckets, {} negative ones, {} zeros>",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from drainq.delayed.cron.handle import CronHandle
 from drainq.delayed.cron.message import CronMessage, in_utc, microseconds
@@ -18,6 +18,7 @@ from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.session import Session
 from drainq.delayed.storage.operator import Tick
+from drainq.pickling import refuse
 
 T = TypeVar("T")
 
@@ -58,6 +59,9 @@ class CronAdmin(Generic[T]):
         self._made = session.wakeup.wake  # called after messages were put in
         self._installed: dict[str, Plan[T]] = {}
         self._handles: dict[str, CronHandle] = {}
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its schedules run in this process", "the URL and name of its queue, and take cron of that")
 
     def schedules(self) -> list[InstalledSchedule]:
         """The schedules that were installed in this queue, by any process, in the order of their prefixes.

@@ -17,11 +17,13 @@ import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import NoReturn
 
 from drainq.clock import Clock
 from drainq.delayed.cron.watch import TIMER, Jumps, Watch
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
+from drainq.pickling import refuse
 from drainq.timer import Repeat
 
 _log = logging.getLogger("drainq")
@@ -145,6 +147,9 @@ class CronHandle:
         self._checked.set()
         self.due_at = started + wait
         return None if self._closed else wait
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its timer belongs to this process", "the schedule, and install it where it is to run")
 
     def __enter__(self) -> CronHandle:
         return self

@@ -16,7 +16,7 @@ use super::event_loops::EventLoops;
 use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
-use crate::{errors, gil};
+use crate::{errors, gil, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -151,6 +151,14 @@ impl MultiQueue {
             }
         }
         Ok(MultiQueueStats::new(total, blocked_getters, by_key.unbind()))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(
+            slf,
+            "its items and waiters belong to this process",
+            "the keys and settings of its sub-queues, and make a MultiQueue where it is used",
+        )
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

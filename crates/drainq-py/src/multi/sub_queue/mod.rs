@@ -17,6 +17,7 @@ use super::event_loops::EventLoops;
 use super::label::Label;
 use super::stats::SubQueueStats;
 use super::values;
+use crate::pickling;
 use drainq_core::multi::Membership;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -94,6 +95,14 @@ impl SubQueue {
     /// The counters of this sub-queue at this moment, removed or not.
     fn stats(&self) -> SubQueueStats {
         self.core.stats().into()
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(
+            slf,
+            "its items and waiters belong to this process",
+            "its key, priority, capacity and weight, and add it to a MultiQueue where it is used",
+        )
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -30,7 +30,7 @@ pub use stats::SetQueueStats;
 
 use crate::fork::{self, Renew};
 use crate::sources::identity::Identity;
-use crate::{errors, gil};
+use crate::{errors, gil, pickling};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
@@ -229,6 +229,14 @@ impl SetQueue {
 
     fn __len__(&self) -> usize {
         self.qsize()
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(
+            slf,
+            "its items and waiters belong to this process",
+            "its capacity, key and in_flight, and make a SetQueue where it is used",
+        )
     }
 
     fn __repr__(&self) -> String {

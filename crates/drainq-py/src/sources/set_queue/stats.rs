@@ -1,5 +1,6 @@
 //! `SetQueueStats`: what a set queue's counters said at one moment.
 
+use crate::pickling;
 use pyo3::prelude::*;
 
 /// Counters of a ``SetQueue``, taken at one moment.
@@ -23,6 +24,10 @@ pub struct SetQueueStats {
 
 #[pymethods]
 impl SetQueueStats {
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "SetQueueStats(size={}, in_flight={}, put={}, got={}, duplicates={}, blocked_getters={}, blocked_putters={})",

@@ -1,0 +1,45 @@
+//! How values are sent to another process, and how the rest refuses to be: the bodies of `__reduce__`, which `pickle`
+//! and `copy` both call.
+//!
+//! 1. A value is sent as the call that makes it, so what arrives has passed every check of a constructor.
+//! 2. A refusal says why, and what to send instead; the sentence lives in `drainq/pickling.py`, for Python code uses
+//!    it too.
+
+use crate::gil;
+use pyo3::PyClass;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+/// A callable, and the arguments with which it makes an equal object.
+pub type Recipe<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
+
+/// Describes a value by the method of its class that makes it, and the arguments.
+pub fn made_by<'py, T, A>(value: &Bound<'py, T>, method: &str, arguments: A) -> PyResult<Recipe<'py>>
+where
+    T: PyClass,
+    A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+    PyErr: From<A::Error>,
+{
+    Ok((value.as_any().get_type().getattr(method)?, arguments.into_pyobject(value.py())?))
+}
+
+/// Describes a value by the keyword arguments from which its class makes it.
+pub fn made_of<'py, T: PyClass>(value: &Bound<'py, T>, settings: Bound<'py, PyDict>) -> PyResult<Recipe<'py>> {
+    let py = value.py();
+    let make = py.import("copyreg")?.getattr("__newobj_ex__")?;
+    Ok((make, (value.as_any().get_type(), PyTuple::empty(py), settings).into_pyobject(py)?))
+}
+
+/// Describes a value by the attribute of its class that it is.
+pub fn member<'py, T: PyClass>(value: &Bound<'py, T>, name: &str) -> PyResult<Recipe<'py>> {
+    let py = value.py();
+    Ok((py.import("builtins")?.getattr("getattr")?, (value.as_any().get_type(), name).into_pyobject(py)?))
+}
+
+/// Refuses, with `why`, and what to send `instead`.
+pub fn refuse<T: PyClass>(value: &Bound<'_, T>, why: &str, instead: &str) -> PyResult<()> {
+    let py = value.py();
+    let (why, instead) = (PyString::new(py, why), PyString::new(py, instead));
+    gil::call_method(py.import("drainq.pickling")?.as_any(), "refuse", [value.as_any(), why.as_any(), instead.as_any()])
+        .map(drop)
+}
