@@ -164,26 +164,26 @@ MUTANTS = [
     Mutant(
         "period_on_its_boundary",
         "a periodic tick that is now is made once more",
-        f"{DELAYED}/cron/ticks.py",
+        f"{DELAYED}/cron/tick_times.py",
         "((after - _EPOCH) // period + 1) * period",
         "((after - _EPOCH) // period) * period",
-        f"{TESTS}/test_cron_ticks.py::test_a_periodic_tick_is_strictly_after",
+        f"{TESTS}/test_tick_times.py::test_a_periodic_tick_is_strictly_after",
     ),
     Mutant(
         "overlap_fires_twice",
         "a time of the day fires in both passes of an overlap",
-        f"{DELAYED}/cron/ticks.py",
+        f"{DELAYED}/cron/tick_times.py",
         "    starred = len(fields) == 6 or fields[0].startswith(",
         "    starred = True or fields[0].startswith(",
-        f"{TESTS}/test_cron_ticks.py::test_a_time_of_the_day_fires_once_on_the_days_the_clock_changes",
+        f"{TESTS}/test_tick_times.py::test_a_time_of_the_day_fires_once_on_the_days_the_clock_changes",
     ),
     Mutant(
         "oldest_missed_ticks",
         "of ticks that were missed the oldest are made up for",
-        f"{DELAYED}/cron/ticks.py",
+        f"{DELAYED}/cron/tick_times.py",
         "return missed[-limit:]",
         "return missed[:limit]",
-        f"{TESTS}/test_cron_ticks.py::test_missed_ticks_are_the_newest_of_those_that_passed",
+        f"{TESTS}/test_tick_times.py::test_missed_ticks_are_the_newest_of_those_that_passed",
     ),
     # -- failed batches -----------------------------------------------------------------------------
     Mutant(

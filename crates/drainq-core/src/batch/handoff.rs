@@ -25,6 +25,9 @@
 //!    everything that the old one did in its pass, handler call included.
 //! 4. `owner` is a thread number at all times.
 //!
+//! The fence that keeps a new owner from sleeping over what it got stands where the owner is woken: `wake_new_owner`
+//! in `drain.rs`.
+//!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
 //! between the steps and the rebalancer waits; the ownership word needs neither.
 

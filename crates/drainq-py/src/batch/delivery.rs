@@ -2,7 +2,7 @@
 
 use super::config::BatchQueueConfig;
 use super::handler::Handler;
-use super::handlers::Handlers;
+use super::handler_registry::Handlers;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;

@@ -29,7 +29,7 @@ pub mod drops;
 pub mod exit;
 pub mod flush;
 pub mod handler;
-pub mod handlers;
+pub mod handler_registry;
 pub mod manager;
 pub mod policy;
 pub mod process;

@@ -14,7 +14,7 @@ from datetime import time, timedelta
 from zoneinfo import ZoneInfo
 
 from drainq.delayed.cron.daily import CronDailySchedule
-from drainq.delayed.cron.ticks import checked_period
+from drainq.delayed.cron.tick_times import checked_period
 
 
 def hash_of_text(text: str) -> str:

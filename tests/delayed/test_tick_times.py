@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drainq.delayed.cron.ticks import (
+from drainq.delayed.cron.tick_times import (
     ALIASES,
     checked_expression,
     checked_period,
