@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(
         "unrouted_logged_each_time",
         "a type without a handler is logged with every batch",
-        f"{BATCH}/handlers.rs",
+        f"{BATCH}/handler_registry.rs",
         "!mem::replace(&mut logged[key as usize], true)",
         "{ logged[key as usize] = true; true }",
         "tests/batch/test_queue.py::test_a_type_without_a_handler_is_counted_every_time_and_logged_once",

@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "handler_ends_under_the_lock",
         "a handler that is replaced ends while the handlers are locked",
-        f"{BATCH}/handlers.rs",
+        f"{BATCH}/handler_registry.rs",
         "            handlers[key as usize].replace(registered)\n",
         "            drop(handlers[key as usize].replace(registered));\n            None\n",
         f"{KEYS}::test_the_end_of_a_replaced_handler_may_call_the_queue",
