@@ -14,6 +14,15 @@ TOLD = "tests/batch/test_told.py"
 MUTANTS = [
     # -- collection -------------------------------------------------------------------------------
     Mutant(
+        "collected_before_renewal",
+        "a collection in a forked child takes locks that threads of the parent hold",
+        "crates/drainq-py/src/batch/shared.rs",
+        "if !fork::is_renewed() || !self.is_shown() {",
+        "if !self.is_shown() {",
+        "tests/batch/test_fork.py::test_a_collection_before_the_childs_renewal_takes_no_lock_that_the_parent_had",
+        dies="hangs",
+    ),
+    Mutant(
         "callables_always_shown",
         "the collector empties a handler that a thread is about to call",
         f"{BATCH}/shared.rs",

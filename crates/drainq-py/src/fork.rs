@@ -17,17 +17,24 @@
 //!    frame that still refers to a cell's value asks [`Generation::is_past`]. In a child it touches
 //!    that value no more: a call of the user's raises, with the value forgotten; a thread of this
 //!    module ends the child (`batch/exit.rs`, `leave_child`).
-//! 4. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
+//! 4. Between the fork and the end of the renewal a collection may run in the child, for Python's own hooks come first.
+//!    It takes no lock of a cell's value: where [`is_renewed`] says no, a `__traverse__` shows nothing, and the collector
+//!    keeps what it is not shown.
+//! 5. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.
 
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::process;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Forks between the process that loaded this module and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The last process in which everything was renewed, the one that loaded this module at first.
+static RENEWED: AtomicU32 = AtomicU32::new(0);
 
 /// The objects that replace something in a child, in the order of registration.
 static REGISTERED: Mutex<Vec<Weak<dyn Renew>>> = Mutex::new(Vec::new());
@@ -51,6 +58,7 @@ pub fn register(object: Weak<dyn Renew>) {
 /// Asks Python to call this module in the child of each fork. The module calls this while it is loaded, so
 /// that its hook comes before the hooks of programs.
 pub fn install_hook(py: Python<'_>) -> PyResult<()> {
+    RENEWED.store(process::id(), Ordering::Relaxed);
     let os = py.import("os")?;
     if os.hasattr("register_at_fork")? {
         let module = PyModule::new(py, "drainq._native")?;
@@ -69,6 +77,12 @@ fn renew_all(py: Python<'_>) {
     for object in registered.iter().filter_map(Weak::upgrade) {
         object.renew_in_child(py);
     }
+    RENEWED.store(process::id(), Ordering::Relaxed);
+}
+
+/// Whether the locks of all cells are this process's own (invariant 4).
+pub fn is_renewed() -> bool {
+    RENEWED.load(Ordering::Relaxed) == process::id()
 }
 
 /// A process, in the line of forks that leads to the current one.

@@ -19,7 +19,7 @@ use super::process::Process;
 use super::routing::Routing;
 use super::scheduler::Pool;
 use super::types::item::Item;
-use crate::fork::{ForkCell, Renew};
+use crate::fork::{self, ForkCell, Renew};
 use crate::gil;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
 use pyo3::PyTraverseError;
@@ -143,7 +143,7 @@ impl SharedQueue {
 
     /// Shows the garbage collector the user's objects, if the collector is to see them now.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if !self.is_shown() {
+        if !fork::is_renewed() || !self.is_shown() {
             return Ok(());
         }
         self.routing.traverse(visit)?;

@@ -16,7 +16,7 @@ use super::event_loops::EventLoops;
 use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
-use crate::{errors, gil, pickling};
+use crate::{errors, fork, gil, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -172,7 +172,7 @@ impl MultiQueue {
         if let SelectionRule::Custom(object) = &self.selection {
             visit.call(object)?;
         }
-        self.event_loops.traverse(&visit)
+        if fork::is_renewed() { self.event_loops.traverse(&visit) } else { Ok(()) }
     }
 
     fn __clear__(&self, py: Python<'_>) {

@@ -17,7 +17,7 @@ use super::event_loops::EventLoops;
 use super::label::Label;
 use super::stats::SubQueueStats;
 use super::values;
-use crate::pickling;
+use crate::{fork, pickling};
 use drainq_core::multi::Membership;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -122,6 +122,9 @@ impl SubQueue {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.label.key)?;
+        if !fork::is_renewed() {
+            return Ok(());
+        }
         self.event_loops.traverse(&visit)?;
         self.core.read(|items| {
             for item in items {

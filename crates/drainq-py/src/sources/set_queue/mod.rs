@@ -255,6 +255,9 @@ impl SetQueue {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.key)?;
         visit.call(&self.clock)?;
+        if !fork::is_renewed() {
+            return Ok(());
+        }
         let state = self.state.lock();
         for entry in state.queue.known() {
             visit.call(&entry.key)?;
