@@ -26,7 +26,7 @@ MUTANTS = [
         "callables_always_shown",
         "the collector empties a handler that a thread is about to call",
         f"{BATCH}/shared.rs",
-        "        if !self.is_shown() {\n            return Ok(());\n        }\n",
+        "        if !fork::is_renewed() || !self.is_shown() {\n            return Ok(());\n        }\n",
         "",
         f"{COLLECTION}::test_no_callable_is_called_after_the_collector_emptied_it",
         dies="crashes",
