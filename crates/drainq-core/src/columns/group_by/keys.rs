@@ -108,7 +108,7 @@ impl Keys {
     }
 
     /// How many groups there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.groups
     }
 

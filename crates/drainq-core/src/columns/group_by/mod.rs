@@ -138,12 +138,12 @@ impl GroupBy {
 
     /// How many groups there are.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.keys.count()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.keys.len() == 0
+        self.keys.count() == 0
     }
 
     /// No group, for batches of the same columns.
@@ -211,7 +211,7 @@ impl GroupBy {
         for (place, (aggregate, (name, ..))) in self.aggregates.iter().zip(&self.request.aggregates).enumerate() {
             let more =
                 numbered.iter().map(|numbered| (numbered.groups.as_slice(), numbered.sketches[place].as_slice()));
-            aggregate.check_counts(name, self.keys.len(), more)?;
+            aggregate.check_counts(name, self.keys.count(), more)?;
         }
         Ok(numbered)
     }
