@@ -125,7 +125,7 @@ def worker_resource(
         key: names it in this process: a string, bytes, a number, or a tuple of these. The same key from two threads is
             the same resource; a connection that only one thread may use has the thread in its key.
         factory: makes it, when there is none; not None.
-        close: ends it; None: nothing is to be done.
+        close: ends it, on a thread of drainq's; None: nothing is to be done.
         idle_close: seconds without a user after which it is closed. Spark ends an idle worker after 60.
         check: ``check(resource)`` is called before a resource is used again; a false answer, or an exception, has it
             closed and a new one made.
@@ -137,8 +137,10 @@ def worker_resource(
 
     Example:
         >>> import sqlite3
-        >>> with worker_resource("db", lambda: sqlite3.connect(":memory:"), sqlite3.Connection.close) as first:
-        ...     with worker_resource("db", lambda: sqlite3.connect(":memory:")) as second:
+        >>> def connect():
+        ...     return sqlite3.connect(":memory:", check_same_thread=False)
+        >>> with worker_resource("db", connect, sqlite3.Connection.close) as first:
+        ...     with worker_resource("db", connect, sqlite3.Connection.close) as second:
         ...         first is second
         True
 
