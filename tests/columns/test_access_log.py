@@ -49,6 +49,7 @@ def natively(batch: pa.Array) -> tuple[list[tuple], list[tuple[int, bytes, str]]
 @example([REGULAR.replace(b"17/May/2015:10:05:03 +0000", b"\0" * 26)])
 @example([REGULAR.replace(b"May", b"M\xc3\xa4y" + b"\xff" * 30)])
 @example([REGULAR.replace(b"curl/8", b"a\\")])
+@example([REGULAR, REGULAR.replace(b"10:05:03", b"10:05:04"), REGULAR])
 def test_agrees_with_the_rules(batch):
     assert natively(pa.array(batch, pa.binary())) == by_the_rules(batch)
 
