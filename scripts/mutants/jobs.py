@@ -116,6 +116,14 @@ MUTANTS = [
         "tests/spark/test_sink_task.py::test_rows_that_fail_alone_are_found",
     ),
     Mutant(
+        "parked_rows_are_plain_json",
+        "a parked row loses its types",
+        f"{PACKAGE}/spark/parking.py",
+        '{"row": pack(row), ',
+        '{"row": row, ',
+        "tests/spark/test_sink_task.py::test_a_parked_row_comes_back_with_its_types",
+    ),
+    Mutant(
         "dependencies_stay_at_home",
         "the archive for executors has drainq alone",
         f"{PACKAGE}/spark/ship.py",

@@ -22,7 +22,7 @@ MAY_KNOW = {
     "export": {"_native", "callables", "clock", "delivery", "errors", "fork"},
     "metrics": {"_native", "errors", "spark", "sql", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql"},
-    "spark": {"_native", "backoff", "callables", "errors", "fork", "timer"},
+    "spark": {"_native", "backoff", "callables", "delivery", "errors", "fork", "timer"},
     "sql": {"errors"},
     "timer": {"fork"},
     "workers": {"_native", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},

@@ -16,6 +16,7 @@ from tests.spark_session import by_value
 
 from drainq.backoff import Backoff
 from drainq.delayed import DelayedQueue
+from drainq.delivery.payload import unpack
 from drainq.spark import PartitionReport, SinkReport, sink
 
 by_value(__name__)
@@ -147,7 +148,7 @@ def test_poison_rows_are_parked_in_a_delayed_queue_once_however_often_the_task_r
     with DelayedQueue.open(url, "rows") as queue:
         parked = [queue.try_poll().payload for _ in range(50)]
         assert queue.try_poll() is None
-    assert sorted(row["row"][0] for row in parked) == list(range(7, ROWS, 100))
+    assert sorted(unpack(row["row"]) for row in parked) == [(n, str(n)) for n in range(7, ROWS, 100)]
     assert parked[0]["error"].startswith("ValueError: poison ")
 
 

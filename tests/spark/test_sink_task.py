@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from drainq.backoff import Backoff
+from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
+from drainq.spark.parking import Parking
 from drainq.spark.rows import Rows
 from drainq.spark.sink_task import OnError, Settings, SinkTask, Window
 from drainq.spark.task import TaskInfo
@@ -184,3 +188,21 @@ def test_an_account_that_does_not_add_up_fails_the_task(monkeypatch):
     monkeypatch.setattr("drainq.spark.sink_task.count", lambda rows: 1)
     with pytest.raises(DrainqError, match="account does not add up: 5 rows read, 1 done"):
         run([], record_batches(5))
+
+
+def test_a_parked_row_comes_back_with_its_types():
+    offered = []
+
+    class Queue:
+        def offer_or_update(self, key, payload, schedule_at):
+            offered.append(json.loads(json.dumps(payload)))
+
+        def close(self):
+            offered.append("closed")
+
+    row = (b"\0\xff", Decimal("1.50"), None)
+    parking = Parking(Queue)
+    parking.park(row, ValueError("no"))
+    parking.close()
+    assert unpack(offered[0]["row"]) == row
+    assert offered[0]["error"] == "ValueError: no" and offered[1] == "closed"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from drainq.delivery.payload import pack
 from drainq.spark.once import Once
 
 
@@ -14,7 +15,8 @@ class Parking:
     """Offers rows to the delayed queue that a function opens.
 
     1. The key is made from the row, so a task that runs again parks a row once.
-    2. The function runs once in a task (see :class:`drainq.spark.once.Once`).
+    2. ``drainq.delivery.payload.unpack`` gives the row back with its types: JSON alone knows no bytes and no Decimal.
+    3. The function runs once in a task (see :class:`drainq.spark.once.Once`).
 
     Args:
         open: opens the queue; None: there is none, and :meth:`park` must not be called.
@@ -32,7 +34,8 @@ class Parking:
         if self._queue is None:
             raise ValueError("'park' needs delayed=, a function that opens a DelayedQueue; got delayed=None")
         key = f"row/{hashlib.sha256(repr(row).encode()).hexdigest()}"
-        self._queue.get().offer_or_update(key, {"row": row, "error": f"{type(error).__name__}: {error}"}, time.time())
+        payload = {"row": pack(row), "error": f"{type(error).__name__}: {error}"}
+        self._queue.get().offer_or_update(key, payload, time.time())
 
     def close(self) -> None:
         """Close the queue if it was opened."""

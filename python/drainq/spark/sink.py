@@ -136,7 +136,8 @@ def sink(
             writers' threads. None: ``"park"`` if there is a ``delayed``, else ``"fail"``.
         delayed: a function without arguments that opens the :class:`drainq.delayed.DelayedQueue` which takes the rows
             that cannot be written. It runs in the task, at the first such row. A message's payload is ``{"row": ...,
-            "error": text}``; its key is made from the row, so a repeated task parks a row once.
+            "error": text}``, and ``drainq.delivery.payload.unpack`` makes the row of it again, with its types; its key
+            is made from the row, so a repeated task parks a row once.
         close_timeout: seconds that a task which fails waits for its writers to end.
     Returns:
         The account, of the attempts that Spark kept.
