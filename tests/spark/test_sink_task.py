@@ -13,10 +13,13 @@ import pytest
 from drainq.backoff import Backoff
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
+from drainq.spark.on_error import OnError
 from drainq.spark.parking import Parking
 from drainq.spark.rows import Rows
-from drainq.spark.sink_task import OnError, Settings, SinkTask, Window
+from drainq.spark.sink_settings import Settings
+from drainq.spark.sink_task import SinkTask
 from drainq.spark.task import TaskInfo
+from drainq.spark.window import Window
 
 pa = pytest.importorskip("pyarrow")
 
@@ -185,7 +188,7 @@ def test_an_error_of_close_fails_the_task():
 
 
 def test_an_account_that_does_not_add_up_fails_the_task(monkeypatch):
-    monkeypatch.setattr("drainq.spark.sink_task.count", lambda rows: 1)
+    monkeypatch.setattr("drainq.spark.writer_sink.count", lambda rows: 1)
     with pytest.raises(DrainqError, match="account does not add up: 5 rows read, 1 done"):
         run([], record_batches(5))
 
@@ -202,7 +205,53 @@ def test_a_parked_row_comes_back_with_its_types():
 
     row = (b"\0\xff", Decimal("1.50"), None)
     parking = Parking(Queue)
-    parking.park(row, ValueError("no"))
+    parking.park(row, "ValueError: no")
     parking.close()
     assert unpack(offered[0]["row"]) == row
     assert offered[0]["error"] == "ValueError: no" and offered[1] == "closed"
+
+
+def test_a_row_that_cannot_be_parked_fails_the_task_with_the_reason():
+    def write(batch):
+        raise ValueError("no row at all")
+
+    def closed():
+        raise ConnectionError("the queue is away")
+
+    with pytest.raises(ConnectionError, match="the queue is away"):
+        run([], record_batches(3), write=write, on_error=OnError.PARK, delayed=closed)
+
+
+def test_what_a_function_that_decides_raises_is_the_tasks_error():
+    def decide(row, error):
+        raise LookupError(f"undecided about {row}")
+
+    def write(batch):
+        raise ValueError("no row at all")
+
+    with pytest.raises(LookupError, match=r"undecided about \(0,\)"):
+        run([], record_batches(3), write=write, on_error=decide)
+
+
+def test_only_whole_batches_are_tried_again_and_each_try_is_counted():
+    calls = []
+
+    def write(batch):
+        calls.append(len(batch))
+        if any(n == 2 for (n,) in batch):
+            raise ValueError("two")
+
+    report = run([], record_batches(4), write=write, on_error=OnError.SKIP, retries=2)
+    assert calls == [4, 4, 4, 2, 2, 1, 1]
+    assert (report["retries"], report["batches"], report["rows"], report["dropped"]) == (2, 2, 3, 1)
+
+
+def test_the_rest_that_a_delivery_inside_a_writer_names_is_not_taken_for_the_sinks():
+    from drainq.delivery import Refused, Rest
+
+    def write(batch):
+        if len(batch) > 1:
+            raise Refused("of another list", rest=Rest([("of", "another", "list")], [7]))
+
+    report = run([], record_batches(4), write=write, on_error=OnError.SKIP)
+    assert report["rows"] == 4

@@ -6,6 +6,8 @@
 | ``answer`` | sorts what a sink has answered for a batch |
 | ``sink`` | says what a sink is, and what its errors mean |
 | ``delivery`` | sends a batch: waits while a failure may pass, isolates poison, gives up at the deadline |
+| ``keeper`` | says what a delivery hands the items to that it gives up on |
+| ``offer`` | puts messages into a delayed queue |
 | ``payload`` | makes typed values fit for a codec, and takes them back |
 | ``dead_letters`` | keeps what was given up on in a delayed queue, and sends it again |
 | ``resend`` | sends dead letters again, by itself and at a flush |

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from drainq.clock import Clock
 from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
+from drainq.delivery.offer import DelayedQueueLike, offer_all
 from drainq.delivery.payload import pack, unpack
 from drainq.delivery.sink import Failure, Rest, Sink
 from drainq.sql.errors import one_line
@@ -37,27 +37,6 @@ RESEND_INTERVAL = 5.0  # seconds between looks into the delayed queue
 RESEND_TIME = 10.0  # seconds after which a turn of resending ends, to go on in the next
 MOST_KNOWN = 10_000  # messages that are read when a worker with ``key_of`` begins
 MESSAGES_AT_ONCE = 500  # offered in one transaction
-
-
-class DelayedQueueLike(Protocol):
-    """What is needed of a :class:`drainq.delayed.DelayedQueue`."""
-
-    def offer_if_not_exists(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
-    def offer_or_update(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
-    def drop_message(self, key: str, /) -> bool: ...
-    def peek(self, limit: int, /) -> Any: ...
-    def read(self, key: str, /) -> Any: ...
-    def try_poll(self) -> Any: ...
-
-
-def check_delayed(delayed: Any) -> None:
-    """Refuse what is neither a delayed queue nor None.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    if not (delayed is None or callable(getattr(delayed, "offer_if_not_exists", None))):
-        raise TypeError(f"delayed must be a drainq.delayed.DelayedQueue or None, got {delayed!r}")
 
 
 class DeadLetters:
@@ -74,6 +53,8 @@ class DeadLetters:
         older_sink: gets the items that a newer one of their key has overtaken, where these still have something to add,
             such as a sum; None: they are taken out.
     """
+
+    required = False
 
     def __init__(
         self,
@@ -137,7 +118,7 @@ class DeadLetters:
         try:
             for start in range(0, len(offers), MESSAGES_AT_ONCE):
                 chunk = offers[start : start + MESSAGES_AT_ONCE]
-                self._offer_all([(key, payload) for _, key, payload in chunk], due)
+                offer_all(self._delayed, [(key, payload) for _, key, payload in chunk], due)
                 for place, _, _ in chunk:
                     kept[place] = True
         except Exception:
@@ -147,15 +128,6 @@ class DeadLetters:
         done = [(items[place], key) for place, key, _ in offers if kept[place]]
         self._note_kept([item for item, _ in done], [key for _, key in done])
         return kept
-
-    def _offer_all(self, messages: list[tuple[str, Any]], due: Any, *, can_update: bool = False) -> None:
-        room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
-        offer_batch = getattr(self._delayed, "offer_batch", None)
-        if room is not None and offer_batch is not None:
-            offer_batch([room.ScheduledMessage(key, payload, due, can_update) for key, payload in messages])
-            return
-        for key, payload in messages:
-            (self._delayed.offer_or_update if can_update else self._delayed.offer_if_not_exists)(key, payload, due)
 
     def _new_key(self) -> str:
         return f"{self._label}/{self._origin}/{next(self._numbers):09d}"
@@ -367,7 +339,7 @@ class DeadLetters:
         changed = [(f"{message}/older", {**payload, "items": moved, "older": True})]
         if left:
             changed.append((message, {**payload, "items": left}))
-        self._offer_all(changed, due, can_update=True)
+        offer_all(self._delayed, changed, due, can_update=True)
         if not left:
             self._delayed.drop_message(message)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
-from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.keeper import Keeper
 from drainq.delivery.sink import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered
 from drainq.sql.errors import one_line
 from drainq.timer import SHARED
@@ -63,7 +64,8 @@ class Delivery:
         sink: gets the items.
         books: count them; :meth:`deliver` takes items that were counted as pending.
         name: what log lines and errors call the worker.
-        retry_for: seconds that an outage of the other side is waited out; 0: no second try.
+        retry_for: seconds that an outage of the other side is waited out; 0: no second try; infinite: the sink says
+            when it is over, by raising another failure.
         dead_letters: where what is given up goes; None: it is lost, and what is refused is only counted and logged.
         size: how many items a list counts for in the books, if its entries stand for several each.
         keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
@@ -79,7 +81,7 @@ class Delivery:
         books: Books,
         name: str,
         retry_for: float = RETRY_FOR,
-        dead_letters: DeadLetters | None = None,
+        dead_letters: Keeper | None = None,
         size: Callable[[list[Any]], int] = len,
         keep_when_stopped: bool = False,
         backoff: Backoff | None = None,
@@ -213,9 +215,8 @@ class Delivery:
             self._failed_at = now
             left = self._retry_for - (now - self._down_since)
         if begins:
-            log.warning(
-                "%s: the other side fails; trying again for %g s: %s", self._name, self._retry_for, _text(error)
-            )
+            how_long = f" for {self._retry_for:g} s" if self._retry_for < math.inf else ""
+            log.warning("%s: the other side fails; trying again%s: %s", self._name, how_long, _text(error))
         if self._given_up.is_set() or self._retry_for <= 0:
             return None
         if pause <= left:
@@ -292,6 +293,8 @@ class Delivery:
             try:
                 kept = self._dead_letters.park_each(items, [_text(reason) for reason in reasons])
             except Exception:
+                if self._dead_letters.required:
+                    raise
                 log.exception("%s: the delayed queue did not take %d refused items", self._name, len(items))
                 kept = [False] * len(items)
             if any(kept):

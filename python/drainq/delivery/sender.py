@@ -18,8 +18,9 @@ from drainq._native import (
     ThreadPolicy,
 )
 from drainq.clock import Clock
-from drainq.delivery.dead_letters import DeadLetters, DelayedQueueLike, check_delayed
+from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import RETRY_FOR, Delivery
+from drainq.delivery.offer import DelayedQueueLike, check_delayed
 from drainq.delivery.resend import Resender
 from drainq.delivery.sink import Sink
 from drainq.delivery.worker import Worker, check_seconds

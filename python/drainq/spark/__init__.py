@@ -1,12 +1,12 @@
 """drainq on Spark. Nothing here is imported, and no Java looked for, before it is used."""
 
 from drainq.spark.aggregate import aggregate, partition_fn
+from drainq.spark.on_error import OnError
 from drainq.spark.queue import task_queue
 from drainq.spark.resource import worker_resource
 from drainq.spark.rows import Rows
 from drainq.spark.ship import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
-from drainq.spark.sink_task import OnError
 from drainq.spark.spec import Handler
 from drainq.spark.task import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.spark.queue import CAPACITY, default_config, task_queue
 from drainq.spark.row_task import RowTask, chunks, with_queue_stats
-from drainq.spark.rows import Rows
+from drainq.spark.rows import Rows, rows_of
 from drainq.spark.spec import MakeHandlers, Spec
 from drainq.spark.task import task_info
-from drainq.spark.unrouted import Unrouted, check_routed
+from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 from drainq.spark.version import check_version
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ def aggregate(
         ...         return [(self.n,)]
         >>> aggregate(df, lambda info: {tuple: Count()}, schema="n long")  # doctest: +SKIP
     """
-    kind = Rows.of(rows)
+    kind = rows_of(rows)
     if stats is True and (merge is not None or kind is Rows.ARROW):
         raise ValueError(
             "stats=True adds a column and rows of its own, which merge= and rows='arrow' cannot take: "
             "use stats=a function that returns rows of the schema"
         )
     extra = stats if callable(stats) else None
-    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, extra, Unrouted.of(unrouted))
+    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, extra, unrouted_of(unrouted))
     chosen = df if columns is None else df.select(*columns)
     if kind is Rows.ARROW:
         result = chosen.mapInArrow(lambda batches: _run(spec, batches), schema)
@@ -121,8 +121,8 @@ def partition_fn(
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
     """
-    kind = Rows.of(rows)
-    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, Unrouted.of(unrouted))
+    kind = rows_of(rows)
+    spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, unrouted_of(unrouted))
     if kind is Rows.ARROW:
         return lambda batches: _run(spec, batches)
     return lambda elements: _run(spec, chunks(elements))

@@ -34,19 +34,6 @@ def count(batch: Any) -> int:
     return len(batch) if isinstance(batch, list) else batch.num_rows
 
 
-def halves(batch: Any) -> tuple[Any, Any]:
-    """Both halves of a batch of at least two rows.
-
-    Example:
-        >>> halves([1, 2, 3])
-        ([1], [2, 3])
-    """
-    middle = count(batch) // 2
-    if isinstance(batch, list):
-        return batch[:middle], batch[middle:]
-    return batch.slice(0, middle), batch.slice(middle)
-
-
 class Batcher:
     """Hands batches to a task's window.
 

@@ -18,7 +18,7 @@ from typing import Any
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.errors import DrainqError
 from drainq.spark.task import task_info
-from drainq.spark.unrouted import Unrouted, check_routed
+from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 
 CAPACITY = 10_000  # items that wait in a task's queue before the task does
 
@@ -79,7 +79,7 @@ def task_queue(
         ...     yield len(seen)
         >>> rdd.mapPartitions(count).sum()                     # doctest: +SKIP
     """
-    on_unrouted = Unrouted.of(unrouted)
+    on_unrouted = unrouted_of(unrouted)
     info = task_info()
     failed: list[BaseException] = [] if failures is None else failures
     config = config or default_config(threads=info.cpus)

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from drainq.callables import check_callable
 from drainq.fork import leave_to_parent, renew_in_child
+from drainq.spark.checks import seconds
 from drainq.spark.once import Once
 from drainq.timer import SHARED, Alarm
 
@@ -152,10 +153,7 @@ def worker_resource(
         check_callable("close", close, "resource")
     if check is not None:
         check_callable("check", check, "resource")
-    if isinstance(idle_close, bool) or not isinstance(idle_close, (int, float)):
-        raise TypeError(f"idle_close must be a number of seconds, got {idle_close!r}")
-    if not 0 <= idle_close < float("inf"):
-        raise ValueError(f"idle_close must be a finite number of seconds >= 0, got {idle_close!r}")
+    idle_close = seconds("idle_close", idle_close)
     kept = _taken(key, factory, close, check, idle_close)
     try:
         yield kept.resource.get()

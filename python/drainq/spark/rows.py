@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from drainq.spark.checks import member
+
 
 class Rows(enum.Enum):
     """What a task's items are made of."""
@@ -15,21 +17,6 @@ class Rows(enum.Enum):
     TUPLES = "tuples"
     RECORDS = "records"
     ARROW = "arrow"
-
-    @classmethod
-    def of(cls, value: str | Rows) -> Rows:
-        """Return the member for its name.
-
-        Raises:
-            ValueError: there is none.
-        """
-        try:
-            return cls(value)
-        except ValueError:
-            raise ValueError(
-                "rows must be 'tuples' (values in column order), 'records' (a dict of each row) or 'arrow' "
-                f"(pyarrow record batches), got {value!r}"
-            ) from None
 
     def listed(self, batch: Any) -> list[Any]:
         """Return the rows of a record batch as a list of tuples or dictionaries.
@@ -51,3 +38,13 @@ class Rows(enum.Enum):
         if not batch.num_columns:
             return [()] * batch.num_rows
         return list(zip(*(column.to_pylist() for column in batch.columns)))
+
+
+def rows_of(value: str | Rows) -> Rows:
+    """Return what the argument ``rows`` asks for.
+
+    Raises:
+        ValueError: there is no such form.
+    """
+    forms = "'tuples' (values in column order), 'records' (a dict of each row) or 'arrow' (pyarrow record batches)"
+    return member(Rows, value, f"rows must be {forms}")

@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.spark.rows import Rows
-from drainq.spark.sink_task import MakeWriter, OnError, Settings, SinkTask
+from drainq.spark.checks import seconds, whole
+from drainq.spark.on_error import OnError, on_error_of
+from drainq.spark.rows import Rows, rows_of
+from drainq.spark.sink_settings import MakeWriter, Settings
+from drainq.spark.sink_task import SinkTask
 from drainq.spark.task import task_info
 
 if TYPE_CHECKING:
@@ -160,20 +163,20 @@ def sink(
     Source: the window of requests in flight and the error record by record are those of Kafka Connect's sink tasks.
     """
     check_callable("make_writer", make_writer, "info")
-    threads = _whole("threads", threads, 1)
+    threads = whole("threads", threads, 1)
     settings = Settings(
         make_writer=make_writer,
         threads=threads,
-        rows=Rows.of(rows),
-        max_in_flight=_whole("max_in_flight", 2 * threads if max_in_flight is None else max_in_flight, 1),
-        max_batch_rows=_whole("max_batch_rows", max_batch_rows, 1),
-        max_batch_bytes=None if max_batch_bytes is None else _whole("max_batch_bytes", max_batch_bytes, 1),
-        linger=_seconds("linger", linger),
-        retries=_whole("retries", retries, 0),
+        rows=rows_of(rows),
+        max_in_flight=whole("max_in_flight", 2 * threads if max_in_flight is None else max_in_flight, 1),
+        max_batch_rows=whole("max_batch_rows", max_batch_rows, 1),
+        max_batch_bytes=None if max_batch_bytes is None else whole("max_batch_bytes", max_batch_bytes, 1),
+        linger=seconds("linger", linger),
+        retries=whole("retries", retries, 0),
         backoff=backoff,
-        on_error=OnError.of(on_error, delayed),
+        on_error=on_error_of(on_error, delayed),
         delayed=delayed,
-        close_timeout=_seconds("close_timeout", close_timeout),
+        close_timeout=seconds("close_timeout", close_timeout),
     )
     chosen = df if columns is None else df.select(*columns)
 
@@ -181,23 +184,7 @@ def sink(
         import pyarrow as pa
 
         counts = SinkTask(settings, task_info()).run(batches)
-        yield pa.RecordBatch.from_pylist([counts])
+        yield pa.RecordBatch.from_pylist([{field.name: counts[field.name] for field in fields(PartitionReport)}])
 
     reports = chosen.mapInArrow(write, _SCHEMA).collect()
     return SinkReport.of(PartitionReport(**report.asDict()) for report in reports)
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number >= {least}, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be >= {least}, got {value!r}")
-    return value
-
-
-def _seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be a finite number of seconds >= 0, got {value!r}")
-    return float(value)

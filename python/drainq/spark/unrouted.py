@@ -13,6 +13,7 @@ from typing import Any
 
 from drainq._native import BatchQueueStats
 from drainq.errors import DrainqError
+from drainq.spark.checks import member
 
 _MOST_NAMED = 5
 
@@ -23,19 +24,14 @@ class Unrouted(enum.Enum):
     FAIL = "fail"
     COUNT = "count"
 
-    @classmethod
-    def of(cls, value: str | Unrouted) -> Unrouted:
-        """Return the member for its name.
 
-        Raises:
-            ValueError: there is none.
-        """
-        try:
-            return cls(value)
-        except ValueError:
-            raise ValueError(
-                f"unrouted must be 'fail' (an item without a handler fails the task) or 'count', got {value!r}"
-            ) from None
+def unrouted_of(value: str | Unrouted) -> Unrouted:
+    """Return what the argument ``unrouted`` asks for.
+
+    Raises:
+        ValueError: there is no such word.
+    """
+    return member(Unrouted, value, "unrouted must be 'fail' (an item without a handler fails the task) or 'count'")
 
 
 class UnroutedItems(DrainqError):

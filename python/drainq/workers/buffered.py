@@ -17,8 +17,9 @@ from typing import Any
 from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.delivery.books import Outcome
-from drainq.delivery.dead_letters import DeadLetters, DelayedQueueLike, check_delayed
+from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
+from drainq.delivery.offer import DelayedQueueLike, check_delayed
 from drainq.delivery.resend import Resender
 from drainq.delivery.sink import DeliveryError, Sink
 from drainq.delivery.worker import check_seconds

@@ -15,8 +15,8 @@ from typing import Any
 from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.delivery.books import Outcome
-from drainq.delivery.dead_letters import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.offer import DelayedQueueLike
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl
 from drainq.workers.buffered import MAX_ROWS, Buffered

@@ -1,0 +1,48 @@
+"""How what was given up on gets into a delayed queue, which this room knows by its verbs alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class DelayedQueueLike(Protocol):
+    """What is needed of a :class:`drainq.delayed.DelayedQueue`."""
+
+    def offer_if_not_exists(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
+    def offer_or_update(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
+    def drop_message(self, key: str, /) -> bool: ...
+    def peek(self, limit: int, /) -> Any: ...
+    def read(self, key: str, /) -> Any: ...
+    def try_poll(self) -> Any: ...
+
+
+def offer_all(
+    delayed: DelayedQueueLike, messages: Sequence[tuple[str, Any]], due: Any, *, can_update: bool = False
+) -> None:
+    """Offer messages, in one transaction if the queue can.
+
+    Args:
+        delayed: the queue.
+        messages: key and payload of each.
+        due: when they are due.
+        can_update: whether a message replaces the one of its key; else it is left out if there is one.
+    """
+    room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
+    offer_batch = getattr(delayed, "offer_batch", None)
+    if room is not None and offer_batch is not None:
+        offer_batch([room.ScheduledMessage(key, payload, due, can_update) for key, payload in messages])
+        return
+    for key, payload in messages:
+        (delayed.offer_or_update if can_update else delayed.offer_if_not_exists)(key, payload, due)
+
+
+def check_delayed(delayed: Any) -> None:
+    """Refuse what is neither a delayed queue nor None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not (delayed is None or callable(getattr(delayed, "offer_if_not_exists", None))):
+        raise TypeError(f"delayed must be a drainq.delayed.DelayedQueue or None, got {delayed!r}")

@@ -1,0 +1,55 @@
+"""The checks of arguments that several functions of this room take: each refusal has the name and the value."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least ``least``.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number >= {least}, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be >= {least}, got {value!r}")
+    return value
+
+
+def seconds(name: str, value: Any) -> float:
+    """Return a finite number of seconds from 0 on.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name} must be a finite number of seconds >= 0, got {value!r}")
+    return float(value)
+
+
+def member(kind: type[E], value: Any, wanted: str) -> E:
+    """Return the member of an enum for its name.
+
+    Args:
+        kind: the enum.
+        value: a member, or the word for one.
+        wanted: the name of the argument and what it may be, for the refusal.
+    Raises:
+        ValueError: there is no such member.
+
+    Example:
+        >>> from drainq.spark.rows import Rows
+        >>> member(Rows, "arrow", "rows must be ...")
+        <Rows.ARROW: 'arrow'>
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{wanted}, got {value!r}") from None
