@@ -23,9 +23,9 @@ from ddsketch import DDSketch as Other
 
 from drainq import DDSketch
 from drainq.columns import GroupBy, parse_access_log
-from drainq.metrics.aggregate import MergeByKey
 from drainq.metrics.columns import parse_lines
 from drainq.metrics.line_reader import metrics_of
+from drainq.metrics.merge_by_key import MergeByKey
 
 LOG = Path(__file__).parents[2] / ".." / "shared" / "data" / "apache_access.log"
 BATCH = 20_000  # rows at once, as a Spark task gets them

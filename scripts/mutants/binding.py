@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "plan_of_any_length",
         "a balancer's plan may have any length",
-        f"{BATCH}/balancing.rs",
+        f"{BATCH}/user_balancer.rs",
         "if plan.len() != measured.owners.len() || ",
         "if ",
         "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",
@@ -239,7 +239,7 @@ MUTANTS = [
     Mutant(
         "io_bound_arrives_as_fixed",
         "a policy that is pickled arrives as another one of the same number",
-        f"{BATCH}/policy.rs",
+        f"{BATCH}/size_policies.rs",
         'core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "io_bound", (count,)),',
         'core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "fixed", (count,)),',
         "tests/batch/test_pickling.py::test_every_policy_selector_strategy_and_balancer_arrives_as_it_was_sent",

@@ -12,8 +12,8 @@ MUTANTS = [
         "poll_not_closed",
         "what is done while a batch is read comes again with it",
         f"{PACKAGE}/sources/intake.py",
-        "                batch = Batch(answer, poll)\n",
-        "                batch = Batch(answer, poll)\n                self._buffer.end_poll(poll)\n",
+        "                batch = SourceBatch(answer, poll)\n",
+        "                batch = SourceBatch(answer, poll)\n                self._buffer.end_poll(poll)\n",
         "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back "
         "tests/sources/test_prefetch_intake.py::test_held_items_cannot_be_brought_back_by_a_done_either",
     ),

@@ -53,7 +53,7 @@ MUTANTS = [
         "ended_queue_holds_itself",
         "a queue whose handler is one of its own methods is never freed",
         f"{BATCH}/shared.rs",
-        "            self.delivery.handlers.clear(py);\n",
+        "            self.callables.handlers.clear(py);\n",
         "            let _ = py;\n",
         f"{COLLECTION}::test_a_queue_whose_own_method_is_its_handler_is_collected",
     ),
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant(
         "on_close_twice",
         "on_close is called by each that could",
-        f"{BATCH}/callers.rs",
+        f"{BATCH}/caller_count.rs",
         "!self.is_closing.swap(true, Ordering::AcqRel)",
         "!self.is_closing.swap(true, Ordering::AcqRel) || true",
         f"{COLLECTION}::test_on_close_comes_once_after_the_last_batch_and_before_shutdown_returns",
@@ -172,7 +172,7 @@ MUTANTS = [
     Mutant(
         "child_waits_for_its_parent",
         "a wait that was begun in the parent goes on in the child, where nothing ends it",
-        f"{SRC}/deadline.rs",
+        f"{SRC}/ctrl_c.rs",
         "if begun_in.is_past() {",
         "if begun_in.is_past() && false {",
         f"{FORK}::test_a_wait_that_a_signal_handler_forks_goes_on_in_the_parent_and_raises_in_the_child",
@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant(
         "nothing_tells_later",
         "the last refusals of a burst are told only when another comes",
-        f"{BATCH}/drops.rs",
+        f"{BATCH}/drop_reports.rs",
         "!self.has_reporter() && self.start_reporter(py).is_err()",
         "false",
         f"{TOLD}::test_refusals_after_the_close_are_told_without_a_further_one",

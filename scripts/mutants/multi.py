@@ -171,7 +171,7 @@ MUTANTS = [
     Mutant(
         "woken_before_interrupted",
         "a call that was woken goes on although a signal came before",
-        f"{BINDING}/deadline.rs",
+        f"{BINDING}/ctrl_c.rs",
         "        interrupted?;",
         "        if answer.is_none() {\n            interrupted?;\n        }",
         "tests/multi/test_signals_first.py::test_an_interrupted_put_many_says_how_many_went_in "

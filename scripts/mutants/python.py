@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant(
         "failed_counts_as_moved",
         "items on which the target raised count as moved",
-        f"{PACKAGE}/sources/delivery.py",
+        f"{PACKAGE}/sources/share_delivery.py",
         "                account.failed += count\n",
         "                account.moved += count\n",
         "tests/sources/test_scheduler_errors.py::test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on",
@@ -247,7 +247,7 @@ MUTANTS = [
     Mutant(
         "child_goes_on_with_the_step",
         "a child that a target forked goes on with its parent's step",
-        f"{PACKAGE}/sources/delivery.py",
+        f"{PACKAGE}/sources/share_delivery.py",
         "        if not still_ours():\n            return 0\n",
         "",
         "tests/sources/test_fork.py::test_a_step_that_a_fork_in_its_target_interrupts_delivers_nothing_in_the_child",

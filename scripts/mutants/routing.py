@@ -187,7 +187,7 @@ MUTANTS = [
     Mutant(
         "a_coroutine_of_on_drop_is_an_answer",
         "an on_drop whose call only made a coroutine is never heard of",
-        f"{BATCH}/drops.rs",
+        f"{BATCH}/drop_reports.rs",
         'answer.and_then(|answer| callables::check_answer("on_drop", answer))',
         "answer.map(gil::let_go)",
         f"{DOOR}::test_another_callable_whose_call_ran_nothing_is_said_to_have_failed",

@@ -533,7 +533,7 @@ def test_an_argument_of_a_server_that_is_not_understood_is_named(arguments, erro
 
 
 def test_a_batch_keeps_its_number_and_tells_what_is_settled():
-    from drainq.export.remote.wire import Batch, decode_batch, encode
+    from drainq.export.remote.wire import WireBatch, decode_batch, encode
 
-    batch = Batch("s", 3, 2, [msgspec.Raw(b"\x01")])
+    batch = WireBatch("s", 3, 2, [msgspec.Raw(b"\x01")])
     assert decode_batch(encode(batch)) == batch

@@ -14,9 +14,9 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from drainq.metrics import spark_job as reading
-from drainq.metrics.aggregate import make_handlers
 from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.job import run
+from drainq.metrics.merge_by_key import make_handlers
 from drainq.metrics.sketch import RELATIVE_ERROR
 from drainq.metrics.spark_job import Door
 from drainq.sql import Database, DatabaseUrl

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
 
-from drainq.metrics.outcome import Outcome, SourceCounts, Stage, accounted
+from drainq.metrics.outcome import JobOutcome, LogCounts, Stage, accounted
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
 from drainq.metrics.summary import shortened, summary
@@ -40,7 +40,7 @@ def fill(database):
             database.execute("INSERT INTO latency_minute VALUES ('/', ?, ?, 10)", (500 + minute, at))
         database.execute("INSERT INTO bad_lines VALUES (?, 7, ?, 'cut off')", (HOSTILE, HOSTILE))
         database.execute("INSERT INTO sources VALUES ('x', ?, 31, 30, 1, '2026-01-01')", (HOSTILE,))
-    return Outcome([], top=[(HOSTILE, 25, 2500), ("/", 5, 500)])
+    return JobOutcome([], top=[(HOSTILE, 25, 2500), ("/", 5, 500)])
 
 
 class Reader(HTMLParser):
@@ -92,7 +92,7 @@ def test_a_hostile_path_is_text(database, tmp_path):
 
 
 def test_an_empty_database_has_a_page(database, tmp_path):
-    text, reader = page_of(database, tmp_path, Outcome([]))
+    text, reader = page_of(database, tmp_path, JobOutcome([]))
     assert "No requests were loaded yet" in text and "svg" not in reader.tags
 
 
@@ -116,8 +116,8 @@ QUEUE = {
 
 
 def outcome(**changes):
-    made = Outcome(
-        [SourceCounts("a.log", "x", lines=10, parsed=9, bad=1)], queue=dict(QUEUE), l2=dict(QUEUE), parsed_in_tables=9
+    made = JobOutcome(
+        [LogCounts("a.log", "x", lines=10, parsed=9, bad=1)], queue=dict(QUEUE), l2=dict(QUEUE), parsed_in_tables=9
     )
     made.stages.append(Stage("read", 10, "lines", 0.5))
     for name, value in changes.items():
@@ -138,7 +138,7 @@ def test_the_summary_shows_the_identities():
 
 @pytest.mark.parametrize("change", [
     {"parsed_in_tables": 8},
-    {"sources": [SourceCounts("a.log", "x", lines=11, parsed=9, bad=1)]},
+    {"sources": [LogCounts("a.log", "x", lines=11, parsed=9, bad=1)]},
     *({"queue": {**QUEUE, counter: QUEUE[counter] + 1}} for counter in QUEUE),
     {"l2": {**QUEUE, "offered": 10, "accepted": 10, "failed": 1}},
 ])  # fmt: skip

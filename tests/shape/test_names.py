@@ -23,9 +23,6 @@ CLASS_OF_THE_CORES_TYPE = {
 }  # fmt: skip
 """The types of the binding that are the Python class of the core's type of the same name."""
 
-NOT_YET = {"Batch", "Bitmap", "Column", "Function", "Keys", "Reason", "Refusal", "Request"}
-"""Names that the rooms of columns and Arrow share with others. The list only gets shorter."""
-
 ONE_OF_THREE_BUILDS = {"sync/real.rs", "sync/loom.rs", "sync/shuttle.rs"}
 """Files of the core of which a build has one: their names are the same on purpose."""
 
@@ -76,16 +73,22 @@ def types(files: Mapping[str, str]) -> dict[str, list[str]]:
 
 def twice(declared: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """The types that are declared in more than one file."""
-    return {
-        name: files
-        for name, files in declared.items()
-        if len(set(files) - ONE_OF_THREE_BUILDS) > 1 and name not in NOT_YET
-    }
+    return {name: files for name, files in declared.items() if len(set(files) - ONE_OF_THREE_BUILDS) > 1}
+
+
+def classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Where each class of Python is declared, by module; classes inside functions and other classes count too."""
+    found: dict[str, list[str]] = {}
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return found
 
 
 def in_both(core: Iterable[str], binding: Iterable[str]) -> set[str]:
     """The names that both crates use, for two things."""
-    return set(core) & set(binding) - CLASS_OF_THE_CORES_TYPE - NOT_YET
+    return set(core) & set(binding) - CLASS_OF_THE_CORES_TYPE
 
 
 def words(name: str) -> list[str]:
@@ -168,6 +171,18 @@ def test_the_search_for_shared_names_finds_a_planted_one():
     planted = {"batch/a.rs": "pub struct Ticket(u64);", "multi/b.rs": "pub(super) enum Ticket {\n}\ntrait Wake {}"}
     assert twice(types(planted)) == {"Ticket": ["batch/a.rs", "multi/b.rs"]}
     assert in_both(types(planted), ["Wake", "BatchQueue"]) == {"Wake"}
+
+
+def test_no_two_classes_of_the_package_share_a_name():
+    stub = ast.parse((ROOT / "python" / "drainq" / "_native.pyi").read_text())
+    declared = classes({module: ast.parse(path.read_text()) for module, path in sources().items()} | {"_native": stub})
+    assert len(declared) > 250
+    assert twice(declared) == {}
+
+
+def test_the_search_for_shared_names_finds_a_planted_class():
+    planted = {"a": ast.parse("class Plan: ..."), "b": ast.parse("def f():\n    class Plan: ...\n    class Step: ...")}
+    assert twice(classes(planted)) == {"Plan": ["a", "b"]}
 
 
 def test_no_name_has_a_retired_word():

@@ -9,12 +9,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
 /// A function of `drainq._calls`.
-struct Function {
+struct PythonFunction {
     name: &'static str,
     function: PyOnceLock<Py<PyAny>>,
 }
 
-impl Function {
+impl PythonFunction {
     const fn new(name: &'static str) -> Self {
         Self { name, function: PyOnceLock::new() }
     }
@@ -32,14 +32,14 @@ impl Function {
     }
 }
 
-static LOG: Function = Function::new("log");
-static REPORT_FAILURE: Function = Function::new("report_failure");
-static PLAN: Function = Function::new("plan");
-static SHOWN: Function = Function::new("shown");
-static CHECK_ANSWER: Function = Function::new("check_answer");
-static START_THREAD: Function = Function::new("start_thread");
-static JOIN_OTHERS: Function = Function::new("join_others");
-static EXIT: Function = Function::new("exit_now");
+static LOG: PythonFunction = PythonFunction::new("log");
+static REPORT_FAILURE: PythonFunction = PythonFunction::new("report_failure");
+static PLAN: PythonFunction = PythonFunction::new("plan");
+static SHOWN: PythonFunction = PythonFunction::new("shown");
+static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
+static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
+static JOIN_OTHERS: PythonFunction = PythonFunction::new("join_others");
+static EXIT: PythonFunction = PythonFunction::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {

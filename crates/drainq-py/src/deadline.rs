@@ -1,12 +1,8 @@
-//! Waiting that Ctrl-C ends: how long, and in what slices.
+//! Until when a call waits, as `timeout` and `block` say. How it waits is in `ctrl_c.rs`.
 
-use crate::fork::Generation;
-use crate::{errors, gil};
+use crate::errors;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
-
-/// A blocked call checks for pending signals once in this time; Ctrl-C is to work within 50 ms.
-const SIGNAL_SLICE: Duration = Duration::from_millis(25);
 
 /// The moment at which a call gives up; `None` never comes.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +29,9 @@ impl Deadline {
         Self(None)
     }
 
-    /// Returns the time left, at most one signal slice; zero when the deadline has passed.
-    pub fn slice(self) -> Duration {
-        match self.0 {
-            None => SIGNAL_SLICE,
-            Some(end) => end.saturating_duration_since(Instant::now()).min(SIGNAL_SLICE),
-        }
+    /// Returns the time left, zero when the deadline has passed; `None` for the deadline that never comes.
+    pub fn left(self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
     }
 
     /// Whether the deadline has passed.
@@ -67,39 +60,4 @@ impl MayWait {
     pub fn for_ever() -> Self {
         Self::Until(Deadline::never())
     }
-}
-
-/// Calls `attempt` with the GIL given up until `attempt` has an answer or the deadline passes.
-///
-/// `attempt` gets the longest time for which it may block: one signal slice. After each attempt,
-/// successful or not, pending signals are handled, so a Python signal handler may raise here.
-/// So a caller that takes or puts an item after its wait alone has done neither when a signal during the
-/// wait ends the call.
-///
-/// Returns `None` when the deadline has passed without an answer. In the child of a fork that a signal
-/// handler made, this raises DrainqError, because the parent has what the call waits for.
-pub fn wait<R: Send>(
-    py: Python<'_>,
-    deadline: Deadline,
-    mut attempt: impl Send + FnMut(Duration) -> Option<R>,
-) -> PyResult<Option<R>> {
-    let begun_in = Generation::now();
-    loop {
-        let slice = deadline.slice();
-        let answer = gil::released(py, || attempt(slice));
-        let interrupted = py.check_signals();
-        if begun_in.is_past() {
-            return Err(forked(py));
-        }
-        interrupted?;
-        if answer.is_some() || deadline.passed() {
-            return Ok(answer);
-        }
-    }
-}
-
-/// Makes the DrainqError of a call that waited when a signal handler forked, in the child.
-pub fn forked(py: Python<'_>) -> PyErr {
-    errors::DRAINQ_ERROR
-        .error(py, "the process forked during this call, which goes on in the parent; call again in the child")
 }

@@ -25,6 +25,7 @@ mod batch;
 mod callables;
 mod calls;
 mod columns;
+mod ctrl_c;
 mod deadline;
 mod door;
 mod errors;
@@ -46,13 +47,13 @@ mod _native {
     #[pymodule_export]
     use crate::batch::{
         balancer::DrainBalancer,
+        buffer_strategy::BufferStrategy,
         config::BatchQueueConfig,
         manager::BatchQueueManager,
-        policy::{PartitionPolicy, ThreadPolicy},
         queue::BatchQueue,
         selector::PartitionSelector,
+        size_policies::{PartitionPolicy, ThreadPolicy},
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
-        strategy::BufferStrategy,
     };
 
     #[pymodule_export]

@@ -19,9 +19,9 @@ from drainq.delayed.admin import DelayedQueueStats, QueueInfo
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily import CronDailySchedule
 from drainq.delayed.cron.handle import CronHandle
-from drainq.delayed.cron.message import CronMessage
 from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.dead_letters import to_delayed_queue

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from drainq.delayed import cli_commands as does
-from drainq.delayed.cli_target import CODECS, UserError
+from drainq.delayed.cli_target import CODECS, UsageError
 from drainq.sql.url import shown, without_password
 
 
@@ -134,7 +134,7 @@ def _guarded(command: Callable[[argparse.Namespace], int | None]) -> Callable[[a
     def run(arguments: argparse.Namespace) -> int:
         try:
             return command(arguments) or 0
-        except (UserError, ValueError, TypeError, ImportError) as error:
+        except (UsageError, ValueError, TypeError, ImportError) as error:
             return _refuse(str(error))
         except Exception as error:
             if not _is_database_error(error):

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from drainq.delayed.admin import DROP_CONFIRMATION
 from drainq.delayed.cli_output import print_json, print_line, print_table, printable, second, shown
-from drainq.delayed.cli_target import UserError, found_queue, found_storage, refuse_memory, shown_storage
+from drainq.delayed.cli_target import UsageError, found_queue, found_storage, refuse_memory, shown_storage
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.message import from_ms
 from drainq.delayed.storage.open import open_storage, reach
@@ -185,7 +185,7 @@ def resume(arguments: argparse.Namespace) -> None:
 
 def drop(arguments: argparse.Namespace) -> int:
     if arguments.all and not arguments.yes:
-        raise UserError("--all deletes every message of the queue for good: add --yes")
+        raise UsageError("--all deletes every message of the queue for good: add --yes")
     missing = []
     with found_queue(arguments) as queue:
         if arguments.all:

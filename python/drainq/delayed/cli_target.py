@@ -27,7 +27,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
 }
 
 
-class UserError(Exception):
+class UsageError(Exception):
     """Something for the user to put right; the text says what."""
 
 
@@ -36,7 +36,9 @@ def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
     """The storage, with tables that are there and up to date; nothing is created."""
     with opened_storage(arguments.url, arguments.table) as storage:
         if not storage.is_ready():
-            raise UserError(f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first")
+            raise UsageError(
+                f"the tables of {arguments.table!r} are missing or old: run 'drainq delayed migrate' first"
+            )
         yield storage
 
 
@@ -60,7 +62,7 @@ def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]
         known = storage.queues()
         kind = queue._session.kind
         if not any(row.kind == kind for row in known) and not (queue.peek(1) or queue.dead_letters(limit=1)):
-            raise UserError(_unknown(arguments, known))
+            raise UsageError(_unknown(arguments, known))
         with queue:
             yield queue
 
@@ -79,4 +81,4 @@ def _unknown(arguments: argparse.Namespace, known: list[QueueRow]) -> str:
 
 def refuse_memory(url: str) -> None:
     if url == "memory:":
-        raise UserError("a queue in memory lives and dies with its process: name a database with --url")
+        raise UsageError("a queue in memory lives and dies with its process: name a database with --url")

@@ -26,12 +26,12 @@ import pyarrow.compute as pc
 from drainq.metrics import load, partial_rows, tables
 from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
 from drainq.metrics.log_files import Digests, Source, find, link
-from drainq.metrics.outcome import Outcome, SourceCounts, Stage
+from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import write_report
 from drainq.metrics.session import DEFAULT_MASTER, open_session, tasks_done
 from drainq.metrics.spark_job import Door, counters, read
-from drainq.metrics.types import METRICS, BadLine, Metric, ServiceMinute
+from drainq.metrics.types import METRICS, BadLine, JobMetric, ServiceMinute
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from drainq.sql.errors import one_line
 
@@ -54,7 +54,7 @@ def run(
     top: int = DEFAULT_TOP,
     progress: Progress | None = None,
     spark: SparkSession | None = None,
-) -> Outcome:
+) -> JobOutcome:
     """Load access logs into service metrics.
 
     Args:
@@ -82,7 +82,7 @@ def run(
             f"cannot make the directory {str(directory)!r} ({error.strerror}); name another with --out"
         ) from error
     url = database or DatabaseUrl.sqlite(directory / "metrics.db")
-    clock = _Clock(progress)
+    clock = _StageClock(progress)
     with _open(url) as connected:
         digests = Digests(sources)
         with contextlib.ExitStack() as stack:
@@ -96,8 +96,8 @@ def run(
             if found is None:
                 with clock.stage("digest, the rest", len(sources), unit):
                     found = digests.result()
-            outcome = Outcome(
-                [SourceCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
+            outcome = JobOutcome(
+                [LogCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
             )
             fresh = _mark_loaded(connected, outcome.sources)
             if fresh:
@@ -146,7 +146,7 @@ def _reason(error: BaseException) -> str:
     return (said or lines or [type(error).__name__])[0][:500]
 
 
-def _write(database: Database, loading: load.Load, outcome: Outcome, top: int) -> None:
+def _write(database: Database, loading: load.Load, outcome: JobOutcome, top: int) -> None:
     try:
         outcome.l2 = counters(load.write(database, loading, top=top))
     except database.errors as error:
@@ -154,7 +154,7 @@ def _write(database: Database, loading: load.Load, outcome: Outcome, top: int) -
     outcome.written = loading.written
 
 
-def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
+def _fill(loading: load.Load, outcome: JobOutcome, merged: pa.Table) -> load.Load:
     """Take the merged rows apart; count lines by source."""
     counts = loading.sources
     by_kind = {kind: merged.filter(pc.equal(merged["kind"], kind)) for kind in pc.unique(merged["kind"]).to_pylist()}
@@ -178,7 +178,7 @@ def _fill(loading: load.Load, outcome: Outcome, merged: pa.Table) -> load.Load:
     for source, parsed in rows(partial_rows.PARSED, "source", "requests"):
         counts[source].parsed += parsed
     outcome.queue = dict(rows(partial_rows.QUEUE, "name", "requests"))
-    metrics: dict[type[Metric], pa.Table] = {}
+    metrics: dict[type[JobMetric], pa.Table] = {}
     for metric in METRICS:
         if metric.table in by_kind:
             metrics[metric] = by_kind[metric.table].select([*metric.keys, *metric.sums])
@@ -194,7 +194,7 @@ def _worth_reading(database: Database, sources: Sequence[Source], digests: Seque
     return digests is None or len(load.loaded_before(database, digests)) < len(set(digests))
 
 
-def _mark_loaded(database: Database, sources: list[SourceCounts]) -> list[int]:
+def _mark_loaded(database: Database, sources: list[LogCounts]) -> list[int]:
     """Mark what is in the database, or came earlier in this run; return the places of the others."""
     known = load.loaded_before(database, [source.sha256 for source in sources])
     fresh = []
@@ -225,7 +225,7 @@ class _Running:
     items: int
 
 
-class _Clock:
+class _StageClock:
     """Times the stages and tells the progress line of them."""
 
     def __init__(self, progress: Progress) -> None:

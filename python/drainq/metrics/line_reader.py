@@ -16,9 +16,9 @@ from drainq.metrics.types import (
     BadLine,
     ClientHour,
     EndpointMinute,
+    JobMetric,
     LatencyMinute,
     LinesRead,
-    Metric,
     ReferrerDay,
     ServiceMinute,
     StatusMinute,
@@ -39,7 +39,7 @@ class Reader:
     def __init__(self) -> None:
         self._lines: dict[tuple[int, int], int] = {}
 
-    def __call__(self, batch: pa.RecordBatch) -> Iterator[Metric | BadLine | LinesRead]:
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[JobMetric | BadLine | LinesRead]:
         """The metrics of one batch."""
         for begin, end in _runs(batch):
             source = source_of(batch["file"][begin].as_py())
@@ -62,7 +62,7 @@ def source_of(file: str) -> int:
     return int(found[0])
 
 
-def metrics_of(columns: Columns) -> Iterator[Metric]:
+def metrics_of(columns: Columns) -> Iterator[JobMetric]:
     """The typed metrics of some records, one object per type."""
     records = len(columns)
     minute = pa.array(columns.second // 60 * 60)

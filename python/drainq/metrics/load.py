@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.metrics.errors import UserError
-from drainq.metrics.outcome import SourceCounts
+from drainq.metrics.outcome import LogCounts
 from drainq.metrics.sketch import percentiles
 from drainq.metrics.tables import (
     BAD_LINES,
@@ -30,7 +30,16 @@ from drainq.metrics.tables import (
     TOP_ENDPOINTS,
     metric_upsert,
 )
-from drainq.metrics.types import DAY, METRICS, BadLine, EndpointMinute, LatencyMinute, Metric, ServiceMinute, records_of
+from drainq.metrics.types import (
+    DAY,
+    METRICS,
+    BadLine,
+    EndpointMinute,
+    JobMetric,
+    LatencyMinute,
+    ServiceMinute,
+    records_of,
+)
 from drainq.sql import Database, Dialect, Upsert
 from drainq.workers.topn import TopN
 
@@ -48,10 +57,10 @@ class Load:
         sources: those that were read, by number.
     """
 
-    metrics: dict[type[Metric], pa.Table]
+    metrics: dict[type[JobMetric], pa.Table]
     bad_lines: Sequence[BadLine]
     line_number: Callable[[BadLine], int]
-    sources: Sequence[SourceCounts]
+    sources: Sequence[LogCounts]
     written: dict[str, int] = field(default_factory=dict)
 
 
@@ -94,11 +103,11 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
 class _WriteMetric:
     """Upserts one type's rows; called by one drain thread at a time."""
 
-    def __init__(self, database: Database, metric: type[Metric], load: Load) -> None:
+    def __init__(self, database: Database, metric: type[JobMetric], load: Load) -> None:
         self._database, self._metric, self._load = database, metric, load
         self._upsert = metric_upsert(metric)
 
-    def consume(self, batch: list[Metric]) -> None:
+    def consume(self, batch: list[JobMetric]) -> None:
         for item in batch:
             columns: list[Iterable[Any]] = []
             for key in self._metric.keys:
@@ -161,7 +170,7 @@ def iso(second: int, period: int) -> str:
     return moment.date().isoformat() if period == DAY else f"{moment.isoformat(timespec='seconds')}Z"
 
 
-def _time_of(metric: type[Metric]) -> Callable[[int], str]:
+def _time_of(metric: type[JobMetric]) -> Callable[[int], str]:
     known: dict[int, str] = {}
 
     def text(second: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class SourceCounts:
+class LogCounts:
     """What one log came to; ``loaded_before`` logs were not read."""
 
     path: str
@@ -29,7 +29,7 @@ class Stage:
 
 
 @dataclass
-class Outcome:
+class JobOutcome:
     """What a run did.
 
     Args:
@@ -40,7 +40,7 @@ class Outcome:
         parsed_in_tables: requests over the merged ``service_minute`` rows of this run.
     """
 
-    sources: list[SourceCounts]
+    sources: list[LogCounts]
     queue: dict[str, int] = field(default_factory=dict)
     l2: dict[str, int] = field(default_factory=dict)
     top: list[tuple[str, int, int]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Outcome:
         return sum(source.bad for source in self.sources)
 
     @property
-    def unparsed(self) -> list[SourceCounts]:
+    def unparsed(self) -> list[LogCounts]:
         """The logs of this run of which no line became a record."""
         return [source for source in self.sources if source.lines and not source.parsed]
 

@@ -20,7 +20,7 @@ from drainq.metrics.text import shortened
 from drainq.sql import Database
 
 if TYPE_CHECKING:
-    from drainq.metrics.outcome import Outcome
+    from drainq.metrics.outcome import JobOutcome
 
 MOST_BINS = 240  # points along a time axis
 WIDTHS = [60 * minutes for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320, 524160)]  # seconds
@@ -50,7 +50,7 @@ td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums; }} td.t {{ 
 """
 
 
-def write_report(database: Database, path: Path, outcome: Outcome) -> None:
+def write_report(database: Database, path: Path, outcome: JobOutcome) -> None:
     """Write the page.
 
     Args:

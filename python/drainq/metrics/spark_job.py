@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drainq.metrics import partial_rows
-from drainq.metrics.aggregate import make_handlers
 from drainq.metrics.line_reader import Reader
+from drainq.metrics.merge_by_key import make_handlers
 from drainq.metrics.types import METRICS, records_of
 from drainq.spark.aggregate import aggregate, merged, partition_fn
 

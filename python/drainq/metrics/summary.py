@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drainq.metrics.outcome import Outcome, Stage, accounted
+from drainq.metrics.outcome import JobOutcome, Stage, accounted
 from drainq.metrics.text import shortened, table
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: JobOutcome) -> str:
     """The summary as text."""
     parts = []
     if outcome.top:
@@ -33,7 +33,7 @@ def _pace(stage: Stage) -> str:
     return f"{stage.items / stage.seconds:,.0f} {stage.unit}/s"
 
 
-def _identities(outcome: Outcome) -> Iterable[str]:
+def _identities(outcome: JobOutcome) -> Iterable[str]:
     lines_right = outcome.lines == outcome.parsed + outcome.bad and outcome.parsed == outcome.parsed_in_tables
     yield (
         f"lines    {outcome.lines:,} read = {outcome.parsed:,} parsed + {outcome.bad:,} bad; "

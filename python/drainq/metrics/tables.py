@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drainq.metrics.sketch import PERCENTILES
-from drainq.metrics.types import METRICS, EndpointMinute, Metric, ServiceMinute
+from drainq.metrics.types import METRICS, EndpointMinute, JobMetric, ServiceMinute
 from drainq.sql import Database, Dialect, Upsert
 
 SQL_TYPES = {Dialect.SQLITE: {"float": "REAL", "int": "INTEGER", "text": "TEXT"},
              Dialect.POSTGRESQL: {"float": "DOUBLE PRECISION", "int": "BIGINT", "text": "TEXT"}}  # fmt: skip
 PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTILES)
-WITH_PERCENTILES: tuple[type[Metric], ...] = (ServiceMinute, EndpointMinute)
+WITH_PERCENTILES: tuple[type[JobMetric], ...] = (ServiceMinute, EndpointMinute)
 
 
 @dataclass(frozen=True)
-class Table:
+class JobTable:
     """A table's name, what a row is, its columns with their types, and the primary key."""
 
     name: str
@@ -42,28 +42,28 @@ class Table:
         return tuple(name for name, _ in self.columns)
 
 
-def _metric_table(metric: type[Metric]) -> Table:
+def _metric_table(metric: type[JobMetric]) -> JobTable:
     kinds = {"name": "text", "number": "int", "time": "text"}
     keys = [(metric.columns[key], kinds[key]) for key in metric.keys]
     sums = [(column, "int") for column in metric.sums]
     derived = [(column, "float") for column in PERCENTILE_COLUMNS] if metric in WITH_PERCENTILES else []
     row = " ".join((metric.__doc__ or "").split())
-    return Table(metric.table, row, (*keys, *sums, *derived), tuple(name for name, _ in keys))
+    return JobTable(metric.table, row, (*keys, *sums, *derived), tuple(name for name, _ in keys))
 
 
-METRIC_TABLES: dict[type[Metric], Table] = {metric: _metric_table(metric) for metric in METRICS}
-TOP_ENDPOINTS = Table(
+METRIC_TABLES: dict[type[JobMetric], JobTable] = {metric: _metric_table(metric) for metric in METRICS}
+TOP_ENDPOINTS = JobTable(
     "top_endpoints",
     "The paths with the most requests over everything loaded, rank 1 first; exact.",
     (("rank", "int"), ("endpoint", "text"), ("requests", "int"), ("bytes", "int")),
     ("rank",),
 )
-BAD_LINES = Table(
+BAD_LINES = JobTable(
     "bad_lines",
     "A line that is no log record, and why; line 1 is the first.",
     (("source", "text"), ("line_number", "int"), ("line", "text"), ("reason", "text")),
 )
-SOURCES = Table(
+SOURCES = JobTable(
     "sources",
     "A log that was loaded, by the SHA-256 of its uncompressed content.",
     (
@@ -76,10 +76,10 @@ SOURCES = Table(
     ),
     ("sha256",),
 )
-TABLES: tuple[Table, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES)
+TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES)
 
 
-def metric_upsert(metric: type[Metric]) -> Upsert:
+def metric_upsert(metric: type[JobMetric]) -> Upsert:
     """Adds a metric's rows to those that are there."""
     table = METRIC_TABLES[metric]
     columns = [metric.columns[key] for key in metric.keys] + list(metric.sums)
@@ -95,7 +95,7 @@ def create_tables(database: Database) -> None:
             database.execute(table.create(database.dialect))
 
 
-def describe(tables: Sequence[Table] = TABLES) -> str:
+def describe(tables: Sequence[JobTable] = TABLES) -> str:
     """The tables in words, for the help."""
     lines = []
     for table in tables:

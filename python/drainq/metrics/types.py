@@ -21,7 +21,7 @@ import pyarrow as pa
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
-class Metric:
+class JobMetric:
     """Rows of one type.
 
     Args:
@@ -45,7 +45,7 @@ class Metric:
         return self.records
 
 
-class ServiceMinute(Metric):
+class ServiceMinute(JobMetric):
     """The whole server, by minute."""
 
     table = "service_minute"
@@ -54,7 +54,7 @@ class ServiceMinute(Metric):
     columns = MappingProxyType({"time": "minute"})
 
 
-class EndpointMinute(Metric):
+class EndpointMinute(JobMetric):
     """One path, by minute."""
 
     table = "endpoint_minute"
@@ -62,7 +62,7 @@ class EndpointMinute(Metric):
     columns = MappingProxyType({"name": "endpoint", "time": "minute"})
 
 
-class StatusMinute(Metric):
+class StatusMinute(JobMetric):
     """One HTTP status, by minute."""
 
     table = "status_minute"
@@ -70,7 +70,7 @@ class StatusMinute(Metric):
     columns = MappingProxyType({"number": "status", "time": "minute"})
 
 
-class ClientHour(Metric):
+class ClientHour(JobMetric):
     """One client address, by hour."""
 
     table = "client_hour"
@@ -79,7 +79,7 @@ class ClientHour(Metric):
     period = HOUR
 
 
-class UserAgentDay(Metric):
+class UserAgentDay(JobMetric):
     """One user agent, by day."""
 
     table = "user_agent_day"
@@ -87,7 +87,7 @@ class UserAgentDay(Metric):
     period = DAY
 
 
-class ReferrerDay(Metric):
+class ReferrerDay(JobMetric):
     """One referrer, by day."""
 
     table = "referrer_day"
@@ -95,7 +95,7 @@ class ReferrerDay(Metric):
     period = DAY
 
 
-class LatencyMinute(Metric):
+class LatencyMinute(JobMetric):
     """How many requests of a path took how long, by minute: a percentile sketch as rows, one per bucket."""
 
     table = "latency_minute"
@@ -103,14 +103,14 @@ class LatencyMinute(Metric):
     columns = MappingProxyType({"name": "endpoint", "number": "bucket", "time": "minute"})
 
 
-METRICS: tuple[type[Metric], ...] = (
+METRICS: tuple[type[JobMetric], ...] = (
     ServiceMinute, EndpointMinute, StatusMinute, ClientHour, UserAgentDay, ReferrerDay, LatencyMinute,
 )  # fmt: skip
 
 
-def records_of(item: Metric | LinesRead | BadLine) -> int:
+def records_of(item: JobMetric | LinesRead | BadLine) -> int:
     """For how many log records an item counts in a queue: its own, or one."""
-    return item.records if isinstance(item, Metric) else 1
+    return item.records if isinstance(item, JobMetric) else 1
 
 
 class LinesRead:

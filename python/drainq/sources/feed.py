@@ -19,7 +19,7 @@ from typing import Any
 
 from drainq.fork import leave_to_parent
 from drainq.sources.prefetch import PrefetchSource
-from drainq.sources.source import Ask, AskIterator, Batch, ask_of
+from drainq.sources.source import Ask, AskIterator, SourceBatch, ask_of
 
 
 class Feed:
@@ -31,7 +31,7 @@ class Feed:
     def __init__(self, ask: Ask[Any]) -> None:
         self._ask = ask
         self._held: deque[Any] = deque()
-        self._batch: Batch[Any] | None = None
+        self._batch: SourceBatch[Any] | None = None
         self._source_ended = False
 
     def take(self, n: int) -> list[Any]:
@@ -50,7 +50,7 @@ class Feed:
             self._held.popleft()
         return taken
 
-    def _answer(self, n: int) -> Batch[Any] | None:
+    def _answer(self, n: int) -> SourceBatch[Any] | None:
         try:
             answer = self._ask(n)
         except StopIteration:
@@ -58,9 +58,9 @@ class Feed:
         if answer is None:
             self._source_ended = True
             return None
-        return Batch(answer)
+        return SourceBatch(answer)
 
-    def _read(self, batch: Batch[Any], n: int) -> None:
+    def _read(self, batch: SourceBatch[Any], n: int) -> None:
         """Read a batch: all of a collection; of one that comes as it is read, one more than ``n``, to see its end."""
         self._held.extend(batch.take(n + 1) if batch.comes_as_read else batch.take(sys.maxsize))
         if batch.ended:

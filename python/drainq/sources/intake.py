@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 from drainq._native import SetQueue
 from drainq.sources.refill import Refill
 from drainq.sources.sizing import AutoSize
-from drainq.sources.source import Ask, Batch
+from drainq.sources.source import Ask, SourceBatch
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Intake(Generic[T]):
         self._size = size
         self._report = report
         self._arrived = arrived
-        self._batch: Batch[T] | None = None
+        self._batch: SourceBatch[T] | None = None
         self._known = 0
         self.ended = ended
         """Whether the source has said that nothing will come any more."""
@@ -125,16 +125,16 @@ class Intake(Generic[T]):
     def _room(self) -> int:
         return max(0, self._size.capacity - len(self._buffer))
 
-    def _answer(self, room: int) -> Batch[T] | None:
+    def _answer(self, room: int) -> SourceBatch[T] | None:
         """Ask the source."""
         poll = self._buffer.begin_poll()
-        batch: Batch[T] | None = None
+        batch: SourceBatch[T] | None = None
         try:
             answer = self._ask(room)
             if answer is None:
                 self.ended = True
             else:
-                batch = Batch(answer, poll)
+                batch = SourceBatch(answer, poll)
         except StopIteration:
             self.ended = True
         finally:
@@ -142,7 +142,7 @@ class Intake(Generic[T]):
                 self._buffer.end_poll(poll)
         return batch
 
-    def _read(self, batch: Batch[T], refill: Refill) -> None:
+    def _read(self, batch: SourceBatch[T], refill: Refill) -> None:
         """Put what fits of a batch into the buffer and hold the rest; of one that comes as it is read, one item."""
         try:
             if batch.comes_as_read:
@@ -155,7 +155,7 @@ class Intake(Generic[T]):
         if batch.error is not None:
             raise batch.error
 
-    def _read_whole(self, batch: Batch[T], refill: Refill) -> None:
+    def _read_whole(self, batch: SourceBatch[T], refill: Refill) -> None:
         queue = self._buffer
         while not batch.ended:
             room = self._room() if queue is self._buffer else 0
@@ -166,7 +166,7 @@ class Intake(Generic[T]):
             self._put(queue, items)
             self._arrived()
 
-    def _read_as_it_comes(self, batch: Batch[T], refill: Refill) -> None:
+    def _read_as_it_comes(self, batch: SourceBatch[T], refill: Refill) -> None:
         while not batch.ended and not self.closed and not len(self._held):
             room = self._room()
             if room:
@@ -188,7 +188,7 @@ class Intake(Generic[T]):
             except BaseException as error:
                 self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)
 
-    def _put_as_it_comes(self, batch: Batch[T], room: int, refill: Refill) -> None:
+    def _put_as_it_comes(self, batch: SourceBatch[T], room: int, refill: Refill) -> None:
         """Put up to ``room`` items into the buffer, each as soon as it is there."""
         put = self._buffer.put_nowait
         for item in batch.one_by_one(room):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drainq.sources.delivery import Account
+from drainq.sources.share_delivery import Account
 from drainq.sources.strategy import Strategy
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepPlan:
     """Sources and strategy; each of ``names``, which the strategy names, has an account: see :func:`checked_plan`."""
 
     accounts: Mapping[str, Account]
@@ -19,7 +19,7 @@ class Plan:
     names: tuple[str, ...]
 
 
-def checked_plan(accounts: Mapping[str, Account], strategy: Strategy, names: tuple[str, ...]) -> Plan:
+def checked_plan(accounts: Mapping[str, Account], strategy: Strategy, names: tuple[str, ...]) -> StepPlan:
     """Return a plan.
 
     Raises:
@@ -28,7 +28,7 @@ def checked_plan(accounts: Mapping[str, Account], strategy: Strategy, names: tup
     unknown = [name for name in names if name not in accounts]
     if unknown:
         raise ValueError(f"{strategy!r} names {unknown[0]!r}, but the sources are {sorted(accounts)!r}")
-    return Plan(accounts, strategy, names)
+    return StepPlan(accounts, strategy, names)
 
 
 def source_name(name: Any) -> str:

@@ -6,7 +6,7 @@ Invariants:
     2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
        it moves items or finds that a source has none.
     3. No share is left unused while another source of the strategy has items.
-    4. Strategy, names and accounts are one ``Plan``, replaced whole under ``_changing``: each name of the strategy
+    4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
     5. In a forked child ``_life`` is another: a step that the fork interrupted delivers nothing there.
 
@@ -28,10 +28,10 @@ from drainq.backoff import Backoff
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.pickling import refuse
 from drainq.sources.backlog import Backlog
-from drainq.sources.delivery import Account, Delivery, Target
 from drainq.sources.feed import feed_of
 from drainq.sources.loop import FOREVER, Loop
-from drainq.sources.plan import Plan, checked_plan, names_of, source_name
+from drainq.sources.plan import StepPlan, checked_plan, names_of, source_name
+from drainq.sources.share_delivery import Account, ShareDelivery, Target
 from drainq.sources.stats import SchedulerStats
 from drainq.sources.strategy import Child, Strategy, checked_split
 from drainq.sources.tracker import ItemTracker
@@ -105,7 +105,7 @@ class SourceScheduler:
         self._backlog = Backlog(backlog, max_backlog, resume_backlog)
         self._on_error = on_error
         self._idle = _DEFAULT_IDLE if idle is None else idle
-        self._delivery = Delivery(target, tracker, item_key, self._report)
+        self._delivery = ShareDelivery(target, tracker, item_key, self._report)
         self._begin()
         accounts = {source_name(name): Account(feed_of(source)) for name, source in sources.items()}
         self._plan = checked_plan(accounts, strategy, names_of(strategy))
@@ -150,7 +150,7 @@ class SourceScheduler:
             self._report(None, error)
             return 0
 
-    def _take(self, plan: Plan, n: int) -> dict[str, list[Any]]:
+    def _take(self, plan: StepPlan, n: int) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {}
         live = {name for name in plan.names if not plan.accounts[name].feed.ended}
         try:
@@ -179,7 +179,7 @@ class SourceScheduler:
             self._report(name, error)
             return []
 
-    def _deliver(self, plan: Plan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
+    def _deliver(self, plan: StepPlan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
         moved = 0
         try:
             while taken and still_ours():
@@ -192,7 +192,7 @@ class SourceScheduler:
                 leave_to_parent(taken)
         return moved
 
-    def _give_back(self, plan: Plan, taken: dict[str, list[Any]]) -> None:
+    def _give_back(self, plan: StepPlan, taken: dict[str, list[Any]]) -> None:
         for name, items in taken.items():
             self._delivery.settle(name, plan.accounts[name].feed.give_back, items)
 

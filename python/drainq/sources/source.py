@@ -77,7 +77,7 @@ class AskIterator(Generic[T]):
         yield from islice(self._iterator, n)
 
 
-class Batch(Generic[T]):
+class SourceBatch(Generic[T]):
     """What a source answered with, read once, from front to end.
 
     Args:

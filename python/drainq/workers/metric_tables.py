@@ -22,7 +22,7 @@ _TYPES = {
 }
 
 
-class Table:
+class MetricTable:
     """One table of a metric: its columns with their types, and how rows merge into it."""
 
     def __init__(self, name: str, key: Mapping[str, str], merged: Mapping[str, tuple[str, str]]) -> None:
@@ -39,7 +39,7 @@ class Table:
         return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)}, PRIMARY KEY ({key}))"
 
 
-def tables_of(metric: Metric) -> list[Table]:
+def tables_of(metric: Metric) -> list[MetricTable]:
     """All tables of a metric, those of the finest period first."""
     kinds = {column: "int" if column in metric.integers else "text" for column in metric.keys}
     key = {**kinds, "time": "int"}
@@ -52,12 +52,12 @@ def tables_of(metric: Metric) -> list[Table]:
                 merged |= {f"{column}_sum": ("number", "sum"), f"{column}_count": ("int", "sum")}
             elif value.kind == "percentile":
                 buckets = {**key, "sign": "int", "bucket": "int"}
-                beside.append(Table(f"{name}_{column}", buckets, {"n": ("int", "sum")}))
+                beside.append(MetricTable(f"{name}_{column}", buckets, {"n": ("int", "sum")}))
             elif value.kind == "distinct":
-                beside.append(Table(f"{name}_{column}", {**key, "value": "text"}, {}))
+                beside.append(MetricTable(f"{name}_{column}", {**key, "value": "text"}, {}))
             else:
                 merged[column] = ("int", "sum") if value.kind == "count" else ("number", value.kind)
-        found += [Table(name, key, merged), *beside]
+        found += [MetricTable(name, key, merged), *beside]
     return found
 
 

@@ -1,6 +1,6 @@
 //! Every setting of a batch queue, its default, and the check of all of them together.
 
-use super::policy::{PartitionPolicy, ThreadPolicy};
+use super::size_policies::{PartitionPolicy, ThreadPolicy};
 use crate::ring::MAX_CAPACITY;
 use std::time::Duration;
 

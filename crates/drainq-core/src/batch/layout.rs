@@ -13,8 +13,8 @@
 use super::config::Settings;
 use super::item::{Key, PartitionId, ThreadId};
 use super::partition::Partition;
-use super::policy::PartitionPolicy;
 use super::route::{Loads, TypeRoute};
+use super::size_policies::PartitionPolicy;
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, Mutex, order, planted};

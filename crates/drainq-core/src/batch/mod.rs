@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`config`], [`policy`] | settings, defaults, rules for numbers of threads and partitions |
+//! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
 //! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
 //! | [`route`] | a type's partition, chosen once, and its counters |
 //! | `weights` | capacity and counters in weights |
@@ -36,7 +36,6 @@ pub mod item;
 mod layout;
 pub mod partition;
 mod pass;
-pub mod policy;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
@@ -44,6 +43,7 @@ pub mod rejection;
 pub mod route;
 pub mod scheduler;
 pub mod shutdown;
+pub mod size_policies;
 pub mod stats;
 mod step;
 pub mod threads;
@@ -55,8 +55,8 @@ pub use drain::Drainer;
 pub use group::{Batch, Grouping};
 pub use item::{Key, Keyed, PartitionId};
 pub use pass::Pass;
-pub use policy::{PartitionPolicy, ThreadPolicy};
 pub use queue::BatchQueue;
 pub use rejection::Rejection;
 pub use route::Outcome;
+pub use size_policies::{PartitionPolicy, ThreadPolicy};
 pub use step::Step;

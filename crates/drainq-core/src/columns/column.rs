@@ -5,7 +5,7 @@
 //! 2. A text that does not lie in its bytes is an error of the producer: [`Text::get`] gives None, and nothing outside
 //!    of the given slices is ever read.
 
-use super::bitmap::{Bitmap, Bits};
+use super::validity_bitmap::{Bits, ValidityBitmap};
 use std::borrow::Cow;
 
 /// Which rows of a column have a value.
@@ -16,7 +16,7 @@ pub enum Validity<'a> {
     /// Those whose bit is set, in the producer's bitmap.
     Bits(Bits<'a>),
     /// Those whose bit is set, in a bitmap made here.
-    Own(Bitmap),
+    Own(ValidityBitmap),
 }
 
 impl Validity<'_> {

@@ -3,13 +3,13 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`column`] | a borrowed column: numbers or texts, and which places are valid |
-//! | [`bitmap`] | validity, owned and borrowed |
+//! | [`validity_bitmap`] | validity, owned and borrowed |
 //! | [`access_log`] | lines of access logs to columns |
 //! | [`group_by`] | aggregates by key |
 //!
 //! This crate knows the layout and not Arrow's C interface, which is the binding's business.
 
 pub mod access_log;
-pub mod bitmap;
 pub mod column;
 pub mod group_by;
+pub mod validity_bitmap;

@@ -36,9 +36,9 @@ mod segments;
 pub use item::RingItem;
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::sync::{Backoff, CachePadded, order, plain, planted};
+use crate::sync::{Backoff, CachePadded, order, planted};
 use crate::wait::sleeper::fence_after_swap;
-use segments::{SEGMENT, Segment};
+use segments::{Directory, SEGMENT, Segment, Spare};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -78,8 +78,8 @@ struct Front<B> {
     /// The first index that was not free when a producer last read `head`.
     limit: AtomicU64,
     capacity: u64,
-    /// Segment of index i: `directory[(i / SEGMENT) % directory.len()]`, null if not made.
-    directory: Box<[AtomicPtr<Segment>]>,
+    /// The segments by index.
+    directory: Directory,
     /// The tail at which the fast path ends (`fast_path.rs`), and the segment of the slots before it.
     fast_until: AtomicU64,
     segment: AtomicPtr<Segment>,
@@ -90,10 +90,8 @@ struct Front<B> {
 struct Back {
     /// Index of the next slot to take; written by the consumer alone.
     head: AtomicU64,
-    /// A used segment kept for the next producer that needs one, or null.
-    spare: AtomicPtr<Segment>,
-    /// The number of segments, for statistics of memory.
-    made: plain::AtomicU64,
+    /// A used segment, kept for the next producer that needs one.
+    spare: Spare,
 }
 
 // SAFETY: the ring owns items of type T, which are Send, and hands each to one thread
@@ -122,22 +120,17 @@ impl<T: RingItem, B> Ring<T, B> {
     pub fn with(capacity: usize, extra: B) -> Self {
         let bounds = 1..=MAX_CAPACITY;
         assert!(bounds.contains(&capacity), "a ring has room for 1 to {MAX_CAPACITY} items, not {capacity}");
-        let segments = (capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two();
         Self {
             front: CachePadded::new(Front {
                 tail: AtomicU64::new(0),
                 limit: AtomicU64::new(capacity as u64),
                 capacity: capacity as u64,
-                directory: segments::directory(segments),
+                directory: Directory::new(capacity),
                 fast_until: AtomicU64::new(0),
                 segment: AtomicPtr::new(ptr::null_mut()),
                 extra,
             }),
-            back: CachePadded::new(Back {
-                head: AtomicU64::new(0),
-                spare: AtomicPtr::new(ptr::null_mut()),
-                made: plain::AtomicU64::new(0),
-            }),
+            back: CachePadded::new(Back { head: AtomicU64::new(0), spare: Spare::new() }),
             items: PhantomData,
         }
     }
@@ -183,6 +176,11 @@ impl<T: RingItem, B> Ring<T, B> {
     /// Whether [`Ring::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.front.tail.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Bytes that the ring holds now, its own structure included, and the whole of its directory.
+    pub fn allocated_bytes(&self) -> usize {
+        size_of::<Self>() + self.front.directory.allocated_bytes() + self.back.spare.allocated_bytes()
     }
 
     /// Refuses every push from now on.
@@ -271,6 +269,12 @@ impl<T: RingItem, B> Ring<T, B> {
         limit.saturating_sub(index)
     }
 
+    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
+    #[inline]
+    fn segment(&self, index: u64) -> NonNull<Segment> {
+        self.front.directory.segment(index, &self.back.spare)
+    }
+
     /// Puts `item` into the slot that this thread claimed.
     #[inline]
     fn publish(&self, index: u64, item: T) {
@@ -310,7 +314,7 @@ impl<T: RingItem, B> Ring<T, B> {
         let read = order("ring_read", Ordering::Acquire);
         let mut index = head;
         'segments: while index < end {
-            let found = self.entry(index).load(order("segment_read", Ordering::Acquire));
+            let found = self.front.directory.entry(index).load(order("segment_read", Ordering::Acquire));
             let Some(segment) = NonNull::new(found) else { break };
             let first = index as usize % SEGMENT;
             let last = SEGMENT.min(first + (end - index) as usize);
@@ -323,8 +327,8 @@ impl<T: RingItem, B> Ring<T, B> {
                 index += 1;
             }
             if (index as usize).is_multiple_of(SEGMENT) {
-                self.entry(index - 1).store(ptr::null_mut(), Ordering::Relaxed);
-                self.recycle(segment);
+                self.front.directory.entry(index - 1).store(ptr::null_mut(), Ordering::Relaxed);
+                self.back.spare.recycle(segment);
             }
         }
         if index != head {
@@ -344,7 +348,7 @@ impl<T: RingItem, B> Ring<T, B> {
         for index in self.taken()..end {
             let backoff = Backoff::new();
             let word = loop {
-                let segment = NonNull::new(self.entry(index).load(Ordering::Acquire));
+                let segment = NonNull::new(self.front.directory.entry(index).load(Ordering::Acquire));
                 // SAFETY: only the one who takes takes segments out of the directory, which is
                 // no thread now.
                 let slot = segment.map(|segment| unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] });
@@ -357,6 +361,17 @@ impl<T: RingItem, B> Ring<T, B> {
             // shown and not dropped.
             see(&ManuallyDrop::new(unsafe { T::from_word(word) }));
         }
+    }
+}
+
+impl<T: RingItem, B> Drop for Ring<T, B> {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        // SAFETY: `&mut self`: no other thread has the ring (invariant 6).
+        unsafe { self.take(usize::MAX >> 2, &mut left) };
+        // Entries before the head's are empty (invariant 3), and none after the tail's was made.
+        // SAFETY: as above, and the ring ends here.
+        unsafe { self.front.directory.free(self.taken(), self.accepted()) };
     }
 }
 

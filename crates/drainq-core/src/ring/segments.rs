@@ -1,7 +1,8 @@
 //! The memory of a ring: segments are made with the first item in them and freed with the last.
+//!
+//! A producer finds the segment of an index in the [`Directory`], and puts a segment there if it finds none. The
+//! consumer takes a used-up segment out of the directory and keeps it as the [`Spare`] for the next producer.
 
-use super::Ring;
-use super::item::RingItem;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, plain};
 use std::ptr::{self, NonNull};
@@ -13,6 +14,7 @@ pub const SEGMENT: usize = 256;
 #[cfg(loom)]
 pub const SEGMENT: usize = 2;
 
+/// The slots of consecutive indices.
 pub(super) struct Segment {
     pub slots: [AtomicPtr<()>; SEGMENT],
 }
@@ -23,10 +25,120 @@ impl Segment {
     }
 }
 
-/// Makes a directory of null pointers. Its memory is asked for zeroed, so the system provides a page of
+/// Where the segment of an index is: entry `(index / SEGMENT) % entries`, null if the segment was not made.
+pub(super) struct Directory(Box<[AtomicPtr<Segment>]>);
+
+/// A segment of null slots, kept for the next producer that needs one.
+pub(super) struct Spare {
+    /// The segment, or null.
+    segment: AtomicPtr<Segment>,
+    /// The number of segments of the ring, for statistics of memory.
+    made: plain::AtomicU64,
+}
+
+impl Directory {
+    /// Makes a directory for rings of `capacity` items: with room for one segment more than these take.
+    pub fn new(capacity: usize) -> Self {
+        Self(null_entries((capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two()))
+    }
+
+    /// Returns the entry of an index.
+    #[inline]
+    pub fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
+        &self.0[(index as usize / SEGMENT) & (self.0.len() - 1)]
+    }
+
+    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
+    #[inline]
+    pub fn segment(&self, index: u64, spare: &Spare) -> NonNull<Segment> {
+        match NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire))) {
+            Some(segment) => segment,
+            None => install_segment(self.entry(index), spare),
+        }
+    }
+
+    /// Frees the segments of the indices from `head` to `tail`, at the end of their ring.
+    ///
+    /// # Safety
+    ///
+    /// No other thread has the ring, and the directory is not used again.
+    pub unsafe fn free(&self, head: u64, tail: u64) {
+        for number in head / SEGMENT as u64..=tail / SEGMENT as u64 {
+            let segment = self.entry(number * SEGMENT as u64).load(Ordering::Relaxed);
+            if !segment.is_null() {
+                // SAFETY: segments come from Box::leak and are held by one entry each; the caller promises that
+                // nothing else uses them.
+                drop(unsafe { Box::from_raw(segment) });
+            }
+        }
+    }
+
+    /// Returns the bytes of the directory.
+    pub fn allocated_bytes(&self) -> usize {
+        self.0.len() * size_of::<usize>()
+    }
+}
+
+/// Puts a segment into an empty entry, unless another producer is quicker.
+#[cold]
+fn install_segment(entry: &AtomicPtr<Segment>, spare: &Spare) -> NonNull<Segment> {
+    let fresh = spare.take_or_make();
+    let install = order("segment_install", Ordering::AcqRel);
+    match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
+        Ok(_) => fresh,
+        Err(theirs) => {
+            spare.recycle(fresh);
+            NonNull::new(theirs).expect("the exchange failed, so the entry is not null")
+        }
+    }
+}
+
+impl Spare {
+    /// Keeps no segment.
+    pub fn new() -> Self {
+        Self { segment: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
+    }
+
+    /// Returns the segment that is kept, or a new one.
+    fn take_or_make(&self) -> NonNull<Segment> {
+        let kept = self.segment.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
+        NonNull::new(kept).unwrap_or_else(|| {
+            self.made.fetch_add(1, plain::Ordering::Relaxed);
+            NonNull::from(Box::leak(Segment::new()))
+        })
+    }
+
+    /// Keeps a segment of null slots for later, freeing the one that was kept before.
+    pub fn recycle(&self, segment: NonNull<Segment>) {
+        let old = self.segment.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
+        if !old.is_null() {
+            // SAFETY: a segment that was kept came from Box::leak, is in no directory entry, and
+            // the swap made this thread its only holder.
+            drop(unsafe { Box::from_raw(old) });
+            self.made.fetch_sub(1, plain::Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the bytes of all segments of the ring.
+    pub fn allocated_bytes(&self) -> usize {
+        self.made.load(plain::Ordering::Relaxed) as usize * size_of::<Segment>()
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let kept = self.segment.load(Ordering::Relaxed);
+        if !kept.is_null() {
+            // SAFETY: as in `recycle`; `&mut self`: no other thread has it.
+            drop(unsafe { Box::from_raw(kept) });
+        }
+    }
+}
+
+/// Makes entries of null pointers. Their memory is asked for zeroed, so the system provides a page of
 /// it when the first segment in there is made: a large ring that holds little costs little.
 #[cfg(not(any(loom, drainq_shuttle)))]
-pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
     assert!(entries > 0, "a directory has an entry");
     let layout = Layout::array::<AtomicPtr<Segment>>(entries).expect("a ring's capacity is bounded");
@@ -42,75 +154,6 @@ pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
 
 /// Makes the same of the atomics of a model checker, which are more than their memory.
 #[cfg(any(loom, drainq_shuttle))]
-pub(super) fn directory(entries: usize) -> Box<[AtomicPtr<Segment>]> {
+fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
-}
-
-impl<T: RingItem, B> Ring<T, B> {
-    #[inline]
-    pub(super) fn entry(&self, index: u64) -> &AtomicPtr<Segment> {
-        &self.front.directory[(index as usize / SEGMENT) & (self.front.directory.len() - 1)]
-    }
-
-    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
-    #[inline]
-    pub(super) fn segment(&self, index: u64) -> NonNull<Segment> {
-        match NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire))) {
-            Some(segment) => segment,
-            None => self.install_segment(self.entry(index)),
-        }
-    }
-
-    /// Puts a segment into an empty entry, unless another producer is quicker.
-    #[cold]
-    fn install_segment(&self, entry: &AtomicPtr<Segment>) -> NonNull<Segment> {
-        let spare = self.back.spare.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
-        let fresh = NonNull::new(spare).unwrap_or_else(|| {
-            self.back.made.fetch_add(1, plain::Ordering::Relaxed);
-            NonNull::from(Box::leak(Segment::new()))
-        });
-        let install = order("segment_install", Ordering::AcqRel);
-        match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
-            Ok(_) => fresh,
-            Err(theirs) => {
-                self.recycle(fresh);
-                NonNull::new(theirs).expect("the exchange failed, so the entry is not null")
-            }
-        }
-    }
-
-    /// Keeps a segment of null slots for later, freeing the one that was kept before.
-    pub(super) fn recycle(&self, segment: NonNull<Segment>) {
-        let old = self.back.spare.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
-        if !old.is_null() {
-            // SAFETY: a segment in `spare` came from Box::leak, is in no directory entry, and
-            // the swap made this thread its only holder.
-            drop(unsafe { Box::from_raw(old) });
-            self.back.made.fetch_sub(1, plain::Ordering::Relaxed);
-        }
-    }
-
-    /// Bytes that the ring holds now, its own structure included, and the whole of its directory.
-    pub fn allocated_bytes(&self) -> usize {
-        let made = self.back.made.load(plain::Ordering::Relaxed) as usize;
-        size_of::<Self>() + self.front.directory.len() * size_of::<usize>() + made * size_of::<Segment>()
-    }
-}
-
-impl<T: RingItem, B> Drop for Ring<T, B> {
-    fn drop(&mut self) {
-        let mut left = Vec::new();
-        // SAFETY: `&mut self`: no other thread has the ring (invariant 6).
-        unsafe { self.take(usize::MAX >> 2, &mut left) };
-        // Entries before the head's are empty (invariant 3), and none after the tail's was made.
-        let (head, tail) = (self.taken() / SEGMENT as u64, self.accepted() / SEGMENT as u64);
-        let entries = (head..=tail).map(|number| self.entry(number * SEGMENT as u64));
-        for at in entries.chain([&self.back.spare]) {
-            let segment = at.load(Ordering::Relaxed);
-            if !segment.is_null() {
-                // SAFETY: segments come from Box::leak and are held by one entry each.
-                drop(unsafe { Box::from_raw(segment) });
-            }
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! `drainq.columns.RecordBatch`: columns of ours for any library that takes Arrow data.
 
 use super::c_data::Struct;
-use super::export::{self, Batch};
+use super::export::{self, ExportedBatch};
 use crate::pickling;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -26,12 +26,12 @@ use std::sync::Arc;
 /// Source: "The Arrow PyCapsule Interface" of Apache Arrow's format specification.
 #[pyclass(frozen, module = "drainq.columns", weakref)]
 pub struct RecordBatch {
-    batch: Arc<Batch>,
+    batch: Arc<ExportedBatch>,
 }
 
 impl RecordBatch {
     /// Returns the object of these columns.
-    pub fn of(batch: Batch) -> Self {
+    pub fn of(batch: ExportedBatch) -> Self {
         Self { batch: Arc::new(batch) }
     }
 }

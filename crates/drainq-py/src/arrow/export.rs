@@ -55,7 +55,7 @@ impl Data {
 }
 
 /// A column of a batch.
-pub struct Column {
+pub struct ExportedColumn {
     /// Its name.
     pub name: String,
     /// Arrow's format.
@@ -67,11 +67,11 @@ pub struct Column {
 }
 
 /// Columns of the same length.
-pub struct Batch {
+pub struct ExportedBatch {
     /// Rows.
     pub rows: usize,
     /// The columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ExportedColumn>,
 }
 
 struct SchemaContent {
@@ -81,19 +81,19 @@ struct SchemaContent {
 }
 
 struct ArrayContent {
-    _batch: Arc<Batch>,
+    _batch: Arc<ExportedBatch>,
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
 }
 
 struct StreamContent {
-    batch: Arc<Batch>,
+    batch: Arc<ExportedBatch>,
     ended: bool,
 }
 
 /// Returns the type of a batch.
-pub fn schema(batch: &Batch) -> ArrowSchema {
-    let child = |column: &Column| Box::into_raw(Box::new(one_schema(&column.format, &column.name, Vec::new())));
+pub fn schema(batch: &ExportedBatch) -> ArrowSchema {
+    let child = |column: &ExportedColumn| Box::into_raw(Box::new(one_schema(&column.format, &column.name, Vec::new())));
     one_schema("+s", "", batch.columns.iter().map(child).collect())
 }
 
@@ -124,8 +124,8 @@ unsafe extern "C" fn release_schema(schema: *mut ArrowSchema) {
 }
 
 /// Returns the values of a batch.
-pub fn array(batch: &Arc<Batch>) -> ArrowArray {
-    let child = |column: &Column| {
+pub fn array(batch: &Arc<ExportedBatch>) -> ArrowArray {
+    let child = |column: &ExportedColumn| {
         let (bitmap, missing) =
             column.validity.as_ref().map_or((ptr::null(), 0), |(bitmap, missing)| (bitmap.as_ptr().cast(), *missing));
         let mut buffers = column.data.buffers();
@@ -139,7 +139,7 @@ pub fn array(batch: &Arc<Batch>) -> ArrowArray {
 }
 
 fn one_array(
-    batch: &Arc<Batch>,
+    batch: &Arc<ExportedBatch>,
     missing: usize,
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
@@ -167,7 +167,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
 }
 
 /// Returns a stream of the one batch.
-pub fn stream(batch: &Arc<Batch>) -> ArrowArrayStream {
+pub fn stream(batch: &Arc<ExportedBatch>) -> ArrowArrayStream {
     let mut made = ArrowArrayStream::empty();
     made.get_schema = Some(stream_schema);
     made.get_next = Some(stream_next);

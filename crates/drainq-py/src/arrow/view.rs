@@ -6,8 +6,8 @@
 
 use super::c_data::{ArrowArray, ArrowSchema};
 use crate::arrow::import::Imported;
-use drainq_core::columns::bitmap::{Bitmap, Bits};
 use drainq_core::columns::column::{Column, Kind, Text, Type, Validity, Values};
+use drainq_core::columns::validity_bitmap::{Bits, ValidityBitmap};
 use std::borrow::Cow;
 use std::ffi::CStr;
 use std::slice;
@@ -35,20 +35,20 @@ struct Rows {
 }
 
 /// A batch's rows, and its children by name.
-pub struct Batch<'a> {
+pub struct ImportedBatch<'a> {
     schema: &'a ArrowSchema,
     array: &'a ArrowArray,
     rows: Rows,
 }
 
 /// Returns the record batches of imported arrays.
-pub fn batches(imported: &Imported) -> Result<Vec<Batch<'_>>, Unreadable> {
+pub fn batches(imported: &Imported) -> Result<Vec<ImportedBatch<'_>>, Unreadable> {
     let format = text(imported.schema.format).ok_or(Unreadable::Broken("a type without a format"))?;
     if format != "+s" {
         return Err(Unreadable::NoBatch(format.to_owned()));
     }
-    let batch = |array| Ok(Batch { schema: &imported.schema, array, rows: rows(array)? });
-    imported.arrays.iter().map(|array| batch(array).and_then(Batch::checked)).collect()
+    let batch = |array| Ok(ImportedBatch { schema: &imported.schema, array, rows: rows(array)? });
+    imported.arrays.iter().map(|array| batch(array).and_then(ImportedBatch::checked)).collect()
 }
 
 /// Returns the columns of imported arrays that are no record batches.
@@ -56,7 +56,7 @@ pub fn columns<'a>(name: &str, imported: &'a Imported) -> Result<Vec<Column<'a>>
     imported.arrays.iter().map(|array| column(name, &imported.schema, array, rows(array)?)).collect()
 }
 
-impl<'a> Batch<'a> {
+impl<'a> ImportedBatch<'a> {
     fn checked(self) -> Result<Self, Unreadable> {
         let children = usize::try_from(self.array.n_children).ok();
         if children.is_none() || self.array.n_children != self.schema.n_children {
@@ -259,7 +259,7 @@ fn indexed<'a>(
         return Err(Unreadable::Broken("the indices of a dictionary are whole numbers"));
     };
     let bits = validity(array, rows)?;
-    let mut valid = Bitmap::with_capacity(rows.length);
+    let mut valid = ValidityBitmap::with_capacity(rows.length);
     for (row, index) in places.iter().enumerate() {
         let is_valid = bits.is_none_or(|bits| bits.get(row));
         let inside = usize::try_from(*index).is_ok_and(|index| index < all.length);

@@ -44,7 +44,7 @@ impl BatchQueue {
             return Err(errors::DRAINQ_ERROR
                 .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
         }
-        if self.shared().delivery.consumer.is_some() {
+        if self.shared().callables.consumer.is_some() {
             errors::warn(
                 py,
                 &format!(
@@ -55,7 +55,7 @@ impl BatchQueue {
             )?;
         }
         let key = self.shared().key(&r#type)?;
-        self.shared().delivery.handlers.set(self.shared().queue(), key, handler, weight);
+        self.shared().callables.handlers.set(self.shared().queue(), key, handler, weight);
         Ok(())
     }
 
@@ -69,11 +69,11 @@ impl BatchQueue {
     fn remove_handler(&self, py: Python<'_>, r#type: Bound<'_, PyAny>) -> PyResult<bool> {
         self.shared().routing.keys.check(&r#type)?;
         let Some(key) = self.shared().routing.keys.find(&r#type)? else { return Ok(false) };
-        if !self.shared().delivery.handlers.contains(key) {
+        if !self.shared().callables.handlers.contains(key) {
             return Ok(false);
         }
         self.refuse_in_handler(py, "remove_handler")?;
         self.wait_flushed(py, Flush::of_type(self.shared().queue(), key), Deadline::never())?;
-        Ok(self.shared().delivery.handlers.remove(self.shared().queue(), key))
+        Ok(self.shared().callables.handlers.remove(self.shared().queue(), key))
     }
 }

@@ -1,8 +1,8 @@
 //! A thread's right to call the callables of a queue; the last right that ends calls `on_close`.
 //!
-//! The invariants are those of `callers.rs`, which counts the rights.
+//! The invariants are those of `caller_count.rs`, which counts the rights.
 
-use super::callers::{Callers, Role};
+use super::caller_count::{CallerCount, Role};
 use super::exit;
 use super::shared::SharedQueue;
 use crate::fork::Generation;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A thread's right to call the callables of a queue.
 pub struct Caller {
     shared: ManuallyDrop<Arc<SharedQueue>>,
-    callers: Arc<Callers>,
+    callers: Arc<CallerCount>,
     role: Role,
     made_in: Generation,
 }
@@ -69,7 +69,7 @@ impl SharedQueue {
         }
         let made_in = Generation::now();
         process.queue.while_draining(|| {
-            for handler in self.delivery.with_on_close(py) {
+            for handler in self.callables.with_on_close(py) {
                 if !made_in.is_past() {
                     handler.close(py);
                 }

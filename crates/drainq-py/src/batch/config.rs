@@ -1,9 +1,9 @@
 //! `BatchQueueConfig`: the settings that a queue is made with.
 
+use super::buffer_strategy::BufferStrategy;
 use super::handler::Handler;
-use super::policy::{PartitionPolicy, ThreadPolicy, count};
 use super::selector::{PartitionSelector, SelectorRule};
-use super::strategy::BufferStrategy;
+use super::size_policies::{PartitionPolicy, ThreadPolicy, count};
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use crate::pickling::{self, Recipe};

@@ -8,8 +8,8 @@
 //! parent's. So when the callable returns there, the child ends (`exit::leave_child`).
 
 use super::caller::Caller;
-use super::callers::Role;
-use super::drops::Reason;
+use super::caller_count::Role;
+use super::drop_reports::DropReason;
 use super::exit;
 use super::handler::Handler;
 use super::scheduler::{Serve, Served};
@@ -62,7 +62,7 @@ impl SharedQueue {
                 return;
             }
         }
-        for (key, handler) in self.delivery.handlers.with_on_idle(py) {
+        for (key, handler) in self.callables.handlers.with_on_idle(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
                 if begun_in.is_past() {
@@ -74,10 +74,10 @@ impl SharedQueue {
 
     /// Hands one batch to its handler, and returns what became of its items.
     fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        if let Some(consumer) = &self.delivery.consumer {
+        if let Some(consumer) = &self.callables.consumer {
             return self.call_handler(py, consumer, batch);
         }
-        let Some(handler) = self.delivery.handlers.get(py, batch.key) else {
+        let Some(handler) = self.callables.handlers.get(py, batch.key) else {
             self.report_unrouted(py, batch);
             return vec![(Outcome::Unrouted, batch.size)];
         };
@@ -96,12 +96,12 @@ impl SharedQueue {
     }
 
     fn call_handler(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        handler.call(py, batch, self.delivery.error_handler.as_ref(), self.name())
+        handler.call(py, batch, self.callables.error_handler.as_ref(), self.name())
     }
 
     fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
         batch.items.clear();
-        if self.delivery.handlers.first_unrouted(batch.key) {
+        if self.callables.handlers.first_unrouted(batch.key) {
             let name = self.routing.keys.name(py, batch.key);
             let name = calls::shown(name.bind(py));
             log(
@@ -110,16 +110,16 @@ impl SharedQueue {
                 &format!("queue {:?} has no handler for {name}: its items are counted as unrouted", self.name()),
             );
         }
-        self.drops.add(py, Reason::Unrouted, batch.size);
+        self.drops.add(py, DropReason::Unrouted, batch.size);
     }
 
     /// Calls `on_idle` of the consumer, and of each handler for whose type the drainer found nothing.
     fn call_on_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
         let begun_in = Generation::now();
-        if let Some(consumer) = &self.delivery.consumer {
+        if let Some(consumer) = &self.callables.consumer {
             consumer.idle(py);
         }
-        for (key, handler) in self.delivery.handlers.with_on_idle(py) {
+        for (key, handler) in self.callables.handlers.with_on_idle(py) {
             if begun_in.is_past() {
                 break;
             }

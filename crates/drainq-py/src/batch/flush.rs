@@ -2,14 +2,15 @@
 
 use super::queue::BatchQueue;
 use super::types::item::Item;
-use crate::deadline::{self, Deadline};
+use crate::ctrl_c;
+use crate::deadline::Deadline;
 use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
 
 impl BatchQueue {
     /// Waits for a flush; false if the time ran out or a shutdown gave up on items.
     pub(super) fn wait_flushed(&self, py: Python<'_>, mut flush: Flush<Item>, deadline: Deadline) -> PyResult<bool> {
-        Ok(deadline::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet))?
+        Ok(ctrl_c::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet))?
             == Some(Flushed::All))
     }
 }

@@ -1,6 +1,6 @@
 //! `Process`: the part of a queue that a forked child starts anew.
 
-use super::callers::Callers;
+use super::caller_count::CallerCount;
 use super::produce::gil_yield::GilYield;
 use super::scheduler::Pool;
 use super::types::item::Item;
@@ -29,7 +29,7 @@ pub struct Process {
     /// the same lock. A forked child has new locks, because a thread of the parent may hold an old one.
     serials: Mutex<Vec<Arc<Mutex<()>>>>,
     /// The threads that may call the user's callables.
-    pub callers: Arc<Callers>,
+    pub callers: Arc<CallerCount>,
 }
 
 impl Process {
@@ -46,7 +46,7 @@ impl Process {
             threads: Mutex::default(),
             gil_yield: GilYield::new(),
             serials: Mutex::default(),
-            callers: Arc::new(Callers::new()),
+            callers: Arc::new(CallerCount::new()),
         }
     }
 

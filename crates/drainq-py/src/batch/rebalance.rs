@@ -1,7 +1,7 @@
 //! `rebalance`, and the balancer's thread.
 
 use super::caller::Caller;
-use super::callers::Role;
+use super::caller_count::Role;
 use super::exit;
 use super::queue::BatchQueue;
 use super::shared::SharedQueue;

@@ -77,8 +77,9 @@ impl Pool {
             })
         };
         if pool.policy != policy {
-            let repr =
-                |policy| Bound::new(py, super::policy::ThreadPolicy(policy))?.repr().map(|text| text.to_string());
+            let repr = |policy| {
+                Bound::new(py, super::size_policies::ThreadPolicy(policy))?.repr().map(|text| text.to_string())
+            };
             errors::warn(
                 py,
                 &format!(

@@ -3,22 +3,22 @@
 //! | part | what it decides |
 //! | --- | --- |
 //! | `routing.rs` | the type, the partition and the weight of an item |
-//! | `delivery.rs` | the callables that get the batches |
+//! | `batch_callables.rs` | the callables that get the batches |
 //! | `process.rs` | the core's queue and its threads, which a forked child starts anew |
 //! | `rebalance.rs` | the balancer |
-//! | `drops.rs` | the reports of items that are not handled |
+//! | `drop_reports.rs` | the reports of items that are not handled |
 //!
 //! The threads keep the `SharedQueue` alive, not the object. When the last reference to the object goes, the queue
 //! is closed; it delivers the items that it has, its threads end, and the `SharedQueue` goes with them.
 
-use super::balancing::Balancing;
+use super::batch_callables::BatchCallables;
 use super::config::BatchQueueConfig;
-use super::delivery::Delivery;
-use super::drops::Drops;
+use super::drop_reports::DropReports;
 use super::process::Process;
 use super::routing::Routing;
 use super::scheduler::Pool;
 use super::types::item::Item;
+use super::user_balancer::UserBalancer;
 use crate::fork::{self, ForkCell, Renew};
 use crate::gil;
 use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
@@ -38,13 +38,13 @@ pub struct SharedQueue {
     settings: Settings,
     grouping: Grouping,
     /// The callables that get the batches.
-    pub delivery: Delivery,
+    pub callables: BatchCallables,
     /// The user's balancer.
-    pub balancing: Option<Balancing>,
+    pub balancing: Option<UserBalancer>,
     /// Seconds that a shutdown waits by default; `None` has no limit.
     pub shutdown_timeout: Option<f64>,
     /// The items that are not handled, for `on_drop`.
-    pub drops: Arc<Drops>,
+    pub drops: Arc<DropReports>,
     /// A weak reference on the queue's object, which closes the queue at the object's end.
     guard: PyOnceLock<Py<PyWeakrefReference>>,
 }
@@ -59,23 +59,23 @@ impl SharedQueue {
         };
         let on_drop = config.on_drop.as_ref().map(|held| held.clone_ref(py));
         let shared = Self {
-            delivery: Delivery::new(py, config)?,
+            callables: BatchCallables::new(py, config)?,
             routing: Routing::new(py, config),
             process: ForkCell::new(Process::new(name, settings.clone(), grouping, pool.as_deref())),
             pool,
             settings,
             grouping,
-            balancing: Balancing::new(py, config),
+            balancing: UserBalancer::new(py, config),
             shutdown_timeout: config.default_shutdown_timeout(),
-            drops: Arc::new(Drops::new(name, on_drop)),
+            drops: Arc::new(DropReports::new(name, on_drop)),
             guard: PyOnceLock::new(),
         };
-        shared.queue().report_idle_passes(shared.delivery.consumer_wants_idle());
+        shared.queue().report_idle_passes(shared.callables.consumer_wants_idle());
         Ok(Arc::new(shared))
     }
 
     /// Has the queue closed at the end of `object`: when its last reference goes, or when the garbage collector
-    /// finds it in a cycle. The collector then keeps the callables that the queue still has to call (`callers.rs`).
+    /// finds it in a cycle. The collector then keeps the callables that the queue still has to call (`caller_count.rs`).
     pub fn end_with(self: &Arc<Self>, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = object.py();
         let weak = Arc::downgrade(self);
@@ -131,7 +131,7 @@ impl SharedQueue {
         }
     }
 
-    /// Whether the garbage collector is shown the user's objects (`callers.rs`, invariant 2).
+    /// Whether the garbage collector is shown the user's objects (`caller_count.rs`, invariant 2).
     ///
     /// The collector asks several times and must get one answer. The collector holds the GIL, which producing,
     /// accounting and closing need, so the state of the queue stays the same meanwhile.
@@ -147,15 +147,15 @@ impl SharedQueue {
             return Ok(());
         }
         self.routing.traverse(visit)?;
-        self.delivery.traverse(visit)?;
-        visit.call(self.balancing.as_ref().map(Balancing::balancer))?;
+        self.callables.traverse(visit)?;
+        visit.call(self.balancing.as_ref().map(UserBalancer::balancer))?;
         visit.call(self.drops.held())
     }
 
     /// Removes the handlers, through which the queue may hold itself, unless they may still be called.
     pub fn clear(&self, py: Python<'_>) {
         if !self.process().callers.are_left() {
-            self.delivery.handlers.clear(py);
+            self.callables.handlers.clear(py);
         }
     }
 }
@@ -170,13 +170,13 @@ impl Renew for SharedQueue {
     /// Starts an empty queue with the same types, whose threads start with its first item.
     fn renew_in_child(&self, _py: Python<'_>) {
         let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
-        self.delivery.handlers.add_types(&fresh.queue, self.routing.keys.count());
+        self.callables.handlers.add_types(&fresh.queue, self.routing.keys.count());
         // A selector that forked has chosen among the partitions of the parent.
         fresh.queue.grow_to_at_least(self.queue().partition_count());
         if !self.queue().is_running() {
             fresh.queue.close();
         }
-        fresh.queue.report_idle_passes(self.delivery.consumer_wants_idle());
+        fresh.queue.report_idle_passes(self.callables.consumer_wants_idle());
         self.process.replace_in_child(fresh);
         self.drops.forget();
         self.routing.routes.clear();

@@ -1,10 +1,11 @@
 //! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`exit.rs`).
 
-use super::drops::Reason;
+use super::drop_reports::DropReason;
 use super::exit::Live;
 use super::queue::BatchQueue;
 use super::shared::SharedQueue;
-use crate::deadline::{self, Deadline};
+use crate::ctrl_c;
+use crate::deadline::Deadline;
 use crate::errors;
 use crate::fork::Generation;
 use crate::gil;
@@ -20,22 +21,22 @@ impl SharedQueue {
         let (process, begun_in) = (self.process(), Generation::now());
         let queue = process.queue.clone();
         queue.close();
-        let drained = deadline::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
+        let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
         let abandoned = if drained { 0 } else { queue.cut().abandoned };
         let is_clean = drained && !queue.is_cut();
         if abandoned > 0 {
-            self.drops.add(py, Reason::Abandoned, abandoned);
+            self.drops.add(py, DropReason::Abandoned, abandoned);
         }
         if is_clean && process.is_started() && self.pool().is_some() {
             // The threads of a shared scheduler may be busy with other queues.
             self.call_on_close(py);
         }
         if begun_in.is_past() {
-            return Err(deadline::forked(py));
+            return Err(ctrl_c::forked(py));
         }
         if is_clean {
             let callers = process.callers.clone();
-            deadline::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
+            ctrl_c::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
             self.join_threads(py, deadline)?;
         }
         self.drops.flush(py);
@@ -53,7 +54,7 @@ impl SharedQueue {
                 if deadline.passed() {
                     return Ok(());
                 }
-                let slice = PyFloat::new(py, deadline.slice().as_secs_f64());
+                let slice = PyFloat::new(py, ctrl_c::slice(deadline).as_secs_f64());
                 gil::call_method(thread, "join", [slice.as_any()])?;
             }
             let mut threads = self.process().threads.lock();
@@ -79,8 +80,7 @@ impl Live for SharedQueue {
     fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         let deadline = Deadline::after("shutdown_timeout", Some(self.exit_timeout() / 2.0))?;
         let mut flush = Flush::of_queue(self.queue());
-        deadline::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet))
-            .map(drop)
+        ctrl_c::wait(py, deadline, |slice| Some(flush.wait(slice)).filter(|state| *state != Flushed::NotYet)).map(drop)
     }
 
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {

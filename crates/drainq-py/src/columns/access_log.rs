@@ -1,13 +1,13 @@
 //! `parse_access_log`: the core's reader over Arrow arrays of lines.
 
 use crate::arrow::batch::RecordBatch;
-use crate::arrow::export::{Batch, Column, Data};
+use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::{errors, gil};
 use drainq_core::columns::access_log::records::{Records, Texts};
-use drainq_core::columns::bitmap::Bitmap;
 use drainq_core::columns::column::{self, Kind, Values};
+use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -92,9 +92,9 @@ fn read(columns: &[column::Column<'_>]) -> Result<(Records, Vec<BadLine>), Strin
     Ok((records, bad))
 }
 
-fn batch(records: Records, format: &str) -> Batch {
+fn batch(records: Records, format: &str) -> ExportedBatch {
     let rows = records.len();
-    let column = |name: &str, format: &str, valid: Option<&Bitmap>, data| Column {
+    let column = |name: &str, format: &str, valid: Option<&ValidityBitmap>, data| ExportedColumn {
         name: name.to_owned(),
         format: format.to_owned(),
         validity: valid.filter(|valid| valid.zeros() > 0).map(|valid| (valid.clone().into_bytes(), valid.zeros())),
@@ -113,5 +113,5 @@ fn batch(records: Records, format: &str) -> Batch {
         text("agent", named, records.agent),
         column("milliseconds", "g", timed, Data::Float64(records.milliseconds)),
     ];
-    Batch { rows, columns }
+    ExportedBatch { rows, columns }
 }

@@ -7,16 +7,16 @@
 //! 2. A child that is forked in the meantime finds the place empty for ever; its calls say that.
 
 use crate::arrow::batch::RecordBatch;
-use crate::arrow::export::{Batch, Column, Data};
+use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::fork::Generation;
 use crate::{errors, gil, pickling};
-use drainq_core::columns::bitmap::Bitmap;
 use drainq_core::columns::column::{Kind, Type};
-use drainq_core::columns::group_by::aggregate::{Function, Output};
+use drainq_core::columns::group_by::aggregate::{AggregateFunction, Output};
 use drainq_core::columns::group_by::keys::KeyColumn;
-use drainq_core::columns::group_by::{self as core, Refusal, Request};
+use drainq_core::columns::group_by::{self as core, GroupByRefusal, GroupByRequest};
+use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use drainq_core::sketch::{self, DDSketch};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -59,7 +59,7 @@ enum Place {
 #[pyclass(frozen, module = "drainq.columns", weakref)]
 pub struct GroupBy {
     place: Mutex<Place>,
-    request: Request,
+    request: GroupByRequest,
 }
 
 #[pymethods]
@@ -89,7 +89,7 @@ impl GroupBy {
         };
         let sketch =
             DDSketch::new(relative_accuracy, None).map_err(|refusal| errors::bad_value(refusal.to_string()))?;
-        let request = Request { keys, aggregates, max_groups: max_groups.map(most).transpose()?, sketch };
+        let request = GroupByRequest { keys, aggregates, max_groups: max_groups.map(most).transpose()?, sketch };
         Ok(Self { place: Mutex::new(Place::Here(Box::new(core::GroupBy::new(request.clone())))), request })
     }
 
@@ -216,31 +216,36 @@ impl GroupBy {
     }
 
     /// Returns the columns of a batch that are asked for.
-    fn columns<'a>(&self, batch: &view::Batch<'a>, partial: bool) -> Result<core::Batch<'a>, view::Unreadable> {
+    fn columns<'a>(
+        &self,
+        batch: &view::ImportedBatch<'a>,
+        partial: bool,
+    ) -> Result<core::RequestedColumns<'a>, view::Unreadable> {
         let keys = self.request.keys.iter().map(|name| batch.column(name)).collect::<Result<_, _>>()?;
-        let value = |(result, function, column): &(String, Function, String)| {
+        let value = |(result, function, column): &(String, AggregateFunction, String)| {
             if partial {
                 batch.column(result).map(Some)
-            } else if *function == Function::Count && !batch.has(column) {
+            } else if *function == AggregateFunction::Count && !batch.has(column) {
                 Ok(None)
             } else {
                 batch.column(column).map(Some)
             }
         };
         let values = self.request.aggregates.iter().map(value).collect::<Result<_, _>>()?;
-        Ok(core::Batch { rows: batch.rows(), keys, values })
+        Ok(core::RequestedColumns { rows: batch.rows(), keys, values })
     }
 }
 
-fn refusal_of(py: Python<'_>, refusal: Refusal) -> PyErr {
+fn refusal_of(py: Python<'_>, refusal: GroupByRefusal) -> PyErr {
     let message = refusal.to_string();
     match refusal {
-        Refusal::TooManyGroups(_) | Refusal::Groups => errors::TOO_MANY_GROUPS.error(py, message),
-        Refusal::TypeChanged(..) | Refusal::Type(..) => errors::bad_type(message),
-        Refusal::Sum(..) | Refusal::Sketch(_, sketch::SketchRefusal::Count) => errors::overflow(message),
-        Refusal::Presence(_) | Refusal::Sketch(..) | Refusal::Text(..) | Refusal::Count(..) => {
-            errors::bad_value(message)
-        }
+        GroupByRefusal::TooManyGroups(_) | GroupByRefusal::Groups => errors::TOO_MANY_GROUPS.error(py, message),
+        GroupByRefusal::TypeChanged(..) | GroupByRefusal::Type(..) => errors::bad_type(message),
+        GroupByRefusal::Sum(..) | GroupByRefusal::Sketch(_, sketch::SketchRefusal::Count) => errors::overflow(message),
+        GroupByRefusal::Presence(_)
+        | GroupByRefusal::Sketch(..)
+        | GroupByRefusal::Text(..)
+        | GroupByRefusal::Count(..) => errors::bad_value(message),
     }
 }
 
@@ -260,7 +265,7 @@ fn names(keys: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
 }
 
 /// Returns the aggregates: name of the result, function, column.
-fn functions(aggregates: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Function, String)>> {
+fn functions(aggregates: &Bound<'_, PyDict>) -> PyResult<Vec<(String, AggregateFunction, String)>> {
     let mut found = Vec::with_capacity(aggregates.len());
     for (name, asked) in aggregates.iter() {
         let pair = match asked.cast::<PyTuple>() {
@@ -275,11 +280,11 @@ fn functions(aggregates: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Function, 
             )));
         };
         let function = match function.as_str() {
-            "sum" => Function::Sum,
-            "count" => Function::Count,
-            "min" => Function::Min,
-            "max" => Function::Max,
-            "sketch" => Function::Sketch,
+            "sum" => AggregateFunction::Sum,
+            "count" => AggregateFunction::Count,
+            "min" => AggregateFunction::Min,
+            "max" => AggregateFunction::Max,
+            "sketch" => AggregateFunction::Sketch,
             other => {
                 return Err(errors::bad_value(format!(
                     "aggregates[{name:?}] must be one of sum, count, min, max, sketch, got {other:?}"
@@ -291,13 +296,13 @@ fn functions(aggregates: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Function, 
     Ok(found)
 }
 
-fn batch_of(groups: &core::GroupBy) -> Result<Batch, Refusal> {
+fn batch_of(groups: &core::GroupBy) -> Result<ExportedBatch, GroupByRefusal> {
     let request = groups.request();
     let results = request.aggregates.iter().map(|(name, ..)| name);
     let Some(outputs) = groups.results() else {
         let column =
-            |name: &String| Column { name: name.clone(), format: "n".into(), validity: None, data: Data::None };
-        return Ok(Batch { rows: 0, columns: request.keys.iter().chain(results).map(column).collect() });
+            |name: &String| ExportedColumn { name: name.clone(), format: "n".into(), validity: None, data: Data::None };
+        return Ok(ExportedBatch { rows: 0, columns: request.keys.iter().chain(results).map(column).collect() });
     };
     let mut columns = Vec::new();
     for (name, (kind, keys)) in request.keys.iter().zip(groups.keys().into_iter().flatten()) {
@@ -314,17 +319,17 @@ fn batch_of(groups: &core::GroupBy) -> Result<Batch, Refusal> {
                 let single = |values: Vec<f64>| Data::Float32(values.into_iter().map(|value| value as f32).collect());
                 column(name, &kind, valid, if is_single { single(values) } else { Data::Float64(values) })
             }
-            Output::Bytes(ends, bytes) => of_texts(name, &kind, &ends, bytes, Bitmap::default()),
+            Output::Bytes(ends, bytes) => of_texts(name, &kind, &ends, bytes, ValidityBitmap::default()),
         });
     }
-    Ok(Batch { rows: groups.len(), columns })
+    Ok(ExportedBatch { rows: groups.len(), columns })
 }
 
-fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: Bitmap) -> Column {
+fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: ValidityBitmap) -> ExportedColumn {
     let width = if let Kind::Int { width, .. } = kind.kind { width } else { 8 };
     let data = match width {
         0 => {
-            let mut bits = Bitmap::with_capacity(values.len());
+            let mut bits = ValidityBitmap::with_capacity(values.len());
             values.iter().for_each(|value| bits.push(*value != 0));
             Data::Bits(bits.into_bytes())
         }
@@ -336,17 +341,17 @@ fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: Bitmap) -> Column {
     column(name, kind, valid, data)
 }
 
-fn of_texts(name: &str, kind: &Type, ends: &[usize], bytes: Vec<u8>, valid: Bitmap) -> Column {
+fn of_texts(name: &str, kind: &Type, ends: &[usize], bytes: Vec<u8>, valid: ValidityBitmap) -> ExportedColumn {
     if bytes.len() <= i32::MAX as usize {
         return column(name, kind, valid, Data::Small(ends.iter().map(|end| *end as i32).collect(), bytes));
     }
     let wide = if kind.format == "u" { "U" } else { "Z" };
     let data = Data::Large(ends.iter().map(|end| *end as i64).collect(), bytes);
-    Column { format: wide.to_owned(), ..column(name, kind, valid, data) }
+    ExportedColumn { format: wide.to_owned(), ..column(name, kind, valid, data) }
 }
 
-fn column(name: &str, kind: &Type, valid: Bitmap, data: Data) -> Column {
+fn column(name: &str, kind: &Type, valid: ValidityBitmap, data: Data) -> ExportedColumn {
     let missing = valid.zeros();
     let validity = (missing > 0).then(|| (valid.into_bytes(), missing));
-    Column { name: name.to_owned(), format: kind.format.clone(), validity, data }
+    ExportedColumn { name: name.to_owned(), format: kind.format.clone(), validity, data }
 }

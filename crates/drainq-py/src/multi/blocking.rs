@@ -1,7 +1,8 @@
 //! Blocked calls of threads: the steps of the core's `Wait`, with Ctrl-C.
 
 use super::core_types::Wait;
-use crate::deadline::{self, Deadline, MayWait};
+use crate::ctrl_c;
+use crate::deadline::{Deadline, MayWait};
 use crate::gil;
 use drainq_core::multi::{Stalled, WaitingThread};
 use pyo3::prelude::*;
@@ -87,9 +88,9 @@ fn sleep(
 ) -> PyResult<Otherwise> {
     loop {
         let (sleeper, others) = (&mut *sleeper, &mut *waiter);
-        let woken_by = deadline::wait(py, deadline, move |_slice| {
+        let woken_by = ctrl_c::wait(py, deadline, move |_slice| {
             loop {
-                if sleeper.sleep_for(deadline.slice()) {
+                if sleeper.sleep_for(ctrl_c::slice(deadline)) {
                     return Some(WokenBy::Notified);
                 }
                 if let Some(stalled) = others.find_stalled() {

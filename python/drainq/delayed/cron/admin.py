@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, timezone
 from itertools import islice, takewhile
 from typing import Generic, NoReturn, TypeVar
 
+from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.handle import CronHandle
-from drainq.delayed.cron.message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.schedule import InstalledSchedule
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.session import Session

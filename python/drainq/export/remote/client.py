@@ -32,9 +32,9 @@ from drainq.delivery.worker import check_seconds
 from drainq.export import grpc_errors
 from drainq.export.connection import Connection, is_loopback, target
 from drainq.export.extras import extra
-from drainq.export.remote.peer import Parcel, Peer, PeerFailed
+from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.routing import Router, Rule
-from drainq.export.remote.wire import LARGEST, OVERHEAD, Batch, encode_item
+from drainq.export.remote.wire import LARGEST, OVERHEAD, WireBatch, encode_item
 
 PAUSE = 5.0  # seconds for which a peer that failed is passed over, where the rule lets it be
 TRIES = 2  # of a batch at one server, before another one gets it, where the rule lets it
@@ -50,7 +50,7 @@ class _Rest(Rest):
     """
 
     def __init__(
-        self, items: list[Any], places: list[int], parcels: list[Parcel], give_up: Callable[[int], None]
+        self, items: list[Any], places: list[int], parcels: list[PeerParcel], give_up: Callable[[int], None]
     ) -> None:
         super().__init__(items, places)
         self.parcels, self._give_up = parcels, give_up
@@ -119,7 +119,7 @@ class RemoteSink(Sink):
             parcels, items.parcels = self._rerouted(items, addresses), []
         else:
             parcels = self._packed(items, addresses, refused)
-        last: dict[str, Parcel] = {}  # by peer
+        last: dict[str, PeerParcel] = {}  # by peer
         for parcel in parcels:
             if not self._over:
                 self._peer(parcel.peer).put(parcel, last.get(parcel.peer))
@@ -137,7 +137,9 @@ class RemoteSink(Sink):
             raise self._failure(items, failed, refused)
         return refused
 
-    def _failure(self, items: list[Any], failed: list[Parcel], refused: list[tuple[int | None, object]]) -> Exception:
+    def _failure(
+        self, items: list[Any], failed: list[PeerParcel], refused: list[tuple[int | None, object]]
+    ) -> Exception:
         now = self._clock.now()
         kinds = []
         for parcel in failed:
@@ -160,7 +162,7 @@ class RemoteSink(Sink):
 
     def _packed(
         self, items: list[Any], addresses: tuple[str, ...], refused: list[tuple[int | None, object]]
-    ) -> list[Parcel]:
+    ) -> list[PeerParcel]:
         """The items as batches, each for one server."""
         encoded: list[bytes] = []
         places: list[int] = []
@@ -175,7 +177,7 @@ class RemoteSink(Sink):
                 continue
             encoded.append(data)
             places.append(place)
-        parcels: list[Parcel] = []
+        parcels: list[PeerParcel] = []
         live = items if len(places) == len(items) else [items[place] for place in places]
         if not live:
             return parcels
@@ -184,13 +186,13 @@ class RemoteSink(Sink):
             for index in own:
                 if not part or size + len(encoded[index]) > LARGEST - OVERHEAD or len(part) >= self._batch_items:
                     size, part = 0, []
-                    parcels.append(Parcel(Batch(self._sender, 0, 0, part), [], address))
+                    parcels.append(PeerParcel(WireBatch(self._sender, 0, 0, part), [], address))
                 part.append(msgspec.Raw(encoded[index]))
                 size += len(encoded[index])
                 parcels[-1].places.append(places[index])
         return [self._numbered(parcel) for parcel in parcels]
 
-    def _numbered(self, parcel: Parcel) -> Parcel:
+    def _numbered(self, parcel: PeerParcel) -> PeerParcel:
         with self._lock:
             number = next(self._numbers)
             self._open.add(number)
@@ -198,9 +200,9 @@ class RemoteSink(Sink):
         parcel.batch = msgspec.structs.replace(parcel.batch, number=number, settled=settled)
         return parcel
 
-    def _rerouted(self, items: _Rest, addresses: tuple[str, ...]) -> list[Parcel]:
+    def _rerouted(self, items: _Rest, addresses: tuple[str, ...]) -> list[PeerParcel]:
         """The batches of a try that failed: each to its server again, unless that one fails, or left the list."""
-        again: list[Parcel] = []
+        again: list[PeerParcel] = []
         for parcel in items.parcels:
             parcel.failure = None
             own = [items[place] for place in parcel.places]
@@ -215,7 +217,7 @@ class RemoteSink(Sink):
             for address, indexes in split.items():
                 part = [parcel.batch.items[index] for index in indexes]
                 batch = msgspec.structs.replace(parcel.batch, items=part)
-                again.append(self._numbered(Parcel(batch, [parcel.places[index] for index in indexes], address)))
+                again.append(self._numbered(PeerParcel(batch, [parcel.places[index] for index in indexes], address)))
         return again
 
     # -- servers ----------------------------------------------------------------------------------

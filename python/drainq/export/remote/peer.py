@@ -25,12 +25,12 @@ import msgspec
 
 from drainq.export import grpc_errors
 from drainq.export.connection import Connection
-from drainq.export.remote.wire import METHOD, Ack, Batch, decode_ack, encode
+from drainq.export.remote.wire import METHOD, Ack, WireBatch, decode_ack, encode
 
 IDLE = 5.0  # seconds
 
 
-class Parcel:
+class PeerParcel:
     """A batch on its way: what is sent, and what came of it.
 
     Args:
@@ -40,7 +40,7 @@ class Parcel:
 
     __slots__ = ("ack", "batch", "failure", "failures", "peer", "places")
 
-    def __init__(self, batch: Batch, places: list[int], peer: str) -> None:
+    def __init__(self, batch: WireBatch, places: list[int], peer: str) -> None:
         self.batch, self.places, self.peer = batch, places, peer
         self.ack: Ack | None = None
         self.failure: Exception | None = None
@@ -84,7 +84,7 @@ class Peer:
         """The peer did not take a batch."""
         self._failed_at = now
 
-    def put(self, parcel: Parcel, after: Parcel | None) -> None:
+    def put(self, parcel: PeerParcel, after: PeerParcel | None) -> None:
         """Send a batch, as soon as there is room in the window; see to it with :meth:`wait_for`.
 
         Args:
@@ -115,7 +115,7 @@ class Peer:
                     left = self._timeout
                 self.changed.wait(left)
 
-    def wait_for(self, parcel: Parcel) -> None:
+    def wait_for(self, parcel: PeerParcel) -> None:
         """Wait until a batch is settled."""
         self.wait(lambda _: parcel.settled)
 
@@ -140,8 +140,8 @@ class _Stream:
 
     def __init__(self, peer: Peer, connection: Connection) -> None:
         self._peer, self._connection = peer, connection
-        self.under_way: OrderedDict[int, Parcel] = OrderedDict()
-        self._outbox: list[Parcel] = []
+        self.under_way: OrderedDict[int, PeerParcel] = OrderedDict()
+        self._outbox: list[PeerParcel] = []
         self.over = False
         self.moved_at = time.monotonic()
         self._why: str | None = None
@@ -152,7 +152,7 @@ class _Stream:
         self._call = self._connection.stream(METHOD)(self.requests())
         threading.Thread(target=self._read, name="drainq-remote-client", daemon=True).start()
 
-    def put(self, parcel: Parcel) -> None:
+    def put(self, parcel: PeerParcel) -> None:
         """Send a batch; called with the condition."""
         if not self.under_way:
             self.moved_at = time.monotonic()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from drainq.export.remote.wire import Ack, Batch
+from drainq.export.remote.wire import Ack, WireBatch
 
 MOST_SENDERS = 10_000
 
@@ -44,7 +44,7 @@ class Received:
         with self._lock:
             return sum(map(len, self._senders.values()))
 
-    def begin(self, batch: Batch) -> tuple[Entry, bool]:
+    def begin(self, batch: WireBatch) -> tuple[Entry, bool]:
         """The entry of a batch, and whether the caller is the one to handle it."""
         with self._lock:
             entries = self._senders.setdefault(batch.sender, {})
@@ -65,7 +65,7 @@ class Received:
         entry.ack = ack
         entry.done.set()
 
-    def drop(self, batch: Batch, entry: Entry) -> None:
+    def drop(self, batch: WireBatch, entry: Entry) -> None:
         """The batch was not handled, and may be sent again."""
         with self._lock:
             entries = self._senders.get(batch.sender, {})

@@ -31,7 +31,7 @@ from drainq.errors import DrainqWarning
 from drainq.export.connection import frames_inside, is_loopback, pem, target
 from drainq.export.extras import extra
 from drainq.export.remote.received import Received
-from drainq.export.remote.wire import LARGEST, METHOD, Ack, Batch, decode_batch, encode, item_decoder
+from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode, item_decoder
 from drainq.fork import leave_to_parent, renew_in_child
 
 log = logging.getLogger("drainq")
@@ -261,7 +261,7 @@ class RemoteServer:
         self._received.answer(entry, ack)
         return ack
 
-    def _handle(self, batch: Batch) -> Ack:
+    def _handle(self, batch: WireBatch) -> Ack:
         places: list[int] = []
         items: list[Any] = []
         refused: list[tuple[int | None, str]] = []

@@ -24,7 +24,7 @@ LARGEST = 4 * 1024 * 1024  # bytes of a message that a gRPC server takes if it w
 OVERHEAD = 256  # bytes of a batch beside its items, and then some
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
+class WireBatch(msgspec.Struct, frozen=True, array_like=True):
     """Items on their way to a server, each encoded by itself."""
 
     sender: str
@@ -45,16 +45,16 @@ class Ack(msgspec.Struct, frozen=True, array_like=True):
 
 encode_item = msgspec.msgpack.Encoder().encode
 _encode = msgspec.msgpack.Encoder().encode
-_batch = msgspec.msgpack.Decoder(Batch)
+_batch = msgspec.msgpack.Decoder(WireBatch)
 _ack = msgspec.msgpack.Decoder(Ack)
 
 
-def encode(message: Batch | Ack) -> bytes:
+def encode(message: WireBatch | Ack) -> bytes:
     """The bytes of a message."""
     return _encode(message)
 
 
-def decode_batch(data: bytes) -> Batch:
+def decode_batch(data: bytes) -> WireBatch:
     """The batch in the bytes.
 
     Raises:

@@ -5,7 +5,7 @@
 //! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts; the first is 0.
 
 use super::line::{LastStamp, Reason, Record, parse};
-use crate::columns::bitmap::Bitmap;
+use crate::columns::validity_bitmap::ValidityBitmap;
 
 /// Texts, one after the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,11 +52,11 @@ pub struct Records {
     /// User agents, where [`Records::named`] says so.
     pub agent: Texts,
     /// Which records have a referrer and a user agent.
-    pub named: Bitmap,
+    pub named: ValidityBitmap,
     /// Request times, where [`Records::timed`] says so.
     pub milliseconds: Vec<f64>,
     /// Which records have a request time.
-    pub timed: Bitmap,
+    pub timed: ValidityBitmap,
     last: LastStamp,
 }
 
@@ -72,9 +72,9 @@ impl Records {
             size: Vec::with_capacity(lines),
             referrer: texts(5),
             agent: texts(2),
-            named: Bitmap::with_capacity(lines),
+            named: ValidityBitmap::with_capacity(lines),
             milliseconds: Vec::with_capacity(lines),
-            timed: Bitmap::with_capacity(lines),
+            timed: ValidityBitmap::with_capacity(lines),
             last: LastStamp::default(),
         }
     }

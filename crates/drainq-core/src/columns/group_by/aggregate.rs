@@ -3,9 +3,9 @@
 //! Missing values (NULL) are left out, as in SQL: the sum, minimum and maximum of none is missing, the count of
 //! none is 0, the sketch of none is empty.
 
-use super::Refusal;
-use crate::columns::bitmap::Bitmap;
+use super::refusal::GroupByRefusal;
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
+use crate::columns::validity_bitmap::ValidityBitmap;
 use crate::sketch::{self, DDSketch};
 use hashbrown::HashMap;
 
@@ -14,7 +14,7 @@ const BEYOND: i128 = 1 << 64;
 
 /// What becomes of the values of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
+pub enum AggregateFunction {
     /// Their sum.
     Sum,
     /// How many there are.
@@ -37,55 +37,64 @@ pub enum Source {
 }
 
 /// The type that the results of a function have, for a column of this type.
-pub fn type_for(name: &str, function: Function, kind: Option<&Type>, source: Source) -> Result<Type, Refusal> {
+pub fn type_for(
+    name: &str,
+    function: AggregateFunction,
+    kind: Option<&Type>,
+    source: Source,
+) -> Result<Type, GroupByRefusal> {
     let of = |format: &str| Type::of(format).expect("a format of ours");
     let Some(kind) = kind else {
         return match function {
-            Function::Count if source == Source::Rows => Ok(of("l")),
-            _ => Err(Refusal::Presence(name.to_owned())),
+            AggregateFunction::Count if source == Source::Rows => Ok(of("l")),
+            _ => Err(GroupByRefusal::Presence(name.to_owned())),
         };
     };
-    let refused = |why| Err(Refusal::Type(name.to_owned(), kind.name(), why));
+    let refused = |why| Err(GroupByRefusal::Type(name.to_owned(), kind.name(), why));
     match (function, kind.kind) {
-        (Function::Sum, Kind::Int { number: true, unsigned, .. }) => Ok(of(if unsigned { "L" } else { "l" })),
-        (Function::Sum, Kind::Float { .. }) => Ok(of("g")),
-        (Function::Sum, _) => refused("a sum is of numbers"),
-        (Function::Min | Function::Max, Kind::Text) => refused("a minimum or maximum is of numbers, days or times"),
-        (Function::Min | Function::Max, _) => Ok(kind.clone()),
-        (Function::Count, Kind::Int { width: 8, number: true, .. }) => Ok(of("l")),
-        (Function::Count, _) if source == Source::Rows => Ok(of("l")),
-        (Function::Count, _) => refused("the counts of a partial result are int64"),
-        (Function::Sketch, Kind::Text) if source == Source::Partial => Ok(of("z")),
-        (Function::Sketch, Kind::Int { number: true, .. } | Kind::Float { .. }) if source == Source::Rows => {
+        (AggregateFunction::Sum, Kind::Int { number: true, unsigned, .. }) => Ok(of(if unsigned { "L" } else { "l" })),
+        (AggregateFunction::Sum, Kind::Float { .. }) => Ok(of("g")),
+        (AggregateFunction::Sum, _) => refused("a sum is of numbers"),
+        (AggregateFunction::Min | AggregateFunction::Max, Kind::Text) => {
+            refused("a minimum or maximum is of numbers, days or times")
+        }
+        (AggregateFunction::Min | AggregateFunction::Max, _) => Ok(kind.clone()),
+        (AggregateFunction::Count, Kind::Int { width: 8, number: true, .. }) => Ok(of("l")),
+        (AggregateFunction::Count, _) if source == Source::Rows => Ok(of("l")),
+        (AggregateFunction::Count, _) => refused("the counts of a partial result are int64"),
+        (AggregateFunction::Sketch, Kind::Text) if source == Source::Partial => Ok(of("z")),
+        (AggregateFunction::Sketch, Kind::Int { number: true, .. } | Kind::Float { .. }) if source == Source::Rows => {
             Ok(of("z"))
         }
-        (Function::Sketch, _) if source == Source::Partial => refused("the sketches of a partial result are bytes"),
-        (Function::Sketch, _) => refused("a sketch is of numbers"),
+        (AggregateFunction::Sketch, _) if source == Source::Partial => {
+            refused("the sketches of a partial result are bytes")
+        }
+        (AggregateFunction::Sketch, _) => refused("a sketch is of numbers"),
     }
 }
 
 /// Checks the values of a column; returns the sketches of a partial result.
 pub fn checked(
     name: &str,
-    function: Function,
+    function: AggregateFunction,
     column: Option<&Column<'_>>,
     source: Source,
     empty: &DDSketch,
-) -> Result<Vec<Option<DDSketch>>, Refusal> {
+) -> Result<Vec<Option<DDSketch>>, GroupByRefusal> {
     let Some(column) = column else { return Ok(Vec::new()) };
     let rows = || (0..column.length).filter(|row| column.validity.get(*row));
-    let refused = |refusal| Refusal::Sketch(name.to_owned(), refusal);
+    let refused = |refusal| GroupByRefusal::Sketch(name.to_owned(), refusal);
     match (function, source, &column.values) {
-        (Function::Sketch, Source::Rows, Values::Floats(values)) => {
+        (AggregateFunction::Sketch, Source::Rows, Values::Floats(values)) => {
             match rows().find(|row| !values[*row].is_finite()) {
                 Some(row) => Err(refused(sketch::SketchRefusal::Value(values[row]))),
                 None => Ok(Vec::new()),
             }
         }
-        (Function::Sketch, Source::Partial, Values::Texts(text)) => {
+        (AggregateFunction::Sketch, Source::Partial, Values::Texts(text)) => {
             let mut sketches = vec![None; column.length];
             for row in rows() {
-                let bytes = text.get(row).ok_or_else(|| Refusal::Text(name.to_owned(), row))?;
+                let bytes = text.get(row).ok_or_else(|| GroupByRefusal::Text(name.to_owned(), row))?;
                 let sketch = sketch::bytes::decode(bytes).map_err(refused)?;
                 if sketch.settings() != empty.settings() {
                     return Err(refused(sketch::SketchRefusal::Settings(empty.settings(), sketch.settings())));
@@ -94,10 +103,12 @@ pub fn checked(
             }
             Ok(sketches)
         }
-        (Function::Count, Source::Partial, Values::Ints(values)) => match rows().find(|row| values[*row] < 0) {
-            Some(row) => Err(Refusal::Count(name.to_owned(), values[row])),
-            None => Ok(Vec::new()),
-        },
+        (AggregateFunction::Count, Source::Partial, Values::Ints(values)) => {
+            match rows().find(|row| values[*row] < 0) {
+                Some(row) => Err(GroupByRefusal::Count(name.to_owned(), values[row])),
+                None => Ok(Vec::new()),
+            }
+        }
         _ => Ok(Vec::new()),
     }
 }
@@ -151,32 +162,34 @@ pub enum Aggregate {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Whole numbers.
-    Ints(Vec<i64>, Bitmap),
+    Ints(Vec<i64>, ValidityBitmap),
     /// Floats.
-    Floats(Vec<f64>, Bitmap),
+    Floats(Vec<f64>, ValidityBitmap),
     /// Bytes: where each result ends, after a 0, and all of them.
     Bytes(Vec<usize>, Vec<u8>),
 }
 
 impl Aggregate {
     /// For no group yet.
-    pub fn new(function: Function, kind: &Type) -> Self {
+    pub fn new(function: AggregateFunction, kind: &Type) -> Self {
         let unsigned = matches!(kind.kind, Kind::Int { unsigned: true, .. });
         let is_float = matches!(kind.kind, Kind::Float { .. });
-        let largest = function == Function::Max;
+        let largest = function == AggregateFunction::Max;
         match function {
-            Function::Count => {
+            AggregateFunction::Count => {
                 Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: None, unsigned: false }
             }
-            Function::Sum if is_float => Self::FloatSums { sums: Vec::new(), seen: Vec::new() },
-            Function::Sum => {
+            AggregateFunction::Sum if is_float => Self::FloatSums { sums: Vec::new(), seen: Vec::new() },
+            AggregateFunction::Sum => {
                 Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: Some(Vec::new()), unsigned }
             }
-            Function::Min | Function::Max if is_float => {
+            AggregateFunction::Min | AggregateFunction::Max if is_float => {
                 Self::FloatBest { values: Vec::new(), seen: Vec::new(), largest }
             }
-            Function::Min | Function::Max => Self::IntBest { values: Vec::new(), seen: Vec::new(), largest, unsigned },
-            Function::Sketch => Self::Sketches(Vec::new()),
+            AggregateFunction::Min | AggregateFunction::Max => {
+                Self::IntBest { values: Vec::new(), seen: Vec::new(), largest, unsigned }
+            }
+            AggregateFunction::Sketch => Self::Sketches(Vec::new()),
         }
     }
 
@@ -205,7 +218,7 @@ impl Aggregate {
         name: &str,
         groups: usize,
         more: impl Iterator<Item = (&'a [u32], &'a [Option<DDSketch>])>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), GroupByRefusal> {
         let Self::Sketches(sketches) = self else { return Ok(()) };
         let mut counts: Vec<u64> = Vec::new();
         for (numbers, added) in more {
@@ -216,7 +229,7 @@ impl Aggregate {
                 }
                 let count = &mut counts[*group as usize];
                 let whole = count.checked_add(added.as_ref().map_or(0, DDSketch::count));
-                *count = whole.ok_or_else(|| Refusal::Sketch(name.to_owned(), sketch::SketchRefusal::Count))?;
+                *count = whole.ok_or_else(|| GroupByRefusal::Sketch(name.to_owned(), sketch::SketchRefusal::Count))?;
             }
         }
         Ok(())
@@ -303,9 +316,9 @@ impl Aggregate {
     }
 
     /// The results of all groups.
-    pub fn output(&self, name: &str) -> Result<Output, Refusal> {
+    pub fn output(&self, name: &str) -> Result<Output, GroupByRefusal> {
         let bitmap = |seen: &[bool]| {
-            let mut valid = Bitmap::with_capacity(seen.len());
+            let mut valid = ValidityBitmap::with_capacity(seen.len());
             seen.iter().for_each(|seen| valid.push(*seen));
             valid
         };
@@ -315,7 +328,7 @@ impl Aggregate {
                 if let Some((group, rest)) = rests.iter().find(|(_, rest)| **rest != 0) {
                     let low = sums[*group as usize];
                     let low = if *unsigned { i128::from(low as u64) } else { i128::from(low) };
-                    return Err(Refusal::Sum(name.to_owned(), low + rest, *group as usize));
+                    return Err(GroupByRefusal::Sum(name.to_owned(), low + rest, *group as usize));
                 }
                 let all = vec![true; if seen.is_none() { sums.len() } else { 0 }];
                 Output::Ints(values, bitmap(seen.as_deref().unwrap_or(&all)))

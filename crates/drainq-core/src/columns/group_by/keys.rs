@@ -1,12 +1,13 @@
 //! The keys of all groups, and the table that finds the group of a row.
 //!
-//! Keys are kept by column. The table has a hash and a number for each group; a hash that fits is confirmed by
+//! GroupKeys are kept by column. The table has a hash and a number for each group; a hash that fits is confirmed by
 //! comparing the keys themselves. Hashes are seeded for each table, so that a sender of keys cannot choose keys that
 //! collide.
 
-use super::{Batch, Refusal, Request};
-use crate::columns::bitmap::Bitmap;
+use super::refusal::GroupByRefusal;
+use super::request::{GroupByRequest, RequestedColumns};
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
+use crate::columns::validity_bitmap::ValidityBitmap;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 
@@ -18,7 +19,7 @@ pub enum KeyColumn {
         /// For each group its key; 0 where it is missing.
         values: Vec<i64>,
         /// Which groups have one.
-        valid: Bitmap,
+        valid: ValidityBitmap,
     },
     /// Texts or bytes.
     Texts {
@@ -27,15 +28,15 @@ pub enum KeyColumn {
         /// The bytes of all keys.
         bytes: Vec<u8>,
         /// Which groups have one.
-        valid: Bitmap,
+        valid: ValidityBitmap,
     },
 }
 
 impl KeyColumn {
     fn new(kind: &Type) -> Self {
         match kind.kind {
-            Kind::Text => Self::Texts { ends: vec![0], bytes: Vec::new(), valid: Bitmap::default() },
-            _ => Self::Ints { values: Vec::new(), valid: Bitmap::default() },
+            Kind::Text => Self::Texts { ends: vec![0], bytes: Vec::new(), valid: ValidityBitmap::default() },
+            _ => Self::Ints { values: Vec::new(), valid: ValidityBitmap::default() },
         }
     }
 
@@ -94,14 +95,14 @@ impl KeyColumn {
 
 /// The keys of all groups.
 #[derive(Clone, Default)]
-pub struct Keys {
+pub struct GroupKeys {
     columns: Vec<KeyColumn>,
     table: HashTable<(u64, u32)>,
     seed: DefaultHashBuilder,
     groups: usize,
 }
 
-impl Keys {
+impl GroupKeys {
     /// No group yet, for keys of these types.
     pub fn new(types: &[Type]) -> Self {
         Self { columns: types.iter().map(KeyColumn::new).collect(), ..Self::default() }
@@ -131,7 +132,12 @@ impl Keys {
     /// In three passes, so that the processor waits for many rows' memory at a time: all hashes; for each
     /// hash the first group that has it, or a new group; then, key by key, whether the rows' keys are those of the groups.
     /// Where they are not, two keys have one hash of 64 bits, and the row's group is looked for among all of that hash.
-    pub fn number(&mut self, batch: &Batch<'_>, request: &Request, groups: &mut Vec<u32>) -> Result<(), Refusal> {
+    pub fn number(
+        &mut self,
+        batch: &RequestedColumns<'_>,
+        request: &GroupByRequest,
+        groups: &mut Vec<u32>,
+    ) -> Result<(), GroupByRefusal> {
         let most = request.max_groups.unwrap_or(usize::MAX);
         let hashes = self.hashes(batch, request)?;
         let mut last = None;
@@ -160,7 +166,7 @@ impl Keys {
     }
 
     /// The rows whose keys are not those of their groups, in ascending order.
-    fn differing(&self, batch: &Batch<'_>, groups: &[u32]) -> Vec<usize> {
+    fn differing(&self, batch: &RequestedColumns<'_>, groups: &[u32]) -> Vec<usize> {
         let mut rows: Vec<usize> = Vec::new();
         for (column, key) in self.columns.iter().zip(&batch.keys) {
             let all_valid = matches!(key.validity, Validity::All);
@@ -182,12 +188,12 @@ impl Keys {
         rows
     }
 
-    fn hashes(&self, batch: &Batch<'_>, request: &Request) -> Result<Vec<u64>, Refusal> {
+    fn hashes(&self, batch: &RequestedColumns<'_>, request: &GroupByRequest) -> Result<Vec<u64>, GroupByRefusal> {
         (0..batch.rows).map(|row| self.hash(batch, row, request)).collect()
     }
 
     #[inline]
-    fn hash(&self, batch: &Batch<'_>, row: usize, request: &Request) -> Result<u64, Refusal> {
+    fn hash(&self, batch: &RequestedColumns<'_>, row: usize, request: &GroupByRequest) -> Result<u64, GroupByRefusal> {
         let mut hasher = self.seed.build_hasher();
         for (place, column) in batch.keys.iter().enumerate() {
             if !column.validity.get(row) {
@@ -198,7 +204,7 @@ impl Keys {
                 Values::Ints(values) => hasher.write_u64(values[row] as u64),
                 Values::Texts(text) => match text.get(row) {
                     Some(text) => hasher.write(text),
-                    None => return Err(Refusal::Text(request.keys[place].clone(), row)),
+                    None => return Err(GroupByRefusal::Text(request.keys[place].clone(), row)),
                 },
                 Values::Floats(_) => unreachable!("floats are no keys"),
             }
@@ -206,11 +212,17 @@ impl Keys {
         Ok(hasher.finish())
     }
 
-    fn make(&mut self, hash: u64, batch: &Batch<'_>, row: usize, most: usize) -> Result<u32, Refusal> {
+    fn make(
+        &mut self,
+        hash: u64,
+        batch: &RequestedColumns<'_>,
+        row: usize,
+        most: usize,
+    ) -> Result<u32, GroupByRefusal> {
         if self.groups >= most {
-            return Err(Refusal::TooManyGroups(most));
+            return Err(GroupByRefusal::TooManyGroups(most));
         }
-        let group = u32::try_from(self.groups).ok().filter(|group| *group < u32::MAX).ok_or(Refusal::Groups)?;
+        let group = u32::try_from(self.groups).ok().filter(|group| *group < u32::MAX).ok_or(GroupByRefusal::Groups)?;
         self.columns.iter_mut().zip(&batch.keys).for_each(|(column, key)| column.push(key, row));
         self.table.insert_unique(hash, (hash, group), |(hash, _)| *hash);
         self.groups += 1;
@@ -219,6 +231,6 @@ impl Keys {
 }
 
 #[inline]
-fn is_of(columns: &[KeyColumn], group: u32, batch: &Batch<'_>, row: usize) -> bool {
+fn is_of(columns: &[KeyColumn], group: u32, batch: &RequestedColumns<'_>, row: usize) -> bool {
     columns.iter().zip(&batch.keys).all(|(column, key)| column.is(group as usize, key, row))
 }

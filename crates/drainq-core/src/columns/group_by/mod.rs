@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`keys`] | the keys of all groups, by column, and the table that finds a group |
 //! | [`aggregate`] | the values of all groups, for one aggregate |
+//! | `request`, `refusal` | what is asked for; why a batch was refused |
 //!
 //! A batch is read in two steps: the keys of its rows give each row the number of its group; then each aggregate
 //! goes down its column.
@@ -18,98 +19,24 @@
 
 pub mod aggregate;
 pub mod keys;
+mod refusal;
+mod request;
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests;
 
-use super::column::{Column, Kind, Type};
+pub use refusal::GroupByRefusal;
+pub use request::{GroupByRequest, RequestedColumns};
+
+use super::column::{Kind, Type};
 use crate::sketch::DDSketch;
-use aggregate::{Aggregate, Function, Source};
-use keys::Keys;
-use std::fmt;
-
-/// Why a batch was refused; nothing has changed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
-    /// The type of a column differs from that of earlier batches: column, type, earlier type.
-    TypeChanged(String, String, String),
-    /// A column that an aggregate or a key cannot take: column, type, what it is for.
-    Type(String, String, &'static str),
-    /// A column that earlier batches had, or had not, is missing, or is there.
-    Presence(String),
-    /// More groups than this.
-    TooManyGroups(usize),
-    /// More groups than can be numbered.
-    Groups,
-    /// A value that a sketch does not take: column, and what the sketch says.
-    Sketch(String, crate::sketch::SketchRefusal),
-    /// A text that does not lie in its column's bytes: column, row.
-    Text(String, usize),
-    /// A sum that does not fit its type: column, sum, the group's number.
-    Sum(String, i128, usize),
-    /// A count of a partial result that is below zero: column, value.
-    Count(String, i64),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TypeChanged(column, now, before) => {
-                write!(to, "column {column:?} is of type {now}, and was {before} in the batches before")
-            }
-            Self::Type(column, kind, what) => write!(to, "column {column:?} is of type {kind}: {what}"),
-            Self::Presence(column) => write!(
-                to,
-                "column {column:?} is in some batches and not in others: a count of a column that is missing counts rows"
-            ),
-            Self::TooManyGroups(most) => write!(
-                to,
-                "more than {most} groups, which is max_groups: pass on what take() returns and add the batch again; \
-                 nothing of it was added"
-            ),
-            Self::Groups => write!(to, "there are 4,294,967,295 groups, and no more can be numbered"),
-            Self::Sketch(column, refusal) => write!(to, "column {column:?}: {refusal}"),
-            Self::Text(column, row) => {
-                write!(to, "column {column:?} is broken: the text of row {row} does not lie in the column's bytes")
-            }
-            Self::Sum(column, sum, group) => {
-                write!(to, "the sum of column {column:?} is {sum} in group {group}, which 64 bits do not hold")
-            }
-            Self::Count(column, count) => {
-                write!(to, "column {column:?} has the count {count}: a count is not negative")
-            }
-        }
-    }
-}
-
-/// What is asked for: the keys' columns, and for each aggregate its name, function and column.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Names of the key columns.
-    pub keys: Vec<String>,
-    /// Name of the result, function, name of the column.
-    pub aggregates: Vec<(String, Function, String)>,
-    /// The most groups; None: as many as there is memory for.
-    pub max_groups: Option<usize>,
-    /// An empty sketch with the settings of all sketches.
-    pub sketch: DDSketch,
-}
-
-/// The columns of a batch that the request names.
-#[derive(Clone, Debug)]
-pub struct Batch<'a> {
-    /// Rows.
-    pub rows: usize,
-    /// The key columns, in the request's order.
-    pub keys: Vec<Column<'a>>,
-    /// The aggregates' columns, in the request's order; None: a count whose column the batch has not.
-    pub values: Vec<Option<Column<'a>>>,
-}
+use aggregate::{Aggregate, Source};
+use keys::GroupKeys;
 
 /// Groups and their aggregates.
 #[derive(Clone)]
 pub struct GroupBy {
-    request: Request,
-    keys: Keys,
+    request: GroupByRequest,
+    keys: GroupKeys,
     aggregates: Vec<Aggregate>,
     /// The types of the keys, and of the aggregates; None before the first batch.
     types: Option<(Vec<Type>, Vec<Type>)>,
@@ -127,12 +54,12 @@ struct Numbered {
 
 impl GroupBy {
     /// No group yet.
-    pub fn new(request: Request) -> Self {
-        Self { request, keys: Keys::default(), aggregates: Vec::new(), types: None, present: None }
+    pub fn new(request: GroupByRequest) -> Self {
+        Self { request, keys: GroupKeys::default(), aggregates: Vec::new(), types: None, present: None }
     }
 
     /// What was asked for.
-    pub fn request(&self) -> &Request {
+    pub fn request(&self) -> &GroupByRequest {
         &self.request
     }
 
@@ -157,30 +84,30 @@ impl GroupBy {
     }
 
     fn start(&mut self, keys: Vec<Type>, values: Vec<Type>) {
-        self.keys = Keys::new(&keys);
+        self.keys = GroupKeys::new(&keys);
         let functions = self.request.aggregates.iter().map(|(_, function, _)| *function);
         self.aggregates = functions.zip(&values).map(|(function, kind)| Aggregate::new(function, kind)).collect();
         self.types = Some((keys, values));
     }
 
     /// Adds the rows of batches, all of them or none.
-    pub fn add(&mut self, batches: &[Batch<'_>]) -> Result<(), Refusal> {
+    pub fn add(&mut self, batches: &[RequestedColumns<'_>]) -> Result<(), GroupByRefusal> {
         self.take_in(batches, Source::Rows)
     }
 
     /// Adds partial results, which have the columns of [`GroupBy`]'s own results; all of them or none.
-    pub fn merge(&mut self, partials: &[Batch<'_>]) -> Result<(), Refusal> {
+    pub fn merge(&mut self, partials: &[RequestedColumns<'_>]) -> Result<(), GroupByRefusal> {
         self.take_in(partials, Source::Partial)
     }
 
-    fn take_in(&mut self, batches: &[Batch<'_>], source: Source) -> Result<(), Refusal> {
+    fn take_in(&mut self, batches: &[RequestedColumns<'_>], source: Source) -> Result<(), GroupByRefusal> {
         let before = (self.len(), self.types.is_some(), self.present.clone());
         let numbered = self.number_rows(batches, source).inspect_err(|_| {
             let (groups, was_started, present) = before;
             self.keys.truncate(groups);
             self.present = present;
             if !was_started {
-                (self.types, self.keys, self.aggregates) = (None, Keys::default(), Vec::new());
+                (self.types, self.keys, self.aggregates) = (None, GroupKeys::default(), Vec::new());
             }
         })?;
         let groups = self.len();
@@ -194,7 +121,11 @@ impl GroupBy {
     }
 
     /// The first step: checks everything, and numbers the rows' groups.
-    fn number_rows(&mut self, batches: &[Batch<'_>], source: Source) -> Result<Vec<Numbered>, Refusal> {
+    fn number_rows(
+        &mut self,
+        batches: &[RequestedColumns<'_>],
+        source: Source,
+    ) -> Result<Vec<Numbered>, GroupByRefusal> {
         let mut numbered = Vec::with_capacity(batches.len());
         for batch in batches {
             self.check_types(batch, source)?;
@@ -217,7 +148,7 @@ impl GroupBy {
     }
 
     /// Compares the types of a batch with those of the batches before.
-    fn check_types(&mut self, batch: &Batch<'_>, source: Source) -> Result<(), Refusal> {
+    fn check_types(&mut self, batch: &RequestedColumns<'_>, source: Source) -> Result<(), GroupByRefusal> {
         let keys: Vec<Type> = batch.keys.iter().map(|column| column.kind.clone()).collect();
         let mut values = Vec::with_capacity(batch.values.len());
         let mut labels = Vec::with_capacity(batch.values.len());
@@ -232,14 +163,14 @@ impl GroupBy {
             let (before, now) = (keys_before.iter().chain(values_before), keys.iter().chain(&values));
             for ((name, before), now) in names.zip(before).zip(now) {
                 if before != now {
-                    return Err(Refusal::TypeChanged(name.clone(), now.name(), before.name()));
+                    return Err(GroupByRefusal::TypeChanged(name.clone(), now.name(), before.name()));
                 }
             }
         } else {
             for (name, kind) in self.request.keys.iter().zip(&keys) {
                 if matches!(kind.kind, Kind::Float { .. }) {
                     let why = "keys are whole numbers, texts, days and times, because equal floats may look different";
-                    return Err(Refusal::Type(name.clone(), kind.name(), why));
+                    return Err(GroupByRefusal::Type(name.clone(), kind.name(), why));
                 }
             }
             self.start(keys, values);
@@ -248,7 +179,7 @@ impl GroupBy {
             let present: Vec<bool> = batch.values.iter().map(Option::is_some).collect();
             let before = self.present.get_or_insert_with(|| present.clone());
             if let Some(place) = (0..present.len()).find(|place| before[*place] != present[*place]) {
-                return Err(Refusal::Presence(self.request.aggregates[place].2.clone()));
+                return Err(GroupByRefusal::Presence(self.request.aggregates[place].2.clone()));
             }
         }
         Ok(())
@@ -261,7 +192,7 @@ impl GroupBy {
     }
 
     /// The aggregates of all groups with their types; None before the first batch.
-    pub fn results(&self) -> Option<Result<Vec<(Type, aggregate::Output)>, Refusal>> {
+    pub fn results(&self) -> Option<Result<Vec<(Type, aggregate::Output)>, GroupByRefusal>> {
         let (_, types) = self.types.as_ref()?;
         let named = self.request.aggregates.iter().zip(types).zip(&self.aggregates);
         Some(named.map(|(((name, ..), kind), aggregate)| Ok((kind.clone(), aggregate.output(name)?))).collect())

@@ -1,18 +1,18 @@
 //! Single steps; that the results are those of a plain model is tested from Python.
 
-use super::aggregate::Output;
+use super::aggregate::{AggregateFunction, Output};
 use super::*;
-use crate::columns::bitmap::Bits;
-use crate::columns::column::{Text, Validity, Values};
+use crate::columns::column::{Column, Text, Validity, Values};
+use crate::columns::validity_bitmap::Bits;
 use std::borrow::Cow;
 
-fn request(max_groups: Option<usize>) -> Request {
+fn request(max_groups: Option<usize>) -> GroupByRequest {
     let aggregates = vec![
-        ("total".into(), Function::Sum, "n".into()),
-        ("rows".into(), Function::Count, "rows".into()),
-        ("sizes".into(), Function::Sketch, "n".into()),
+        ("total".into(), AggregateFunction::Sum, "n".into()),
+        ("rows".into(), AggregateFunction::Count, "rows".into()),
+        ("sizes".into(), AggregateFunction::Sketch, "n".into()),
     ];
-    Request { keys: vec!["key".into()], aggregates, max_groups, sketch: DDSketch::default() }
+    GroupByRequest { keys: vec!["key".into()], aggregates, max_groups, sketch: DDSketch::default() }
 }
 
 fn ints(values: &[i64]) -> Column<'_> {
@@ -29,8 +29,8 @@ fn texts<'a>(ends: &'a [i32], bytes: &'a [u8]) -> Column<'a> {
     Column { kind: Type::of("u").expect("a text"), length: ends.len() - 1, values: text, validity: Validity::All }
 }
 
-fn batch<'a>(key: Column<'a>, n: Column<'a>) -> Batch<'a> {
-    Batch { rows: key.length, values: vec![Some(n.clone()), None, Some(n)], keys: vec![key] }
+fn batch<'a>(key: Column<'a>, n: Column<'a>) -> RequestedColumns<'a> {
+    RequestedColumns { rows: key.length, values: vec![Some(n.clone()), None, Some(n)], keys: vec![key] }
 }
 
 fn totals(groups: &GroupBy) -> Vec<i64> {
@@ -51,10 +51,10 @@ fn rows_of_equal_keys_are_one_group() {
 fn a_batch_with_too_many_groups_is_not_added() {
     let mut groups = GroupBy::new(request(Some(2)));
     let one = batch(ints(&[7, 8, 7]), ints(&[1, 1, 1]));
-    assert_eq!(groups.add(&[one.clone(), batch(ints(&[9]), ints(&[1]))]), Err(Refusal::TooManyGroups(2)));
+    assert_eq!(groups.add(&[one.clone(), batch(ints(&[9]), ints(&[1]))]), Err(GroupByRefusal::TooManyGroups(2)));
     assert!(groups.is_empty() && groups.results().is_none());
     assert_eq!(groups.add(&[one]), Ok(()));
-    assert_eq!(groups.add(&[batch(ints(&[8, 9]), ints(&[5, 5]))]), Err(Refusal::TooManyGroups(2)));
+    assert_eq!(groups.add(&[batch(ints(&[8, 9]), ints(&[5, 5]))]), Err(GroupByRefusal::TooManyGroups(2)));
     assert_eq!((groups.len(), totals(&groups)), (2, vec![2, 1]));
     assert_eq!(groups.add(&[batch(ints(&[8]), ints(&[5]))]), Ok(()));
     assert_eq!(totals(&groups), [2, 6]);
@@ -65,7 +65,7 @@ fn a_text_outside_of_its_bytes_is_refused() {
     let mut groups = GroupBy::new(request(None));
     for ends in [[0, 2, 9], [0, -1, 2], [2, 1, 2]] {
         let refused = groups.add(&[batch(texts(&ends, b"ab"), ints(&[1, 1]))]);
-        assert!(matches!(refused, Err(Refusal::Text(..))), "{ends:?}");
+        assert!(matches!(refused, Err(GroupByRefusal::Text(..))), "{ends:?}");
         assert!(groups.is_empty());
     }
 }
@@ -83,15 +83,17 @@ fn a_missing_key_is_a_group_and_a_missing_value_is_none() {
 
 #[test]
 fn sums_beyond_64_bits_are_kept_and_come_out_when_they_fit() {
-    let mut groups =
-        GroupBy::new(Request { aggregates: vec![("total".into(), Function::Sum, "n".into())], ..request(None) });
-    let rows = |n: i64| Batch {
+    let mut groups = GroupBy::new(GroupByRequest {
+        aggregates: vec![("total".into(), AggregateFunction::Sum, "n".into())],
+        ..request(None)
+    });
+    let rows = |n: i64| RequestedColumns {
         rows: 1,
         keys: vec![ints(&[1])],
         values: vec![Some(Column { values: Values::Ints(vec![n].into()), ..ints(&[0]) })],
     };
     assert_eq!(groups.add(&[rows(i64::MAX), rows(1)]), Ok(()));
-    assert_eq!(groups.results().expect("a batch").err(), Some(Refusal::Sum("total".into(), 1 << 63, 0)));
+    assert_eq!(groups.results().expect("a batch").err(), Some(GroupByRefusal::Sum("total".into(), 1 << 63, 0)));
     assert_eq!(groups.add(&[rows(-1)]), Ok(()));
     assert_eq!(totals(&groups), [i64::MAX]);
 }

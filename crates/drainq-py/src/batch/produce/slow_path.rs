@@ -4,10 +4,11 @@
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
-use crate::batch::drops::Reason;
+use crate::batch::drop_reports::DropReason;
 use crate::batch::shared::SharedQueue;
 use crate::batch::types::item::Item;
-use crate::deadline::{self, MayWait};
+use crate::ctrl_c;
+use crate::deadline::MayWait;
 use crate::fork::Generation;
 use crate::{errors, gil};
 use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
@@ -96,7 +97,7 @@ impl SharedQueue {
             if begun_in.is_past() {
                 // The waiter is the parent's; its lock may be taken.
                 mem::forget(waiter);
-                return Err(deadline::forked(py));
+                return Err(ctrl_c::forked(py));
             }
             if interrupted.is_err() || deadline.passed() {
                 drop(waiter);
@@ -104,7 +105,7 @@ impl SharedQueue {
                 self.reject(py, Rejection::Full, weight);
                 return interrupted.map(|()| false);
             }
-            let slice = deadline.slice();
+            let slice = ctrl_c::slice(deadline);
             gil::released(py, || waiter.wait(slice));
         }
     }
@@ -145,8 +146,8 @@ impl SharedQueue {
     pub(super) fn reject(&self, py: Python<'_>, reason: Rejection, count: u64) {
         self.queue().count_rejected(reason, count);
         match reason {
-            Rejection::Full => self.drops.add(py, Reason::Full, count),
-            Rejection::Closed => self.drops.add(py, Reason::Closed, count),
+            Rejection::Full => self.drops.add(py, DropReason::Full, count),
+            Rejection::Closed => self.drops.add(py, DropReason::Closed, count),
             Rejection::WouldDeadlock => {}
         }
     }

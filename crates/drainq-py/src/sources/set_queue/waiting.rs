@@ -2,7 +2,8 @@
 
 use super::SetQueue;
 use super::state::{Guarded, WaitFor};
-use crate::deadline::{self, Deadline};
+use crate::ctrl_c;
+use crate::deadline::Deadline;
 use drainq_core::sync::MutexGuard;
 use drainq_core::wait::thread::WaitingThread;
 use drainq_core::wait::tickets::{Request, Ticket};
@@ -37,7 +38,7 @@ impl<'a> WaitingCall<'a> {
         let _former = state.waiters(self.wait_for).enter(ticket, Request { need: 1, tag }, thread.waker());
         self.queue.release(state);
         let sleeping = &mut thread;
-        deadline::wait(py, deadline, move |slice| sleeping.sleep_for(slice).then_some(()))?;
+        ctrl_c::wait(py, deadline, move |slice| sleeping.sleep_for(slice).then_some(()))?;
         Ok(thread.is_woken())
     }
 }

@@ -29,7 +29,7 @@ pub enum Role {
 }
 
 /// The callers of one queue in one process. Changed with the GIL held.
-pub struct Callers {
+pub struct CallerCount {
     all: AtomicUsize,
     draining: AtomicUsize,
     is_closing: AtomicBool,
@@ -38,7 +38,7 @@ pub struct Callers {
     waiting: Waiters,
 }
 
-impl Callers {
+impl CallerCount {
     /// Makes a count of no callers, whose `on_close` was not called.
     pub fn new() -> Self {
         Self {

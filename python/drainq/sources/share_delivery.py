@@ -39,7 +39,7 @@ class Account:
         return Account(self.feed)
 
 
-class Delivery:
+class ShareDelivery:
     """Hands shares to the target.
 
     Args:

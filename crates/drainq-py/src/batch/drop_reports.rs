@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why items are not handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum DropReason {
     /// There was no room.
     Full,
     /// The queue was shutting down.
@@ -38,7 +38,7 @@ pub enum Reason {
     Abandoned,
 }
 
-impl Reason {
+impl DropReason {
     const ALL: [Self; 4] = [Self::Full, Self::Closed, Self::Unrouted, Self::Abandoned];
 
     fn name(self) -> &'static str {
@@ -62,26 +62,26 @@ struct Pending {
 
 #[derive(Default)]
 struct Reports {
-    pending: [Pending; Reason::ALL.len()],
+    pending: [Pending; DropReason::ALL.len()],
     /// Wakes the thread that will report the counts that wait, while there is such a thread.
     reporter: Option<Arc<Waiters>>,
 }
 
 /// The counts of items that are not handled, reported and waiting.
-pub struct Drops {
+pub struct DropReports {
     queue: String,
     on_drop: Option<Py<PyAny>>,
     reports: Mutex<Reports>,
 }
 
-impl Drops {
+impl DropReports {
     /// Makes a list without counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
         Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() }
     }
 
     /// Adds `count` items, and reports them unless the last report was less than a second ago.
-    pub fn add(self: &Arc<Self>, py: Python<'_>, reason: Reason, count: u64) {
+    pub fn add(self: &Arc<Self>, py: Python<'_>, reason: DropReason, count: u64) {
         let due = {
             let pending = &mut self.reports.lock().pending[reason as usize];
             pending.count += count;
@@ -103,7 +103,7 @@ impl Drops {
     pub fn flush(&self, py: Python<'_>) {
         let (counts, reporter) = {
             let mut reports = self.reports.lock();
-            let counts = Reason::ALL.map(|reason| {
+            let counts = DropReason::ALL.map(|reason| {
                 let pending = &mut reports.pending[reason as usize];
                 if pending.count > 0 {
                     pending.last = Some(Instant::now());
@@ -112,7 +112,7 @@ impl Drops {
             });
             (counts, reports.reporter.clone())
         };
-        for (reason, count) in Reason::ALL.into_iter().zip(counts) {
+        for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
             self.report(py, reason, count);
         }
         if let Some(reporter) = reporter {
@@ -163,7 +163,7 @@ impl Drops {
         }
     }
 
-    fn report(&self, py: Python<'_>, reason: Reason, count: u64) {
+    fn report(&self, py: Python<'_>, reason: DropReason, count: u64) {
         if count == 0 {
             return;
         }

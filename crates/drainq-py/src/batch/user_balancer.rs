@@ -1,4 +1,4 @@
-//! `Balancing`: the user's balancer, its interval, and its plans.
+//! `UserBalancer`: the user's balancer, its interval, and its plans.
 
 use super::config::BatchQueueConfig;
 use crate::{calls, errors};
@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use std::time::Duration;
 
 /// The user's balancer, and how often it is asked.
-pub struct Balancing {
+pub struct UserBalancer {
     balancer: Py<PyAny>,
     /// Time between two calls of the balancer.
     pub interval: Duration,
 }
 
-impl Balancing {
+impl UserBalancer {
     /// Reads the `balancer` and the `rebalance_interval` of a configuration.
     pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> Option<Self> {
         let balancer = config.balancer.as_ref()?.clone_ref(py);

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from drainq.metrics import partial_rows
-from drainq.metrics.types import METRICS, BadLine, LinesRead, Metric
+from drainq.metrics.types import METRICS, BadLine, JobMetric, LinesRead
 from drainq.spark.task import TaskInfo
 
 MOST_PENDING = 60_000  # rows not merged yet: three Arrow batches
@@ -34,7 +34,9 @@ class MergeByKey:
         most_keys: keys to hold; more leave the task and are merged by Spark.
     """
 
-    def __init__(self, metric: type[Metric], *, most_pending: int = MOST_PENDING, most_keys: int = MOST_KEYS) -> None:
+    def __init__(
+        self, metric: type[JobMetric], *, most_pending: int = MOST_PENDING, most_keys: int = MOST_KEYS
+    ) -> None:
         self._metric = metric
         self._most_pending, self._most_keys = most_pending, most_keys
         self._pending: list[pa.Table] = []
@@ -43,7 +45,7 @@ class MergeByKey:
         self._out: deque[pa.RecordBatch] = deque()
         self.busy = 0.0  # seconds spent here
 
-    def consume(self, batch: list[Metric]) -> None:
+    def consume(self, batch: list[JobMetric]) -> None:
         """Take what was parsed; called by the queue."""
         started = time.perf_counter()
         for metric in batch:

@@ -1,4 +1,4 @@
-//! `Delivery`: the user's callables that get the batches of a queue.
+//! `BatchCallables`: the user's callables that get the batches of a queue.
 
 use super::config::BatchQueueConfig;
 use super::handler::Handler;
@@ -8,7 +8,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
 /// The callables that get batches: the consumer, or the handler of each type; and the error handler.
-pub struct Delivery {
+pub struct BatchCallables {
     /// The handlers by key.
     pub handlers: Handlers,
     /// The callable for every batch, if the queue has one.
@@ -17,7 +17,7 @@ pub struct Delivery {
     pub error_handler: Option<Py<PyAny>>,
 }
 
-impl Delivery {
+impl BatchCallables {
     /// Reads the `consumer` and the `error_handler` of a configuration. There are no handlers yet.
     pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> PyResult<Self> {
         Ok(Self {

@@ -3,7 +3,7 @@
 use crate::errors;
 use crate::pickling::{self, Recipe};
 use drainq_core::batch as core;
-use drainq_core::batch::policy::ADAPTIVE_MULTIPLIER;
+use drainq_core::batch::size_policies::ADAPTIVE_MULTIPLIER;
 use pyo3::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

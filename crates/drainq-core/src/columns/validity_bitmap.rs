@@ -2,13 +2,13 @@
 
 /// A bitmap that grows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Bitmap {
+pub struct ValidityBitmap {
     bytes: Vec<u8>,
     length: usize,
     zeros: usize,
 }
 
-impl Bitmap {
+impl ValidityBitmap {
     /// No place yet, with room for some.
     pub fn with_capacity(places: usize) -> Self {
         Self { bytes: Vec::with_capacity(places.div_ceil(8)), length: 0, zeros: 0 }
