@@ -33,15 +33,15 @@ MUTANTS = [
     Mutant(
         "halves_of_a_batch_out_of_order",
         "behind poison the second half of a batch is sent before the first",
-        f"{DELIVERY}/delivery.py",
-        "parts += [part[half:], part[:half]]",
-        "parts += [part[:half], part[half:]]",
+        f"{DELIVERY}/isolate_poison.py",
+        "self._parts += [part[half:], part[:half]]",
+        "self._parts += [part[:half], part[half:]]",
         f"{SENDING}::test_poison_stands_alone_and_the_rest_goes_in_order",
     ),
     Mutant(
         "outage_without_end",
         "a batch is tried for ever",
-        f"{DELIVERY}/delivery.py",
+        f"{DELIVERY}/outage.py",
         "            left = self._retry_for - (now - self._down_since)\n",
         "            left = self._retry_for if tries < 99 else 0.0\n",
         f"{SENDING}::test_an_outage_is_given_up_after_retry_for_and_what_comes_later_is_tried_twice",
@@ -49,7 +49,7 @@ MUTANTS = [
     Mutant(
         "each_batch_waits_anew",
         "every batch of an outage waits for the whole time again",
-        f"{DELIVERY}/delivery.py",
+        f"{DELIVERY}/outage.py",
         "            if self._down_since is None or now - self._failed_at >",
         "            if tries == 1 or self._down_since is None or now - self._failed_at >",
         f"{SENDING}::test_an_outage_is_given_up_after_retry_for_and_what_comes_later_is_tried_twice",
@@ -107,8 +107,8 @@ MUTANTS = [
         "poison_keeps_its_letter_whole",
         "good items stay in a letter beside poison",
         f"{DELIVERY}/dead_letters.py",
-        "                if len(part) == 1:\n",
-        "                if part:\n",
+        "                if not parts.halve(part):\n",
+        "                if True:\n",
         f"{SENDER}::test_poison_has_a_letter_of_its_own_and_good_rows_of_a_letter_return",
     ),
     Mutant(
@@ -155,9 +155,9 @@ MUTANTS = [
     Mutant(
         "second_owner_of_a_type",
         "the second worker of a shared queue takes the items of the first",
-        f"{DELIVERY}/worker.py",
-        "        if owner is not None and owner is not self:\n",
-        "        if False:\n",
+        f"{DELIVERY}/type_owners.py",
+        "    if owner is not None and owner is not worker:\n",
+        "    if False:\n",
         f"{HOLDING}::test_an_item_type_of_a_shared_queue_belongs_to_one_worker",
     ),
     # -- rows one by one --------------------------------------------------------------------------

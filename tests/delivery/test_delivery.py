@@ -8,7 +8,7 @@ import pytest
 
 from drainq.backoff import Backoff
 from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Sink, Unavailable
-from drainq.delivery.sink import Failure
+from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
 from tests.delivery.helpers import Table
 

@@ -9,7 +9,7 @@ import pytest
 
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryStopped, Sender, Unavailable
-from drainq.delivery.sink import Failure
+from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
 from tests.delivery.helpers import Hanging, Table, agree, counts
 

@@ -4,14 +4,18 @@
 | --- | --- |
 | ``books`` | counts each item in exactly one place |
 | ``answer`` | sorts what a sink has answered for a batch |
-| ``sink`` | says what a sink is, and what its errors mean |
-| ``delivery`` | sends a batch: waits while a failure may pass, isolates poison, gives up at the deadline |
+| ``sink_contract`` | says what a sink is, and what its errors mean |
+| ``delivery`` | sends a batch until each item is accounted for; gives up at the deadline |
+| ``outage`` | says how long an outage is waited out, and with what pauses |
+| ``isolate_poison`` | halves what is refused until the poison stands alone |
 | ``keeper`` | says what a delivery hands the items to that it gives up on |
 | ``offer`` | puts messages into a delayed queue |
 | ``payload`` | makes typed values fit for a codec, and takes them back |
 | ``dead_letters`` | keeps what was given up on in a delayed queue, and sends it again |
 | ``resend`` | sends dead letters again, by itself and at a flush |
 | ``worker`` | the queue in front: produce, flush, close, stats |
+| ``type_owners`` | which worker of a shared queue owns which type |
+| ``arguments`` | checks of what a worker is made with |
 | ``sender`` | a worker that hands each batch to a sink at once |
 """
 
@@ -20,7 +24,7 @@ from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.resend import Resender
 from drainq.delivery.sender import Sender
-from drainq.delivery.sink import (
+from drainq.delivery.sink_contract import (
     DeliveryError,
     DeliveryStopped,
     Failure,

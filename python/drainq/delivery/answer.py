@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from drainq.delivery.sink import Undelivered
+from drainq.delivery.sink_contract import Undelivered
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Answer:
     def of(
         cls, items: list[Any], refusals: Iterable[tuple[int | None, object]] | None, rest: Collection[int] = ()
     ) -> Answer:
-        """Sort what :meth:`drainq.delivery.sink.Sink.send` returned for these items.
+        """Sort what :meth:`drainq.delivery.sink_contract.Sink.send` returned for these items.
 
         Args:
             items: what was sent.

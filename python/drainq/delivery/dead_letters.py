@@ -25,9 +25,10 @@ from typing import Any
 from drainq.clock import Clock
 from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
+from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.offer import DelayedQueueLike, offer_all
 from drainq.delivery.payload import pack, unpack
-from drainq.delivery.sink import Failure, Rest, Sink
+from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text
 from drainq.sql.errors import one_line
 
 log = logging.getLogger("drainq")
@@ -225,7 +226,7 @@ class DeadLetters:
             The items that were sent; those that were refused without being named; those that are left, and why; and
             whether the other side works.
         """
-        parts, why = [items], ""
+        parts, why = Parts(items), ""
         sent: list[Any] = []
         nameless: list[Any] = []
         left: list[Any] = []
@@ -237,12 +238,9 @@ class DeadLetters:
             left.extend(answer.refused + answer.undelivered)
             self._books.note(unknown=sum(error.unknown for error in answer.errors))
             for reason in [*answer.reasons, *answer.errors]:
-                why = _text(reason)
+                why = error_text(reason)
 
-        while parts:
-            part = parts.pop()
-            if not part:
-                continue
+        while (part := parts.next()) is not None:
             try:
                 sort(Answer.of(part, sink.send(part)))
             except Exception as error:
@@ -250,15 +248,11 @@ class DeadLetters:
                 if isinstance(rest, Rest):
                     sort(Answer.of(part, getattr(error, "refusals", ()), rest.places))
                     part = list(rest)
-                why = _text(error)
+                why = error_text(error)
                 if sink.failure_of(error) is not Failure.DATA:
-                    unsent = [item for later in (part, *reversed(parts)) for item in later]
-                    return sent, nameless, left + unsent, why, False
-                if len(part) == 1:
+                    return sent, nameless, left + part + parts.left(), why, False
+                if not parts.halve(part):
                     left += part
-                else:
-                    half = len(part) // 2
-                    parts += [part[half:], part[:half]]
         return sent, nameless, left, why, True
 
     # -- order of the items of a key --------------------------------------------------------------
@@ -376,7 +370,3 @@ class DeadLetters:
                             self._kept.setdefault(key, []).append(row.key)
         except Exception:
             log.exception("%s: the delayed queue could not be read; order with what it keeps is not known", self._label)
-
-
-def _text(error: object) -> str:
-    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -26,15 +25,15 @@ from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery.answer import Answer
 from drainq.delivery.books import Books, Outcome
+from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.keeper import Keeper
-from drainq.delivery.sink import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered
-from drainq.sql.errors import one_line
+from drainq.delivery.outage import Outage
+from drainq.delivery.sink_contract import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered, error_text
 from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")
 
 RETRY_FOR = 60.0  # seconds that an outage is waited out
-LEAST_TRIES = 2  # of a batch, however long the outage has lasted: the first may only find a connection broken
 SHOWN = 3  # refused items whose reasons are logged, of a batch
 
 
@@ -103,14 +102,12 @@ class Delivery:
         self._lock = threading.Lock()
         self._in_hand: dict[int, Parcel] = {}
         self._given_up = threading.Event()
-        self._down_since: float | None = None
-        self._failed_at = 0.0
-        self._stopped: Exception | None = None
+        self._outage = Outage(self._name, self._retry_for, self._backoff, self._clock)
 
     @property
     def stopped(self) -> Exception | None:
         """The error that stopped the delivery; None while it works, or may work."""
-        return self._stopped
+        return self._outage.stopped
 
     def deliver(self, items: list[Any]) -> list[Any]:
         """Send items, or put them away; each was counted as pending before.
@@ -135,25 +132,18 @@ class Delivery:
                 del self._in_hand[id(parcel)]
 
     def _deliver(self, parcel: Parcel) -> list[Any]:
-        parts = [parcel.items]
-        while parts:
-            part = parts.pop()
-            if not part:
-                continue
+        parts = Parts(parcel.items)
+        while (part := parts.next()) is not None:
             try:
                 part, refusals = self._send(part, parcel)
             except _RefusedHere as refused:
-                part = refused.part
+                part, refusals = refused.part, [(0, refused.error)]
                 if parcel.outcome is not Outcome.PENDING:
                     return []  # it was accounted for by the cut
-                if len(part) == 1:
-                    refusals = [(0, refused.error)]
-                else:
-                    half = len(part) // 2
-                    parts += [part[half:], part[:half]]
+                if parts.halve(part):
                     continue
             except _Given as given:
-                if self._keep_when_stopped and self._stopped is given.error and not self._given_up.is_set():
+                if self._keep_when_stopped and self.stopped is given.error and not self._given_up.is_set():
                     return parcel.items
                 self._give_up(parcel, given.error)
                 return []
@@ -185,7 +175,7 @@ class Delivery:
                 if failure is Failure.CANNOT_PASS:
                     self._stop(error)
                     raise _Given(error) from error
-                pause = self._pause_after(error, tries)
+                pause = self._outage.pause_after(error, tries, is_given_up=self._given_up.is_set())
                 if pause is None or parcel.outcome is not Outcome.PENDING:
                     raise _Given(error) from error
                 self._books.note(retried=self._size(part))
@@ -199,46 +189,15 @@ class Delivery:
         order = None if self._dead_letters is None else self._dead_letters.order()
         return contextlib.nullcontext() if order is None else order
 
-    def _pause_after(self, error: Exception, tries: int) -> float | None:
-        """Seconds until the next try; None to give up."""
-        now = self._clock.now()
-        pause = self._backoff.delay(tries - 1)
-        after = getattr(error, "after", None)
-        if isinstance(after, (int, float)):
-            pause = max(pause, after)
-        with self._lock:
-            if self._down_since is None or now - self._failed_at > max(self._retry_for, self._backoff.maximum):
-                self._down_since = now  # what failed long ago was another outage
-                begins = True
-            else:
-                begins = False
-            self._failed_at = now
-            left = self._retry_for - (now - self._down_since)
-        if begins:
-            how_long = f" for {self._retry_for:g} s" if self._retry_for < math.inf else ""
-            log.warning("%s: the other side fails; trying again%s: %s", self._name, how_long, _text(error))
-        if self._given_up.is_set() or self._retry_for <= 0:
-            return None
-        if pause <= left:
-            return pause
-        return max(0.0, left) if left > 0 else (self._backoff.initial if tries < LEAST_TRIES else None)
-
     def works_again(self) -> None:
         """The sink has taken items: an outage is over, and so is a stop."""
-        if self._down_since is None and self._stopped is None:
-            return
-        with self._lock:
-            down, self._down_since = self._down_since is not None or self._stopped is not None, None
-            self._stopped = None
-        if down:
-            log.info("%s: the other side takes items again", self._name)
+        self._outage.end()
 
     def _stop(self, error: Exception) -> None:
-        with self._lock:
-            known, self._stopped = self._stopped, error
+        is_first = self._outage.stop(error)
         self.on_stop()
-        if known is None:
-            log.error("%s: stopped, until what is wrong is put right: %s", self._name, _text(error))
+        if is_first:
+            log.error("%s: stopped, until what is wrong is put right: %s", self._name, error_text(error))
 
     # -- the account ------------------------------------------------------------------------------
 
@@ -266,7 +225,7 @@ class Delivery:
             later = answer.nameless + answer.refused + answer.undelivered + left
             self._account(parcel, answer.sent, Outcome.SENT, later)
         if answer.nameless:
-            reasons = "; ".join(dict.fromkeys(map(_text, answer.complaints)))
+            reasons = "; ".join(dict.fromkeys(map(error_text, answer.complaints)))
             log.error("%s: %d items were refused, it is not said which: %s", self._name, len(answer.nameless), reasons)
             self._account(parcel, answer.nameless, Outcome.REFUSED, answer.refused + answer.undelivered + left)
         if answer.refused:
@@ -280,7 +239,7 @@ class Delivery:
         """Keep, or count as lost, what the sink itself has given up on."""
         unknown = [item for item, error in zip(items, errors) if error.unknown]
         self._books.note(unknown=self._size(unknown))
-        why = "; ".join(list(dict.fromkeys(map(_text, errors)))[:SHOWN])
+        why = "; ".join(list(dict.fromkeys(map(error_text, errors)))[:SHOWN])
         if self._put_away(parcel, items, why, left):
             return
         self._account(parcel, items, Outcome.LOST, left)
@@ -288,10 +247,10 @@ class Delivery:
         parcel.error.__cause__ = errors[0]
 
     def _put_away_refused(self, parcel: Parcel, items: list[Any], reasons: list[object], rest: list[Any]) -> None:
-        shown = "; ".join(f"{_shown(item)}: {_text(reason)}" for item, reason in list(zip(items, reasons))[:SHOWN])
+        shown = "; ".join(f"{_shown(item)}: {error_text(reason)}" for item, reason in list(zip(items, reasons))[:SHOWN])
         if self._dead_letters is not None and parcel.outcome is not Outcome.DEAD_LETTERED:
             try:
-                kept = self._dead_letters.park_each(items, [_text(reason) for reason in reasons])
+                kept = self._dead_letters.park_each(items, [error_text(reason) for reason in reasons])
             except Exception:
                 if self._dead_letters.required:
                     raise
@@ -313,10 +272,10 @@ class Delivery:
             DeliveryError: it is lost.
         """
         items = parcel.items
-        if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, _text(error), []):
+        if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, error_text(error), []):
             return
         self._account(parcel, items, Outcome.LOST, [])
-        raise DeliveryError(f"{self._name}: {self._size(items)} items are lost: {_text(error)}") from error
+        raise DeliveryError(f"{self._name}: {self._size(items)} items are lost: {error_text(error)}") from error
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
         """Put items of a parcel into the dead letters; False if there are none, or they do not take them."""
@@ -398,10 +357,6 @@ class _RefusedHere(_Given):
     def __init__(self, error: BaseException, part: list[Any]) -> None:
         super().__init__(error)
         self.part = part
-
-
-def _text(error: object) -> str:
-    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]
 
 
 def _shown(item: object) -> str:

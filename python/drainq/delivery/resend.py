@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from drainq.delivery.dead_letters import RESEND_INTERVAL, DeadLetters
-from drainq.delivery.sink import Sink
+from drainq.delivery.sink_contract import Sink
 from drainq.timer import FOREVER, Repeat
 
 log = logging.getLogger("drainq")

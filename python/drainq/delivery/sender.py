@@ -18,12 +18,13 @@ from drainq._native import (
     ThreadPolicy,
 )
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import RETRY_FOR, Delivery
 from drainq.delivery.offer import DelayedQueueLike, check_delayed
 from drainq.delivery.resend import Resender
-from drainq.delivery.sink import Sink
-from drainq.delivery.worker import Worker, check_seconds
+from drainq.delivery.sink_contract import Sink
+from drainq.delivery.worker import Worker
 
 
 class Sender(Worker):

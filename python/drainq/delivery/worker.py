@@ -18,14 +18,14 @@ import logging
 import math
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.clock import Clock, SystemClock
+from drainq.delivery import type_owners
 from drainq.delivery.books import Books, Outcome, WorkerStats
-from drainq.delivery.sink import DeliveryStopped
+from drainq.delivery.sink_contract import DeliveryStopped
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.timer import SHARED
@@ -34,34 +34,6 @@ log = logging.getLogger("drainq")
 _numbers = itertools.count(1)
 
 CHECK_AGAIN = 5.0  # seconds after a stop until producers may try again
-
-_owners: weakref.WeakKeyDictionary[BatchQueue, dict[type, weakref.ref[Worker]]] = weakref.WeakKeyDictionary()
-
-
-def check_callable(**arguments: Any) -> None:
-    """Refuse, by name, an argument that is neither callable nor None.
-
-    Raises:
-        TypeError: there is one.
-    """
-    for name, value in arguments.items():
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} must be a callable, got {value!r}")
-
-
-def check_seconds(name: str, value: Any, *, none: bool = False) -> None:
-    """Refuse what is no number of seconds from 0 on.
-
-    Raises:
-        TypeError, ValueError: with the name, the value and what to pass.
-    """
-    wanted = "a number of seconds or None" if none else "a number of seconds"
-    if none and value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be {wanted}, got {value!r}")
-    if not value >= 0 or (math.isinf(value) and not none):
-        raise ValueError(f"{name} must be at least 0 seconds{' or None' if none else ' and finite'}, got {value!r}")
 
 
 class _Handler:
@@ -338,14 +310,9 @@ class Worker(abc.ABC):
             self._shared.flush(timeout)
             for kind in self._types:
                 self._shared.remove_handler(kind)
-            self._disown()
+            type_owners.disown(self._shared, self._types)
         elif self._queue is not None:
             self._queue.shutdown(timeout)
-
-    def _disown(self) -> None:
-        owners = _owners.get(self._shared, {}) if self._shared is not None else {}
-        for kind in self._types:
-            owners.pop(kind, None)
 
     def _close_books(self) -> None:
         """What the queue accepted and will not hand on any more is lost."""
@@ -378,20 +345,9 @@ class Worker(abc.ABC):
                 config = self._config().replace(consumer=_Handler(self))
                 self._queue = BatchQueue(f"drainq-{type(self).__name__}-{next(_numbers)}", config)
             if self._shared is not None and kind not in self._types:
-                self._own(self._shared, kind)
+                type_owners.own(self._shared, kind, self, _Handler(self), self._weight)
                 self._types.add(kind)
             return self._queue
-
-    def _own(self, queue: BatchQueue, kind: type) -> None:
-        owners = _owners.setdefault(queue, {})
-        owner = owners.get(kind, lambda: None)()
-        if owner is not None and owner is not self:
-            raise ValueError(
-                f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
-                "worker of a shared queue a class of items of its own, or a queue of its own"
-            )
-        queue.add_handler(kind, _Handler(self), self._weight)
-        owners[kind] = weakref.ref(self)
 
     def _refuse_while_stopped(self) -> None:
         error = self._stopped_by()

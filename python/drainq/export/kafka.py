@@ -29,9 +29,9 @@ from drainq._native import BatchQueue, BatchQueueConfig
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.sink import Refusals
-from drainq.delivery.worker import check_seconds
+from drainq.delivery.sink_contract import Refusals
 from drainq.export import kafka_errors
 from drainq.export.extras import extra
 from drainq.fork import leave_to_parent

@@ -21,8 +21,8 @@ from typing import Any
 from drainq._native import BatchQueue
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Unavailable
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.worker import check_seconds
 from drainq.export import grpc_errors
 from drainq.export.calls import Calls
 from drainq.export.connection import Connection

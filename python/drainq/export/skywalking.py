@@ -23,9 +23,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from drainq._native import BatchQueue
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Sender, Sink, Unavailable
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.sink import Refusals
-from drainq.delivery.worker import check_seconds
+from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
 from drainq.export.calls import Calls
 from drainq.export.connection import Connection

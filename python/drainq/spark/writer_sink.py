@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from drainq.callables import check_callable
-from drainq.delivery.sink import DeliveryError, Failure, Sink
+from drainq.delivery.sink_contract import DeliveryError, Failure, Sink
 from drainq.errors import DrainqError
 from drainq.spark.batcher import count
 from drainq.spark.checks import member

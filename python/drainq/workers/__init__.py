@@ -4,7 +4,7 @@ Each is a handler on a batch queue that it opens at its first ``produce``, or on
 """
 
 from drainq.delivery.books import WorkerStats
-from drainq.delivery.sink import DeliveryError, DeliveryStopped
+from drainq.delivery.sink_contract import DeliveryError, DeliveryStopped
 from drainq.workers.aggregator import MetricsAggregator
 from drainq.workers.declared import DeclaredMetrics
 from drainq.workers.metric import Metric, Value

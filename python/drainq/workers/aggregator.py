@@ -13,8 +13,8 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_callables, check_seconds
 from drainq.delivery.books import Outcome
-from drainq.delivery.worker import check_callable, check_seconds
 from drainq.fork import leave_to_parent
 from drainq.workers.holder import Holder
 
@@ -61,7 +61,7 @@ class MetricsAggregator(Holder):
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_callable(key=key, merge=merge, sink=sink, time=time)
+        check_callables(key=key, merge=merge, sink=sink, time=time)
         check_seconds("expire_after", expire_after, none=True)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")

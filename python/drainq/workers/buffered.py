@@ -16,13 +16,13 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.books import Outcome
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
 from drainq.delivery.offer import DelayedQueueLike, check_delayed
 from drainq.delivery.resend import Resender
-from drainq.delivery.sink import DeliveryError, Sink
-from drainq.delivery.worker import check_seconds
+from drainq.delivery.sink_contract import DeliveryError, Sink
 from drainq.timer import SHARED
 from drainq.workers.holder import Holder, log
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.books import Outcome
-from drainq.delivery.worker import Worker, check_seconds, wait_until
+from drainq.delivery.worker import Worker, wait_until
 from drainq.errors import WouldDeadlock
 from drainq.timer import SHARED
 

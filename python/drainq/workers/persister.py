@@ -15,11 +15,11 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_callables, check_seconds
 from drainq.delivery.books import Outcome
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.offer import DelayedQueueLike
-from drainq.delivery.sink import Sink
-from drainq.delivery.worker import check_callable, check_seconds
+from drainq.delivery.sink_contract import Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl, Merge, Upsert
 from drainq.workers.buffered import MAX_ROWS, Buffered
@@ -86,7 +86,7 @@ class MetricsPersister(Buffered):
     ) -> None:
         if not key:
             raise ValueError(f"key must name the columns that identify a row, got {list(key)!r}")
-        check_callable(time=time)
+        check_callables(time=time)
         check_seconds("expire_after", expire_after, none=True)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from drainq.backoff import Backoff
-from drainq.delivery.sink import Failure, Sink
+from drainq.delivery.sink_contract import Failure, Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
 from drainq.sql.each import write_each

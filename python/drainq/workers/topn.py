@@ -15,8 +15,8 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.arguments import check_callables
 from drainq.delivery.books import Outcome
-from drainq.delivery.worker import check_callable
 from drainq.fork import leave_to_parent
 from drainq.workers.holder import Holder
 
@@ -67,7 +67,7 @@ class TopN(Holder):
             raise TypeError(f"n must be a number of items, got {n!r}")
         if n < 1:
             raise ValueError(f"n must be >= 1, got {n}")
-        check_callable(score=score, group=group, sink=sink)
+        check_callables(score=score, group=group, sink=sink)
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[Hashable, list[_Kept]] = {}
         self._arrivals = 0

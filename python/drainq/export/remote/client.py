@@ -26,9 +26,9 @@ from drainq._native import BatchQueue
 from drainq.callables import check_callable
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Rest, Sender, Sink, Unavailable
+from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.sink import Refusals
-from drainq.delivery.worker import check_seconds
+from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
 from drainq.export.connection import Connection, is_loopback, target
 from drainq.export.extras import extra

@@ -18,7 +18,7 @@ from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
-from drainq.sql.errors import Failure
+from drainq.sql.errors import Failure, one_line
 
 __all__ = [
     "DeliveryError",
@@ -29,6 +29,7 @@ __all__ = [
     "Sink",
     "Unavailable",
     "Undelivered",
+    "error_text",
 ]
 
 Refusals = Iterable[tuple[int | None, object]]
@@ -145,3 +146,8 @@ class Sink(abc.ABC):
 
     def forget(self) -> None:  # noqa: B027
         """Leave connections to the parent process, and begin anew; called in a forked child."""
+
+
+def error_text(error: object) -> str:
+    """Return an error, or a reason, as one line of at most 1,000 characters for logs and dead letters."""
+    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]
