@@ -25,6 +25,10 @@ def test_every_room_of_the_package_is_on_the_page():
 def test_a_walk_enters_no_file_twice():
     walks = PAGE.partition("## Three walks")[2].partition("## Where to add")[0].split("\n### ")[1:]
     assert len(walks) == 3
+    lengths = []
     for walk in walks:
         steps = re.findall(r"^\| `([^`]+)` \|", walk, re.MULTILINE)
         assert len(steps) >= 8 and len(set(steps)) == len(steps)
+        lengths.append(len(steps))
+    counted = "An item passes {} files, a message {}, a log line {}; no file is entered twice.".format(*lengths)
+    assert counted in PAGE

@@ -1,7 +1,7 @@
-//! One drain thread: what it takes in a pass, and how the pass ends.
+//! One drain thread: what it takes in a pass.
 //!
 //! A pass takes what is queued in the partitions that the thread owns and groups it by type; `pass.rs` hands the
-//! groups out. The thread keeps these partitions from the first take to the end of the pass, handler calls included:
+//! groups out, and ends the pass. The thread keeps these partitions from the first take to the end of the pass, handler calls included:
 //! so a type is on one thread at a time while partitions change hands.
 //!
 //! # Invariants
@@ -17,7 +17,7 @@ use super::queue::BatchQueue;
 use super::worker::{DrainRight, Worker};
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Parker, full_fence, order, planted};
+use crate::sync::{Arc, Parker, planted};
 use std::time::Instant;
 
 /// A pass stops taking when it holds this many times the largest batch.
@@ -25,15 +25,6 @@ const PASS: usize = 4;
 
 /// The epoch of a drainer after the close of its queue, when every thread drains every partition.
 const CLOSING: u64 = u64::MAX;
-
-/// How much of a pass that ends was accounted for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Accounted {
-    /// All of it, by the pass.
-    All,
-    /// Part of it: a cut of the queue counted the rest as abandoned.
-    UpToTheCut,
-}
 
 /// What one drain thread needs to drain one queue.
 pub struct Drainer<T: RingItem + Keyed> {
@@ -57,7 +48,7 @@ pub struct Drainer<T: RingItem + Keyed> {
     /// Items on their way from a ring to their groups; empty between two takes.
     taken: Vec<T>,
     /// The partitions of the pass under way, each with the ring index up to which it took.
-    held: Vec<(PartitionId, u64)>,
+    pub(super) held: Vec<(PartitionId, u64)>,
     /// The items of the pass that are not handed out yet.
     pub(super) groups: Groups<T>,
     /// When the pass took its items.
@@ -200,7 +191,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         counts.in_flight = in_flight;
         if total == 0 {
             drop(counts);
-            self.release_partitions(Accounted::All);
+            self.end_empty_pass();
             return false;
         }
         self.in_pass = true;
@@ -211,67 +202,6 @@ impl<T: RingItem + Keyed> Drainer<T> {
         self.lingered = false;
         self.started = Instant::now();
         true
-    }
-
-    /// Ends the pass: counts what was not accounted for as abandoned, and ends its passes over partitions.
-    pub(super) fn end_pass(&mut self) {
-        self.in_pass = false;
-        let left = self.groups.end();
-        let accounted = {
-            let mut counts = self.worker().counts.lock();
-            if !counts.cut {
-                if !planted("pass_dropped") {
-                    self.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
-                }
-                counts.in_flight = 0;
-            }
-            counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
-            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
-        };
-        drop(left);
-        self.release_partitions(accounted);
-        if !planted("flush_notify") {
-            self.queue.pass_waiters.notify_all();
-        }
-        if !self.queue.is_running() && !planted("close_wake_peers") {
-            // Any thread may now take what this pass left behind; if there is nothing, all threads may end.
-            self.queue.wake_all();
-        }
-    }
-
-    /// Stores how far each partition of the pass is accounted for, and ends the pass over it; wakes its new owner if it
-    /// was moved meanwhile.
-    fn release_partitions(&mut self, accounted: Accounted) {
-        for (id, taken) in self.held.drain(..) {
-            let at = self.queue.partition(id);
-            let complete = || {
-                if accounted == Accounted::All || planted("flush_after_cut") {
-                    at.completed.store(taken, order("flush_publish", Ordering::Release));
-                }
-            };
-            if planted("flush_mark_late") {
-                let new = at.ownership().end();
-                complete();
-                new.into_iter().for_each(|new| self.queue.wake_new_owner(new));
-                continue;
-            }
-            // Stored before the ownership ends: after that only the next owner stores it.
-            complete();
-            if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
-                self.queue.wake_new_owner(new);
-            }
-        }
-    }
-}
-
-impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Bumps the epoch and wakes the new owner of a partition if it sleeps.
-    pub(super) fn wake_new_owner(&self, new: ThreadId) {
-        self.layout.bump_epoch();
-        full_fence("move_fence");
-        if !planted("move_wake") {
-            self.workers[usize::from(new)].sleeper.wake(|| true);
-        }
     }
 }
 

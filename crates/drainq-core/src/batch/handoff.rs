@@ -26,7 +26,7 @@
 //! 4. `owner` is a thread number at all times.
 //!
 //! The fence that keeps a new owner from sleeping over what it got stands where the owner is woken: `wake_new_owner`
-//! in `drain.rs`.
+//! in `rebalance.rs`.
 //!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
 //! between the steps and the rebalancer waits; the ownership word needs neither.

@@ -1,4 +1,4 @@
-//! What one pass took: handed out batch by batch, each accounted for when its handler call is over.
+//! What one pass took: handed out batch by batch, each accounted for when its handler call is over; and its end.
 //!
 //! # Invariants
 //! 1. A pass ends with every item that it took accounted for exactly once. Items that the user of a pass did not
@@ -10,7 +10,17 @@ use super::group::Batch;
 use super::item::Keyed;
 use super::route::Outcome;
 use crate::ring::RingItem;
-use crate::sync::planted;
+use crate::sync::atomic::Ordering;
+use crate::sync::{order, planted};
+
+/// How much of a pass that ends was accounted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accounted {
+    /// All of it, by the pass.
+    All,
+    /// Part of it: a cut of the queue counted the rest as abandoned.
+    UpToTheCut,
+}
 
 /// The items of one pass, to be handed out. Dropped, it ends the pass.
 pub struct Pass<'a, T: RingItem + Keyed> {
@@ -67,5 +77,62 @@ impl<T: RingItem + Keyed> Pass<'_, T> {
 impl<T: RingItem + Keyed> Drop for Pass<'_, T> {
     fn drop(&mut self) {
         self.drainer.end_pass();
+    }
+}
+
+impl<T: RingItem + Keyed> Drainer<T> {
+    /// Ends the pass: counts what was not accounted for as abandoned, and ends its passes over partitions.
+    pub(super) fn end_pass(&mut self) {
+        self.in_pass = false;
+        let left = self.groups.end();
+        let accounted = {
+            let mut counts = self.worker().counts.lock();
+            if !counts.cut {
+                if !planted("pass_dropped") {
+                    self.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
+                }
+                counts.in_flight = 0;
+            }
+            counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
+            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
+        };
+        drop(left);
+        self.release_partitions(accounted);
+        if !planted("flush_notify") {
+            self.queue.pass_waiters.notify_all();
+        }
+        if !self.queue.is_running() && !planted("close_wake_peers") {
+            // Any thread may now take what this pass left behind; if there is nothing, all threads may end.
+            self.queue.wake_all();
+        }
+    }
+
+    /// Ends the passes over partitions in which nothing was found.
+    pub(super) fn end_empty_pass(&mut self) {
+        self.release_partitions(Accounted::All);
+    }
+
+    /// Stores how far each partition of the pass is accounted for, and ends the pass over it; wakes its new owner if it
+    /// was moved meanwhile.
+    fn release_partitions(&mut self, accounted: Accounted) {
+        for (id, taken) in self.held.drain(..) {
+            let at = self.queue.partition(id);
+            let complete = || {
+                if accounted == Accounted::All || planted("flush_after_cut") {
+                    at.completed.store(taken, order("flush_publish", Ordering::Release));
+                }
+            };
+            if planted("flush_mark_late") {
+                let new = at.ownership().end();
+                complete();
+                new.into_iter().for_each(|new| self.queue.wake_new_owner(new));
+                continue;
+            }
+            // Stored before the ownership ends: after that only the next owner stores it.
+            complete();
+            if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
+                self.queue.wake_new_owner(new);
+            }
+        }
     }
 }

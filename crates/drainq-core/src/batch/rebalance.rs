@@ -6,8 +6,8 @@ use super::item::{Keyed, ThreadId};
 use super::partition::Partition;
 use super::queue::BatchQueue;
 use crate::ring::RingItem;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, full_fence, planted};
 
 /// Moves partitions of one queue between its threads as its balancer plans.
 pub struct Rebalancer<T: RingItem + Keyed> {
@@ -82,5 +82,16 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
     pub fn run(&mut self, balancer: &dyn Balancer) -> usize {
         let Throughput { by_partition, owners, threads } = self.measure();
         balancer.assign(&by_partition, &owners, threads).map_or(0, |plan| self.carry_out(&plan))
+    }
+}
+
+impl<T: RingItem + Keyed> BatchQueue<T> {
+    /// Bumps the epoch and wakes the new owner of a partition if it sleeps.
+    pub(super) fn wake_new_owner(&self, new: ThreadId) {
+        self.layout.bump_epoch();
+        full_fence("move_fence");
+        if !planted("move_wake") {
+            self.workers[usize::from(new)].sleeper.wake(|| true);
+        }
     }
 }
