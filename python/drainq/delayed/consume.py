@@ -1,7 +1,7 @@
 """The loop that gives messages to a handler.
 
 The acknowledgement of one message and the fetch of the next are one statement, so a message costs one round trip and
-one commit. Nothing is fetched ahead: what this loop holds is what its handler works on.
+one commit; for a handler that is quick, a few messages share them (see :mod:`drainq.delayed.prefetch`).
 
 # Invariants
 
@@ -15,6 +15,7 @@ one commit. Nothing is fetched ahead: what this loop holds is what its handler w
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
+from drainq.delayed.prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.session import Session
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.errors import ShutDown
@@ -42,8 +44,11 @@ def consume(
     stop: Any,
     max_attempts: int | None,
     max_in_flight: int | Mapping[str, int] | None = None,
+    prefetch: int,
 ) -> int:
     """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
+    if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
+        raise ValueError(f"prefetch must be a whole number of at least 1, got {prefetch!r}")
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
     if max_attempts is not None and max_attempts < 1:
@@ -53,7 +58,7 @@ def consume(
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise TypeError(f"stop must have is_set(), as threading.Event has, got {stop!r}")
     with LeaseKeeper(session) as keeper:
-        return _Loop(session, handler, batch_size, stop, max_attempts, limits, keeper).run()
+        return _Loop(session, handler, batch_size, stop, max_attempts, limits, keeper, prefetch).run()
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -80,6 +85,7 @@ class _Loop:
         max_attempts: int | None,
         limits: dict[str, int],
         keeper: LeaseKeeper,
+        prefetch: int,
     ) -> None:
         self._session = session
         self._handler = handler
@@ -92,6 +98,9 @@ class _Loop:
         self._failures = 0
         retries = session.retry.max_retries
         self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
+        # With one attempt only, a message whose delivery was spoilt while it waited would become a dead letter.
+        alone = batch_size > 1 or bool(limits) or self._max_attempts == 1 or not session.storage.worth_prefetching
+        self._pace = Pace(1 if alone else prefetch)
 
     def run(self) -> int:
         try:
@@ -117,8 +126,10 @@ class _Loop:
             session.warn("consume of delayed queue %r waits for its database (%s)", session.name, error.__cause__)
             self._sleep(noted, pause)
             return
-        if rows:
+        if len(rows) == 1 or (rows and self._batch_size > 1):
             self._handle(rows, payloads, lock)
+        elif rows:
+            self._one_by_one(rows, payloads, lock)
         elif not fetched.rows:
             self._sleep(noted, session.pause_until(fetched.next_due))
 
@@ -126,15 +137,41 @@ class _Loop:
         """Acknowledge what is done and take the next, in one round trip."""
         session = self._session
         done = self._done
-        fetched, lock = session.take_once(done, self._batch_size, self._limits)
+        fetched, lock = session.take_once(done, max(self._batch_size, self._pace.size()), self._limits)
         self._done = None
         if done is not None:
-            _report_lost(fetched.acked, done)
+            report_lost(fetched.acked, done)
             if self._limits:
                 session.wakeup.wake()  # there is room for another consumer's message
         return fetched, lock
 
-    def _handle(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
+    def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
+        """Handle messages that were taken together, each by itself."""
+        session = self._session
+        if any(row.attempts > 1 for row in rows):
+            self._pace.disturbed()
+            self._give_back(Held(lock, tuple(row.id for row in rows[1:])))
+            self._handle(rows[:1], payloads[:1], lock)
+            return
+        too_late = rows[0].due_at - round(session.time.acquire_timeout * 500)
+        taken = session.prefetched(rows, payloads, lock)
+        with session.prefetching(taken):
+            try:
+                while session.now() < too_late and not self._stopped() and (found := taken.next()) is not None:
+                    self._handle([found[0]], [found[1]], lock, taken)
+                    if self._done is not None:
+                        taken.handled(self._done)
+                        self._done = None
+            finally:
+                if self._done is not None:
+                    taken.handled(self._done)
+                self._done, waiting = taken.rest()
+                if taken.was_settled or waiting is not None:
+                    self._pace.disturbed()
+                if waiting is not None:
+                    self._give_back(waiting)
+
+    def _handle(self, rows: list[Row], payloads: list[Any], lock: str, taken: Prefetched | None = None) -> None:
         many = self._batch_size > 1
         held = Held(lock, tuple(row.id for row in rows))
         if self._stopped():
@@ -143,7 +180,8 @@ class _Loop:
         envelope: AckEnvelope[Any] = AckEnvelope(
             self._session, payloads if many else payloads[0], rows, lock, from_ms(self._session.now()), many=many
         )
-        self._keeper.hold(envelope)
+        self._keeper.hold(envelope, taken)
+        started = time.monotonic()
         try:
             self._handler(envelope)
         except Exception as error:
@@ -156,6 +194,7 @@ class _Loop:
             raise
         else:
             self._keeper.let_go()
+            self._pace.handled(time.monotonic() - started)
             self._handled += len(rows)
             if envelope._rows and not envelope._settled:  # else the handler has spoken for itself
                 self._done = envelope._held()
@@ -188,7 +227,7 @@ class _Loop:
         if done is None:
             return
         try:
-            _report_lost(self._session.ack(done), done)
+            report_lost(self._session.ack(done), done)
         except (QueueUnavailable, QueueBroken, ShutDown):
             _log.warning("could not acknowledge %d handled messages; they will be delivered again", len(done.ids))
 
@@ -206,10 +245,3 @@ class _Loop:
             if self._session.wakeup.wait(noted, part):
                 return
             left -= part
-
-
-def _report_lost(acked: int, done: Held) -> None:
-    if acked < len(done.ids):
-        _log.warning(
-            "%d handled messages were updated or taken over before they were acknowledged", len(done.ids) - acked
-        )

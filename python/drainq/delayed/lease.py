@@ -2,11 +2,12 @@
 
 Every sixth of a lease the keeper checks, on a thread of the process's timer, how long the envelope has been held, and
 extends what has been held for a third of its lease. So a lease never gets older than half its length while the process
-lives. A handler that ends in time costs nothing.
+lives. A handler that ends in time costs nothing. The second check that sees the same envelope gives back the messages
+that were taken with it and wait behind it.
 
 # Invariant
 
-After :meth:`LeaseKeeper.let_go` returns, no extension of that envelope is under way or will begin.
+After :meth:`LeaseKeeper.let_go` returns, nothing is under way for that envelope, and nothing will begin.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import threading
 from typing import Any
 
 from drainq.delayed.envelope import AckEnvelope
-from drainq.delayed.errors import QueueUnavailable
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.delayed.prefetch import Prefetched
 from drainq.delayed.session import Session
 from drainq.errors import ShutDown
 from drainq.timer import Repeat
 
 _log = logging.getLogger("drainq")
-_LONGEST_PAUSE = 1.0
+_LONGEST_PAUSE = 0.5
 
 
 class LeaseKeeper:
@@ -34,17 +36,20 @@ class LeaseKeeper:
         self._lock = threading.Lock()
         self._envelope: AckEnvelope[Any] | None = None
         self._held_since = 0.0
+        self._prefetched: Prefetched | None = None
+        self._seen = False  # whether the last check saw this envelope
         self._check = Repeat(self._extend_in_time)
 
-    def hold(self, envelope: AckEnvelope[Any]) -> None:
-        """Begin to keep this envelope's lease."""
+    def hold(self, envelope: AckEnvelope[Any], prefetched: Prefetched | None = None) -> None:
+        """Begin to keep this envelope's lease, and to see to what was taken with it."""
         with self._lock:
             self._envelope, self._held_since = envelope, self._session.clock.now()
+            self._prefetched, self._seen = prefetched, False
 
     def let_go(self) -> None:
         """Keep it no longer."""
         with self._lock:
-            self._envelope = None
+            self._envelope = self._prefetched = None
 
     def __enter__(self) -> LeaseKeeper:
         self._check.wake_after(self._pause)
@@ -59,9 +64,23 @@ class LeaseKeeper:
 
     def _extend_in_time(self) -> float:
         with self._lock:
+            if self._prefetched is not None and self._seen:
+                self._settle(self._prefetched)
+            self._seen = True
             if self._envelope is not None and self._session.clock.now() - self._held_since >= self._lease / 3:
                 self._extend(self._envelope)
         return self._pause
+
+    def _settle(self, prefetched: Prefetched) -> None:
+        """The handler is slow: what waits behind it is for other consumers."""
+        try:
+            self._session.call_apart(prefetched.settle)
+        except ShutDown:
+            return
+        except (QueueUnavailable, QueueBroken) as error:
+            self._session.warn("could not give back what waits behind a slow handler (%s); trying again", error)
+            return
+        self._prefetched = None
 
     def _extend(self, envelope: AckEnvelope[Any]) -> None:
         if envelope._settled:

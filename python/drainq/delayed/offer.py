@@ -98,6 +98,7 @@ class OfferMethods(Generic[T]):
         announce = session.news(soonest, ours=connection is None) if soon else None
         if connection is not None:  # the caller's transaction, so the caller's to try again
             session.check_open()
+            session.settle()
             outcomes = session.storage.offer(session.kind, offers, now, connection=connection, announce=announce)
             wake_after_commit(connection, session.wakeup.wake, session.time.poll_period)
             return outcomes

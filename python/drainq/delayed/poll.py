@@ -84,13 +84,14 @@ class PollMethods(Generic[T]):
         stop: Any = None,
         max_attempts: int | None = None,
         max_in_flight: int | Mapping[str, int] | None = None,
+        prefetch: int = 4,
     ) -> int:
         """Give messages to a handler, in this thread, until ``stop`` is set.
 
-        A handler that returns has acknowledged; the acknowledgement travels with the fetch of the next message, in one
-        statement. One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to
-        the dead letters when the attempts are used up. While it runs the lease is extended. A lost database connection
-        is waited out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
+        A handler that returns has acknowledged; the acknowledgement travels with the next fetch, in one statement. One
+        that raises gives its messages back: they are due again after ``retry``'s back-off, and go to the dead letters
+        when the attempts are used up. While it runs the lease is extended. A lost database connection is waited out.
+        When ``stop`` is set the handler may finish; what was fetched after that is given back.
 
         Args:
             handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
@@ -103,6 +104,11 @@ class PollMethods(Generic[T]):
                 as ``{"": 20, "mail/": 2}``, with ``""`` for the whole queue: a message whose prefix is full waits, and
                 later ones pass it. ``None`` for no limit. While a limit is reached a consumer in another process asks
                 again after at most a poll period.
+            prefetch: PostgreSQL: most messages that one statement takes, and the next one acknowledges, for a handler
+                that needs about a millisecond or less and does not use this queue itself. They are handled one by
+                one. A process that is killed may repeat as many. 1: take a message only when the handler is free, and
+                acknowledge each by itself; so it is in any case with ``batch_size``, ``max_in_flight`` or
+                ``max_attempts=1``.
 
         Returns:
             How many messages were handled and acknowledged.
@@ -128,6 +134,7 @@ class PollMethods(Generic[T]):
             stop=stop,
             max_attempts=max_attempts,
             max_in_flight=max_in_flight,
+            prefetch=prefetch,
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:

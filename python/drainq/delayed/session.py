@@ -7,7 +7,8 @@ asyncio side all work on this object behind it, so none of them knows the other'
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
@@ -19,11 +20,13 @@ from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
+from drainq.delayed.prefetch import Prefetched
 from drainq.delayed.retry import RareWarning, with_retries
 from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
+from drainq.fork import renew_in_child
 from drainq.timer import SHARED
 
 P = ParamSpec("P")
@@ -72,7 +75,7 @@ class Session:
         self.name = name
         self.source = source
         self.codec = codec
-        self.clock = DatabaseClock(lambda: self.call(storage.database_time)) if database_time else clock
+        self.clock = DatabaseClock(lambda: self._try(retry, storage.database_time)) if database_time else clock
         self.history = history
         self._ranked = False
         self.migrates = False
@@ -89,7 +92,12 @@ class Session:
         """Make the calls of coroutines."""
         self.closed = False
         self.listener: Closeable | None = None
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
         self._listener_lock = threading.Lock()
+        self._prefetched: list[Prefetched] = []
 
     # --- calling the storage
 
@@ -107,7 +115,49 @@ class Session:
         """The same with one try, for a caller that calls again anyway."""
         return self._call(self._one_try, lambda: method(*arguments, **more))
 
+    def call_apart(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """The same with one try, for a consumer's own business: what is prefetched stays so."""
+        return self._try(self._one_try, lambda: method(*arguments, **more))
+
     def _call(self, retry: RetryConfig, call: Callable[[], R]) -> R:
+        if not self._prefetched:
+            return self._try(retry, call)
+
+        def settled_before() -> R:
+            self._settle()
+            return call()
+
+        return self._try(retry, settled_before)
+
+    def _settle(self) -> None:
+        for prefetched in tuple(self._prefetched):
+            prefetched.settle()
+
+    def prefetched(self, rows: Sequence[Row], payloads: Sequence[Any], lock: str) -> Prefetched:
+        """What one fetch took for a handler that gets messages one by one."""
+
+        def release(held: Held) -> None:
+            self.storage.release(self.kind, held)
+            self.wakeup.wake()
+
+        return Prefetched(rows, payloads, lock, now=self.now, ack=self.ack_now, release=release)
+
+    @contextmanager
+    def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
+        """Have the calls of others settle what a consumer has prefetched, until the end of the block."""
+        self._prefetched.append(prefetched)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a forked child has none
+                self._prefetched.remove(prefetched)
+
+    def settle(self) -> None:
+        """Settle what consumers have prefetched, in one try."""
+        if self._prefetched:
+            self.call_apart(self._settle)
+
+    def _try(self, retry: RetryConfig, call: Callable[[], R]) -> R:
         self.check_open()
         try:
             return with_retries(call, retry, self._is_transient, warn=self.warn)
@@ -251,9 +301,13 @@ class Session:
 
     def ack(self, held: Held) -> int:
         """Delete what is still ours, into the history if there is one; return how many."""
+        return self.call(self.ack_now, held, 0 if self.history is None else self.now())
+
+    def ack_now(self, held: Held, now: int) -> int:
+        """The same at a time (milliseconds), raising what the storage raises."""
         if self.history is None:
-            return self.call(self.storage.ack, self.kind, held)
-        return self.call(self.storage.ack_and_remember, self.kind, held, self.now(), self.history)
+            return self.storage.ack(self.kind, held)
+        return self.storage.ack_and_remember(self.kind, held, now, self.history)
 
     def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
@@ -270,13 +324,13 @@ class Session:
         until, storage = self.lease_end(now), self.storage
         acked = 0
         if done is not None and self.history is not None:
-            acked = self.call_once(storage.ack_and_remember, self.kind, done, now, self.history)
+            acked = self.call_apart(storage.ack_and_remember, self.kind, done, now, self.history)
             done = None
         if limits:
             some = done or Held("", ())
-            fetched = self.call_once(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
+            fetched = self.call_apart(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
         else:
-            fetched = self.call_once(storage.acquire, self.kind, n, now, until, lock, done=done)
+            fetched = self.call_apart(storage.acquire, self.kind, n, now, until, lock, done=done)
         return fetched._replace(acked=acked + fetched.acked), lock
 
     def release(self, held: Held) -> None:

@@ -12,9 +12,9 @@ Decided here, where the codes leave room:
 2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database is.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
-4. A failure to connect has no code, for libpq keeps the server's to itself. A host without an address is known by the
-   resolver's number, a missing password by libpq's flag; any other failure passes unless its text says what no waiting
-   changes. That text is in the server's language, so a translated refusal is waited for: an error on the careful side.
+4. A failure to connect comes without a code, for libpq keeps the server's to itself. A host without an address is known
+   by the resolver's number, a missing password by libpq's flag, an English text by what it says. Any other refusal gets
+   its code by a second look, see :mod:`drainq.sql.refusal`; where that finds none, the failure passes.
 """
 
 from __future__ import annotations
@@ -173,6 +173,14 @@ def _cannot_connect(error: Any) -> bool:
         return int(unresolved[1]) in _NO_SUCH_HOST
     wants_password = getattr(getattr(error, "pgconn", None), "needs_password", False)
     return bool(wants_password) or _REFUSED_TO_CONNECT.search(str(error)) is not None
+
+
+def reason_is_open(error: Any) -> bool:
+    """Whether only the server can say why a connection was not made; then nobody has looked at its code yet."""
+    psycopg: Any = sys.modules["psycopg"]
+    if sqlstate_of(error) is not None or isinstance(error, psycopg.errors.ConnectionTimeout):
+        return False
+    return getattr(error, "pgconn", None) is not None and not _cannot_connect(error)
 
 
 def _of_postgres(error: Any, psycopg: Any) -> Failure:

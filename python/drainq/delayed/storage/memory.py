@@ -23,6 +23,8 @@ from drainq.delayed.storage.room import Room
 class MemoryStorage(MemoryTicks):
     """A :class:`~drainq.delayed.storage.protocol.Storage` of this process; several queues may share one."""
 
+    worth_prefetching = False
+
     def connect(self) -> None:
         """There is nothing to connect to."""
 

@@ -35,6 +35,8 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
     """
 
+    worth_prefetching = True
+
     # --- consumers
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:

@@ -72,6 +72,10 @@ class Closeable(Protocol):
 class Storage(Operator, Protocol):
     """Where messages live. Methods may be called from many threads at once."""
 
+    worth_prefetching: bool
+    """Whether a consumer is to take messages ahead: each statement costs a round trip, and none waits for a transaction
+    of the same program's that has touched other rows."""
+
     def connect(self) -> None:
         """Open the first connection; raise the driver's error if that fails. Every other method does it, too."""
         ...

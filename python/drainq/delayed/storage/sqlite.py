@@ -31,6 +31,8 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
         write_ahead: whether the file is given a write-ahead log, which it keeps; else it stays as it is.
     """
 
+    worth_prefetching = False
+
     # --- consumers
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:

@@ -1,0 +1,56 @@
+"""Why a server refused a connection: its SQLSTATE, which libpq keeps to itself.
+
+libpq hands on only the text of a refusal, in the language of the server. The code travels beside it. So the attempt is
+made once more, and what the server answers is read from libpq's own trace. Where libpq writes none the code stays
+unknown: before version 18 it leaves out a connection's beginning, and psycopg offers it on Linux only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from typing import Any
+
+_CODE = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
+
+
+def refusal_code(psycopg: Any, conninfo: str, *, seconds: float) -> str | None:
+    """Try to connect, and return the SQLSTATE with which the server refuses; None if it does not, or is not heard.
+
+    Args:
+        psycopg: the module.
+        conninfo: where to connect to.
+        seconds: how long that may take.
+    """
+    pq = psycopg.pq
+    until = time.monotonic() + seconds
+    try:
+        trace = os.memfd_create("drainq")  # never a file: passwords stand in it
+    except (AttributeError, OSError):
+        return None
+    attempt = None
+    try:
+        attempt = pq.PGconn.connect_start(conninfo.encode())
+        attempt.trace(trace)
+        wanted = pq.PollingStatus.WRITING
+        while attempt.status != pq.ConnStatus.BAD and wanted in (pq.PollingStatus.WRITING, pq.PollingStatus.READING):
+            left = until - time.monotonic()
+            to_send = wanted == pq.PollingStatus.WRITING
+            if left <= 0 or not any(
+                select.select([] if to_send else [attempt.socket], [attempt.socket] if to_send else [], [], left)
+            ):
+                return None
+            wanted = attempt.connect_poll()
+        attempt.untrace()
+        os.lseek(trace, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(trace), "rb") as written:
+            codes = _CODE.findall(written.read())
+        return codes[-1].decode() if codes else None
+    except (psycopg.Error, OSError, ValueError):
+        return None
+    finally:
+        if attempt is not None:
+            attempt.finish()
+        os.close(trace)

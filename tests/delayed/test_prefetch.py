@@ -1,0 +1,347 @@
+"""Messages that are taken ahead for a quick handler: nothing that a program can see depends on it, but the statements."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from drainq.delayed import OfferOutcome, RetryConfig, ScheduledMessage, prefetch
+from drainq.delayed.prefetch import Pace
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Every handler counts as quick, from its first call on."""
+    monkeypatch.setattr(prefetch, "_BUDGET", float("inf"))
+    monkeypatch.setattr(prefetch, "_IN_A_ROW", 0)
+
+
+@pytest.fixture
+def queue(postgres, at_once):
+    return postgres.open()
+
+
+def offered(queue, count, *, at=0.0):
+    queue.offer_batch([ScheduledMessage(f"{n:03}", n, at + n / 1000) for n in range(count)])
+
+
+def statements(queue, monkeypatch):
+    """The limits of the statements that took messages, as they come."""
+    limits, acquire = [], queue._session.storage.acquire
+
+    def noted(kind, limit, *arguments, **more):
+        limits.append(limit)
+        return acquire(kind, limit, *arguments, **more)
+
+    monkeypatch.setattr(queue._session.storage, "acquire", noted)
+    return limits
+
+
+def consumed(queue, handle, count, **more):
+    """Consume until ``count`` messages were handled; return them."""
+    seen, stop = [], threading.Event()
+
+    def handler(envelope):
+        seen.append(envelope.payload)
+        if len(seen) == count:
+            stop.set()
+        handle(envelope)
+
+    queue.consume(handler, stop=stop, **more)
+    return seen
+
+
+def nothing(envelope):
+    """A handler that needs no time."""
+
+
+def test_messages_come_one_by_one_in_order_with_a_statement_for_four(queue, monkeypatch):
+    offered(queue, 40)
+    limits = statements(queue, monkeypatch)
+    assert consumed(queue, nothing, 40) == list(range(40))
+    assert limits == [4] * 10
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("alone", [{"prefetch": 1}, {"max_attempts": 1}, {"max_in_flight": 5}])
+def test_what_forbids_it_takes_one_at_a_time(queue, monkeypatch, alone):
+    offered(queue, 6)
+    limits = statements(queue, monkeypatch)
+    in_flight = []
+    looker = queue  # a call of this queue would give back what waits: so its storage is asked
+    session = looker._session
+
+    def look(envelope):
+        in_flight.append(session.storage.counts(session.kind, session.now()).in_flight)
+
+    assert consumed(queue, look, 6, **alone) == list(range(6))
+    assert in_flight == [1] * 6
+    assert set(limits) <= {1}
+
+
+def test_a_call_in_the_handler_finds_nothing_taken_ahead(queue):
+    offered(queue, 8)
+    found = []
+
+    def look(envelope):
+        if envelope.payload == 2:
+            stats = queue.stats()
+            found.append((stats.ready, stats.in_flight))
+
+    assert consumed(queue, look, 8) == list(range(8))
+    assert found == [(5, 1)]
+
+
+def test_a_call_in_another_thread_finds_nothing_taken_ahead_either(queue):
+    offered(queue, 8)
+    found = []
+
+    def look(envelope):
+        if envelope.payload == 2:
+            with ThreadPoolExecutor(1) as pool:
+                found.append(pool.submit(queue.contains_message, "001").result(30))
+                found.append(pool.submit(lambda: queue.stats().ready).result(30))
+
+    assert consumed(queue, look, 8) == list(range(8))
+    assert found == [False, 5]
+
+
+def test_a_key_that_was_just_handled_may_be_offered_again(queue):
+    """Its acknowledgement was still to come with the next fetch, and must not delete the new message."""
+    offered(queue, 4)
+    outcomes = []
+
+    def handle(envelope):
+        if envelope.payload == 1:
+            outcomes.append(queue.offer_or_update("000", 0, 0))
+
+    assert consumed(queue, handle, 5) == [0, 1, 0, 2, 3]
+    assert outcomes == [OfferOutcome.CREATED]
+
+
+def test_so_it_may_in_a_transaction_of_the_handler(queue, postgres):
+    import psycopg
+
+    offered(queue, 4)
+    outcomes = []
+
+    def handle(envelope):
+        if envelope.payload == 1:
+            with psycopg.connect(postgres.url) as connection:
+                outcomes.append(queue.offer_or_update("000", 0, 0, connection=connection))
+
+    assert sorted(consumed(queue, handle, 5)) == [0, 0, 1, 2, 3]
+    assert outcomes == [OfferOutcome.CREATED]
+
+
+def test_pausing_or_dropping_in_the_handler_holds_for_what_was_taken_ahead(queue):
+    offered(queue, 8)
+    stop, seen = threading.Event(), []
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if envelope.payload == 0:
+            assert queue.drop_message("001")
+        if envelope.payload == 2:
+            queue.pause()
+            stop.set()
+
+    queue.consume(handle, stop=stop)
+    assert seen == [0, 2]
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight) == (5, 0)
+
+
+def test_a_stop_gives_back_what_waits_as_new(queue):
+    offered(queue, 4)
+    assert consumed(queue, nothing, 2) == [0, 1]
+    rest = queue.try_poll_many(10)
+    assert (rest.payload, rest.attempt) == ([2, 3], [1, 1])
+
+
+def test_an_interrupt_gives_back_what_waits_and_acknowledges_what_was_handled(queue):
+    offered(queue, 4)
+
+    def interrupted(envelope):
+        if envelope.payload == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        consumed(queue, interrupted, 4)
+    rest = queue.try_poll_many(10)
+    assert (rest.payload, rest.attempt) == ([2, 3], [1, 1])
+
+
+def test_a_failure_spoils_no_delivery_of_the_messages_that_waited(postgres, at_once):
+    queue = postgres.open(retry=RetryConfig(initial_delay=1000))
+    offered(queue, 6)
+    attempts = []
+
+    def failing(envelope):
+        attempts.append(envelope.attempt)
+        if envelope.payload == 1:
+            raise ValueError("not now")
+
+    assert consumed(queue, failing, 6) == list(range(6))
+    assert attempts == [1] * 6
+    assert queue.stats().scheduled == 1
+
+
+def test_a_message_that_came_back_is_handled_with_nothing_taken_ahead(queue, postgres):
+    """As after a process that was killed with four messages: only the one that kills it keeps on being delivered."""
+    offered(queue, 4)
+    assert postgres.open().try_poll_many(4).payload == [0, 1, 2, 3]
+    postgres.clock.advance(31)
+    session, found = queue._session, []
+
+    def look(envelope):
+        counts = session.storage.counts(session.kind, session.now())
+        found.append((envelope.attempt, counts.in_flight))
+
+    assert consumed(queue, look, 4) == [0, 1, 2, 3]
+    assert found == [(2, 1)] * 4
+
+
+def test_what_waits_behind_a_slow_handler_goes_to_another_consumer(postgres, at_once):
+    queue = postgres.open()
+    other = postgres.open()
+    offered(queue, 4)
+    slow, go_on, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def handle(envelope):
+        if envelope.payload == 1:
+            slow.set()
+            assert go_on.wait(60)
+            stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(queue.consume, handle, stop=stop)
+        try:
+            assert slow.wait(60)
+            assert [other.poll(timeout=60).payload for _ in range(2)] == [2, 3]
+            assert not other.contains_message("000")  # acknowledged, although nothing was fetched since
+        finally:
+            go_on.set()
+            stop.set()
+        assert running.result(60) == 2
+    assert other.stats().in_flight == 2
+
+
+def test_nothing_is_handed_over_after_half_of_its_lease(queue, postgres):
+    offered(queue, 4)
+
+    def slow_by_the_clock(envelope):
+        if envelope.payload == 1:
+            postgres.clock.advance(15)
+
+    stop = threading.Event()
+    seen = []
+
+    def handle(envelope):
+        seen.append((envelope.payload, postgres.now - envelope.timestamp.timestamp()))
+        slow_by_the_clock(envelope)
+        if len(seen) == 4:
+            stop.set()
+
+    limits = []
+    take = queue._session.take_once
+    queue._session.take_once = lambda *arguments: limits.append(arguments[1]) or take(*arguments)
+    queue.consume(handle, stop=stop)
+    assert [payload for payload, _ in seen] == [0, 1, 2, 3]
+    assert limits == [4, 1, 1]  # what waited was given back, and taken again one by one
+    assert queue.stats().in_flight == 0
+
+
+def test_two_consumers_of_one_queue_object_take_ahead_side_by_side(queue):
+    offered(queue, 200)
+    seen, lock, stop = [], threading.Lock(), threading.Event()
+
+    def handle(envelope):
+        with lock:
+            seen.append(envelope.payload)
+            if len(seen) == 200:
+                stop.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        loops = [pool.submit(queue.consume, handle, stop=stop) for _ in range(2)]
+        assert sum(loop.result(60) for loop in loops) == 200
+    assert sorted(seen) == list(range(200))
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_program_sees_the_same_with_and_without_it(postgres, at_once, monkeypatch, seed):
+    """Handlers that offer, drop, look, fail and answer for themselves: the same deliveries, the same answers.
+
+    What fails is due much later: among messages that came back, the order of those that were taken ahead is another.
+    """
+    monkeypatch.setattr(prefetch, "_REST", 2)
+
+    def life(most):
+        queue = postgres.open(f"life-{most}", retry=RetryConfig(initial_delay=1000, max_delay=1000))
+        rng, log, stop = random.Random(seed), [], threading.Event()
+        offered(queue, 30)
+
+        def handle(envelope):
+            log.append((envelope.message_id, envelope.payload, envelope.attempt))
+            key = f"{rng.randrange(30):03}"
+            match rng.randrange(12):
+                case 0:
+                    log.append(queue.offer_or_update(key, rng.randrange(100), rng.randrange(30) / 1000))
+                case 1:
+                    log.append(queue.offer_if_not_exists(key, rng.randrange(100), rng.randrange(30) / 1000))
+                case 2:
+                    log.append(queue.drop_message(key))
+                case 3:
+                    stats = queue.stats()
+                    log.append((stats.ready, stats.in_flight, stats.dead))
+                case 4:
+                    log.append(envelope.ack())
+                case 5:
+                    log.append(envelope.nack(delay=1000))
+                case 6:
+                    raise ValueError(key)
+                case 7:
+                    log.append(queue.contains_message(key))
+            if len(log) > 200:
+                stop.set()
+
+        queue.offer_or_update("zzz", "last", 1)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(queue.consume, handle, stop=stop, prefetch=most)
+            ticks = threading.Event()
+            while not running.done() and queue._session.storage.counts(queue._session.kind, 2**52).ready:
+                ticks.wait(0.02)  # there is no event for an idle loop
+            stop.set()
+            running.result(60)
+        stats = queue.stats()
+        return log, (stats.ready, stats.in_flight, stats.scheduled, stats.dead)
+
+    for with_it, without in zip(life(4), life(1)):
+        assert list(map(str, with_it)) == list(map(str, without))
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True, "4"])
+def test_a_prefetch_that_is_none_is_refused(queue, most):
+    with pytest.raises(ValueError, match=f"prefetch must be a whole number of at least 1, got {most!r}"):
+        queue.consume(nothing, prefetch=most)
+
+
+def test_the_pace_starts_and_ends_alone():
+    pace = Pace(4)
+    sizes = []
+    for seconds in [0.001] * 10 + [0.002] + [0.001] * 10:
+        sizes.append(pace.size())
+        pace.handled(seconds)
+    assert sizes == [1] * 10 + [4] + [1] * 10
+    assert pace.size() == 4
+    pace.disturbed()
+    for _ in range(100):
+        assert pace.size() == 1
+        pace.handled(0.0)
+    assert pace.size() == 4
