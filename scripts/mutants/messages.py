@@ -132,7 +132,7 @@ MUTANTS = [
         SQLITE_TICKS,
         "WHERE :nominal > COALESCE((",
         "WHERE :nominal IS NOT NULL OR :nominal > COALESCE((",
-        f"{TESTS}/test_cron.py::test_a_tick_that_was_forgotten_for_its_age_is_not_made_again",
+        f"{TESTS}/cron/test_once.py::test_a_tick_that_was_forgotten_for_its_age_is_not_made_again",
     ),
     Mutant(
         "delivered_ticks_are_dropped",
@@ -142,8 +142,8 @@ MUTANTS = [
 """,
         """    AND "scheduledAt" > :after
 """,
-        f"{TESTS}/test_cron.py::test_a_tick_that_was_delivered_but_not_acknowledged_survives_another_configuration "
-        f"{TESTS}/test_cron.py::test_uninstalling_keeps_what_is_in_flight",
+        f"{TESTS}/cron/test_install_tick.py::test_a_tick_that_was_delivered_but_not_acknowledged_survives_another_configuration "
+        f"{TESTS}/cron/test_install_tick.py::test_uninstalling_keeps_what_is_in_flight",
     ),
     Mutant(
         "forgotten_ticks_stay_known",
@@ -151,7 +151,7 @@ MUTANTS = [
         f"{DELAYED}/storage/statements.py",
         """            cursor.execute(self._sql["FORGET_TICKS"], {"kind": kind, "keys": self._keys([key for _, key in doomed])})\n""",
         "",
-        f"{TESTS}/test_cron.py::test_what_was_uninstalled_may_be_installed_again",
+        f"{TESTS}/cron/test_install_tick.py::test_what_was_uninstalled_may_be_installed_again",
     ),
     Mutant(
         "prefixes_run_together",
@@ -159,7 +159,7 @@ MUTANTS = [
         f"{DELAYED}/cron/tick_key.py",
         "    match = _AFTER_PREFIX.fullmatch(key, len(prefix) + 1)",
         "    match = re.compile('(.+)').fullmatch(key, len(prefix) + 1)",
-        f"{TESTS}/test_cron.py::test_prefixes_of_any_characters_do_not_touch_each_other",
+        f"{TESTS}/cron/test_install_tick.py::test_prefixes_of_any_characters_do_not_touch_each_other",
     ),
     Mutant(
         "period_on_its_boundary",

@@ -21,16 +21,16 @@ import hashlib
 from collections.abc import Hashable
 from typing import Any, NoReturn, TypeVar
 
-from drainq.clock import Clock, SystemClock
+from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.aio import AsyncDelayedQueue
-from drainq.delayed.codec import Codec, MsgspecCodec
+from drainq.delayed.codec import Codec
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.cron.service import CronService
-from drainq.delayed.message import check_count, check_text
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
 from drainq.delayed.session import Session
+from drainq.delayed.settings import Settings
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.wake import shared_wakeup
@@ -85,29 +85,26 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         history: int | None = None,
         address: Hashable = None,
     ) -> None:
-        self.name = _check_name(queue)
-        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
-            raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {max_attempts!r}")
-        if history is not None:
-            check_count("history", history)
-        codec = MsgspecCodec() if codec is None else codec
-        kind = partition_kind(queue, codec.type_name)
-        session = self._session = Session(
-            storage,
-            kind,
-            name=queue,
-            source=queue if source is None else _check_name(source, "source"),
+        settings = Settings.of(
+            queue,
             codec=codec,
-            clock=SystemClock() if clock is None else clock,
-            time=TimeConfig() if time is None else time,
-            retry=RetryConfig() if retry is None else retry,
+            time=time,
+            retry=retry,
+            clock=clock,
             max_attempts=max_attempts,
-            wakeup=shared_wakeup((id(storage) if address is None else address, kind)),
+            source=source,
             notify=notify,
             database_time=database_time,
             history=history,
         )
-        self.cron: CronService[T] = CronService(session)
+        self._begin(storage, settings, address)
+
+    def _begin(self, storage: Storage, settings: Settings, address: Hashable) -> None:
+        self.name = settings.name
+        kind = partition_kind(settings.name, settings.codec.type_name)
+        wakeup = shared_wakeup((id(storage) if address is None else address, kind))
+        self._session = Session(storage, kind, settings, wakeup)
+        self.cron: CronService[T] = CronService(self._session)
         """The schedules that put messages into this queue."""
 
     @classmethod
@@ -165,29 +162,32 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             >>> DelayedQueue.open("memory:", "mail").stats().ready
             0
         """
-        _check_name(queue)
-        retry = RetryConfig() if retry is None else retry
-        if time is None:
-            time = TimeConfig(poll_period=MEMORY_POLL_PERIOD) if url == "memory:" else TimeConfig()
+        if time is None and url == "memory:":
+            time = TimeConfig(poll_period=MEMORY_POLL_PERIOD)
+        settings = Settings.of(
+            queue,
+            codec=codec,
+            time=time,
+            retry=retry,
+            clock=clock,
+            max_attempts=max_attempts,
+            source=source,
+            notify=notify,
+            database_time=database_time,
+            history=history,
+        )
         storage, address = open_storage(
-            url, table=table, time=time, retry=retry, max_connections=max_connections, prepare=prepare
+            url,
+            table=table,
+            time=settings.time,
+            retry=settings.retry,
+            max_connections=max_connections,
+            prepare=prepare,
         )
         try:
-            reach(storage, retry, migrate=migrate)
-            opened = cls(
-                storage,
-                queue,
-                codec=codec,
-                time=time,
-                retry=retry,
-                clock=clock,
-                max_attempts=max_attempts,
-                source=source,
-                notify=notify,
-                database_time=database_time,
-                history=history,
-                address=address,
-            )
+            reach(storage, settings.retry, migrate=migrate)
+            opened: DelayedQueue[Any] = cls.__new__(cls)
+            opened._begin(storage, settings, address)
             opened._session.migrates = migrate
             opened._enter_name()
             return opened
@@ -258,12 +258,3 @@ def partition_kind(queue: str, type_name: str) -> str:
         'f12affe03ca0a6149654eb12c1ba3b93'
     """
     return hashlib.md5(f"{queue}|{type_name}".encode(), usedforsecurity=False).hexdigest()
-
-
-def _check_name(name: object, what: str = "queue") -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{what} must be a str, got {name!r}")
-    if not name.strip():
-        raise ValueError(f"{what} must not be blank, got {name!r}")
-    check_text(name, what)
-    return name

@@ -13,15 +13,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
-from drainq.clock import Clock
 from drainq.delayed.call_threads import CallThreads
-from drainq.delayed.codec import Codec
-from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.config import RetryConfig
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.prefetch import Prefetched
 from drainq.delayed.retry import RareWarning, with_retries
+from drainq.delayed.settings import Settings
 from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.wake import Wakeup
@@ -45,47 +44,29 @@ class Session:
 
     Args:
         storage, kind: where the messages live, and which of them are this queue's.
-        name, source: the queue's name, and what envelopes call it.
-        codec, clock, time, retry, max_attempts: see :class:`~drainq.delayed.DelayedQueue`.
+        settings: what the user set.
         wakeup: what offers of this process signal.
-        notify: whether to listen to other processes' offers while waiting.
-        database_time: whether the database's clock tells the time, in place of ``clock``.
-        history: how many acknowledged messages are remembered; None: none.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        kind: str,
-        *,
-        name: str,
-        source: str,
-        codec: Codec,
-        clock: Clock,
-        time: TimeConfig,
-        retry: RetryConfig,
-        max_attempts: int | None,
-        wakeup: Wakeup,
-        notify: bool,
-        database_time: bool = False,
-        history: int | None = None,
-    ) -> None:
+    def __init__(self, storage: Storage, kind: str, settings: Settings, wakeup: Wakeup) -> None:
         self.storage = storage
         self.kind = kind
-        self.name = name
-        self.source = source
-        self.codec = codec
-        self.clock = DatabaseClock(lambda: self._try(retry, storage.database_time)) if database_time else clock
-        self.history = history
+        self.name = settings.name
+        self.source = settings.source
+        self.codec = settings.codec
+        self.time = settings.time
+        self.retry = settings.retry
+        self.max_attempts = settings.max_attempts
+        self.notify = settings.notify
+        self.history = settings.history
+        self.clock = settings.clock
+        if settings.database_time:
+            self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
         self._ranked = False
         self.migrates = False
         """Whether the tables may be altered."""
-        self.time = time
-        self.retry = retry
-        self._one_try = replace(retry, max_retries=0)
-        self.max_attempts = max_attempts
+        self._one_try = replace(settings.retry, max_retries=0)
         self.wakeup = wakeup
-        self.notify = notify
         self.warn = RareWarning()
         """Tells the log of a failing database, at most once a minute."""
         self.threads = CallThreads()

@@ -1,0 +1,84 @@
+"""What a user sets for one open queue, checked once and handed on whole.
+
+Where the messages live is not among it: that is the storage's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from drainq.clock import Clock, SystemClock
+from drainq.delayed.codec import Codec, MsgspecCodec
+from drainq.delayed.config import RetryConfig, TimeConfig
+from drainq.delayed.message import check_count, check_text
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one open queue; see :class:`~drainq.delayed.DelayedQueue` for what each means.
+
+    Args:
+        name: the queue's name.
+        codec, time, retry, clock, source: None stands for the default.
+        max_attempts, notify, database_time, history: see there.
+
+    Raises:
+        TypeError, ValueError: one of them cannot be; the message names it.
+    """
+
+    name: str
+    codec: Codec
+    time: TimeConfig
+    retry: RetryConfig
+    clock: Clock
+    max_attempts: int | None
+    source: str
+    notify: bool
+    database_time: bool
+    history: int | None
+
+    @classmethod
+    def of(
+        cls,
+        queue: str,
+        *,
+        codec: Codec | None = None,
+        time: TimeConfig | None = None,
+        retry: RetryConfig | None = None,
+        clock: Clock | None = None,
+        max_attempts: int | None = None,
+        source: str | None = None,
+        notify: bool = False,
+        database_time: bool = False,
+        history: int | None = None,
+    ) -> Settings:
+        """The settings with a default for each that is not given."""
+        name = _check_name(queue, "queue")
+        return cls(
+            name=name,
+            codec=MsgspecCodec() if codec is None else codec,
+            time=TimeConfig() if time is None else time,
+            retry=RetryConfig() if retry is None else retry,
+            clock=SystemClock() if clock is None else clock,
+            max_attempts=max_attempts,
+            source=name if source is None else _check_name(source, "source"),
+            notify=notify,
+            database_time=database_time,
+            history=history,
+        )
+
+    def __post_init__(self) -> None:
+        if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):
+            raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {self.max_attempts!r}")
+        if self.history is not None:
+            check_count("history", self.history)
+
+
+def _check_name(name: Any, what: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be a str, got {name!r}")
+    if not name.strip():
+        raise ValueError(f"{what} must not be blank, got {name!r}")
+    check_text(name, what)
+    return name

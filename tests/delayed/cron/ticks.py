@@ -1,0 +1,30 @@
+"""When these tests begin, and what they ask of a queue with ticks."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from drainq.delayed import CronMessage, DelayedQueue
+
+UTC = timezone.utc
+START = datetime(2025, 1, 1, 10, 37, 42, 123000, tzinfo=UTC)
+LEASE = 30.0
+"""Seconds."""
+
+
+def after(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def drain(queue: DelayedQueue) -> list[str]:
+    """Take, acknowledge and return the payloads of everything that is due."""
+    taken = []
+    while envelope := queue.try_poll():
+        taken.append(envelope.payload)
+        assert envelope.ack()
+    return taken
+
+
+def planned(queue: DelayedQueue, *ticks: tuple[str, str, float]) -> list[bool]:
+    """Whether there is a message for each (hash, prefix, seconds after the start)."""
+    return [queue.contains_message(CronMessage.key(config, prefix, after(at))) for config, prefix, at in ticks]
