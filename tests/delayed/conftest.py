@@ -115,4 +115,8 @@ def _drop_tables(url: str, tables: set[str]) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for table in tables:
             for suffix in ("", "__dead", "__cron", "__schedules", "__queues", "__history", "__migrations"):
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table + suffix)))
+                drop = sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(table + suffix))
+                try:
+                    connection.execute(drop)
+                except psycopg.errors.DeadlockDetected:  # the index for priorities was still being built
+                    connection.execute(drop)

@@ -100,9 +100,9 @@ class Prefetched:
         self._handled: list[int] = []
         self._lock = lock
         self._now, self._ack, self._release = now, ack, release
-        self._mutex = threading.Lock()  # held while the database is told, so that no message goes two ways
+        self._mutex = threading.Lock()  # held during the calls of the database: a message is handed over or given back
         self.was_settled = False
-        """Whether somebody had reason to settle them before their consumer did."""
+        """Whether a call of another part of the program settled them before their consumer did."""
 
     def next(self) -> tuple[Row, Any] | None:
         """The next message for the handler; None: none is left here."""

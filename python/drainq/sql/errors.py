@@ -176,7 +176,7 @@ def _cannot_connect(error: Any) -> bool:
 
 
 def reason_is_open(error: Any) -> bool:
-    """Whether only the server can say why a connection was not made; then nobody has looked at its code yet."""
+    """Whether the code of a refused connection is still to be found out: nothing else says why it was refused."""
     psycopg: Any = sys.modules["psycopg"]
     if sqlstate_of(error) is not None or isinstance(error, psycopg.errors.ConnectionTimeout):
         return False
