@@ -30,7 +30,7 @@ from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
 from drainq.delayed.session import Session
-from drainq.delayed.settings import Settings
+from drainq.delayed.settings import QueueSettings
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.wake import shared_wakeup
@@ -85,7 +85,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         history: int | None = None,
         address: Hashable = None,
     ) -> None:
-        settings = Settings.of(
+        settings = QueueSettings.of(
             queue,
             codec=codec,
             time=time,
@@ -99,7 +99,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         )
         self._begin(storage, settings, address)
 
-    def _begin(self, storage: Storage, settings: Settings, address: Hashable) -> None:
+    def _begin(self, storage: Storage, settings: QueueSettings, address: Hashable) -> None:
         self.name = settings.name
         kind = partition_kind(settings.name, settings.codec.type_name)
         wakeup = shared_wakeup((id(storage) if address is None else address, kind))
@@ -164,7 +164,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         """
         if time is None and url == "memory:":
             time = TimeConfig(poll_period=MEMORY_POLL_PERIOD)
-        settings = Settings.of(
+        settings = QueueSettings.of(
             queue,
             codec=codec,
             time=time,

@@ -20,7 +20,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.prefetch import Prefetched
 from drainq.delayed.retry import RareWarning, with_retries
-from drainq.delayed.settings import Settings
+from drainq.delayed.settings import QueueSettings
 from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.wake import Wakeup
@@ -48,7 +48,7 @@ class Session:
         wakeup: what offers of this process signal.
     """
 
-    def __init__(self, storage: Storage, kind: str, settings: Settings, wakeup: Wakeup) -> None:
+    def __init__(self, storage: Storage, kind: str, settings: QueueSettings, wakeup: Wakeup) -> None:
         self.storage = storage
         self.kind = kind
         self.name = settings.name

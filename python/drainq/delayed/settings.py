@@ -15,7 +15,7 @@ from drainq.delayed.message import check_count, check_text
 
 
 @dataclass(frozen=True)
-class Settings:
+class QueueSettings:
     """The settings of one open queue; see :class:`~drainq.delayed.DelayedQueue` for what each means.
 
     Args:
@@ -52,7 +52,7 @@ class Settings:
         notify: bool = False,
         database_time: bool = False,
         history: int | None = None,
-    ) -> Settings:
+    ) -> QueueSettings:
         """The settings with a default for each that is not given."""
         name = _check_name(queue, "queue")
         return cls(
