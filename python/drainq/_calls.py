@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drainq.callables import check_answer
+from drainq.threads import DaemonThread
 
 _log = logging.getLogger("drainq")
 # Found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises in there, on the
@@ -26,8 +27,8 @@ def log(level: str, message: str, error: BaseException | None = None) -> None:
 
 
 def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
-    """Start a daemon thread; waits until it runs, so a thread of a program that ends may end in here."""
-    thread = threading.Thread(target=target, name=name, daemon=True)
+    """Start a daemon thread, without waiting for it."""
+    thread = DaemonThread(target, name=name)
     thread.start()
     return thread
 

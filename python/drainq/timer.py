@@ -10,7 +10,7 @@ other alarm; quick works need two threads however many alarms there are; and no 
 # Invariants
 
 1. An alarm rings once or is cancelled, never both: the thread that pops the one entry of the alarm's cell decides.
-2. No work runs under the lock, and cancelling takes no lock, so a finaliser may cancel.
+2. No work runs and nothing is logged under the lock, and cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
    woken to become it. While ``most`` works run further alarms wait; the log says so, once a minute at most.
 4. A child of fork starts without alarms and without threads: what was to ring rings in the parent.
@@ -30,11 +30,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from drainq.fork import renew_in_child
+from drainq.threads import DaemonThread
 
 _log = logging.getLogger("drainq")
 _SAY_AGAIN = 60.0  # seconds between two warnings that all threads are busy
+_BUSY = "all %d threads of a drainq timer are busy; %d alarms wait"
 
 FOREVER = math.inf
 """A :class:`Repeat`'s answer: sleep until woken."""
@@ -114,32 +117,32 @@ class Timer:
         with self._earlier:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
-            start = self._heap[0][2] is alarm and self._call_the_watch()
-        if start:
-            self._start_thread()
+            call = self._call_the_watch() if self._heap[0][2] is alarm else None
+        if call is not None:
+            call()
         return alarm
 
-    def _call_the_watch(self) -> bool:
-        """Notify a thread that can become the watch; True if the caller must start one. Called with the lock."""
+    def _call_the_watch(self) -> Callable[[], None] | None:
+        """Notify a thread that can become the watch. Called with the lock; what it returns is to be called without."""
         if self._watched:
             self._earlier.notify()
         elif self._spare:
             self._wanted.notify()
         elif self._threads < self._most:
             self._threads += 1
-            return True
+            return self._start_thread
         elif time.monotonic() - self._said_busy > _SAY_AGAIN:
             self._said_busy = time.monotonic()
-            _log.warning("all %d threads of a drainq timer are busy; %d alarms wait", self._most, len(self._heap))
-        return False
+            return partial(_log.warning, _BUSY, self._most, len(self._heap))
+        return None
 
     def _start_thread(self) -> None:
-        if sys.is_finalizing():  # until Python 3.12 ``start`` would wait for a thread that never runs
+        if sys.is_finalizing():  # no thread would begin any more
             with self._earlier:
                 self._threads -= 1
             return
         try:
-            threading.Thread(target=self._run, name="drainq-timer", daemon=True).start()
+            DaemonThread(self._run, name="drainq-timer").start()
         except RuntimeError:  # no more threads, or the interpreter is ending
             with self._earlier:
                 self._threads -= 1
@@ -152,9 +155,9 @@ class Timer:
                 if alarm is None:
                     self._threads -= 1
                     return
-                start = bool(self._heap) and self._call_the_watch()
-            if start:
-                self._start_thread()
+                call = self._call_the_watch() if self._heap else None
+            if call is not None:
+                call()
             work = alarm._take()
             try:
                 if work is not None:

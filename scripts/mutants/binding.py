@@ -13,7 +13,7 @@ MUTANTS = [
         "dropped_item_leaks",
         "an item that is not handed out is never let go",
         f"{BATCH}/types/item.rs",
-        "gil::held(|py| gil::let_go(unsafe { Bound::from_owned_ptr(py, object) }));",
+        "gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));",
         "let _ = object;",
         "tests/batch/test_fast_path.py::test_each_accepted_item_holds_one_reference "
         "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room",
@@ -141,6 +141,14 @@ MUTANTS = [
         dies="crashes",
     ),
     # -- the manager ------------------------------------------------------------------------------
+    Mutant(
+        "stopped_queue_keeps_its_name",
+        "a queue cannot be made because another of the name was made and stopped meanwhile",
+        f"{BATCH}/manager.rs",
+        "|(other, at)| other == name && at.get().shared().queue().is_running());",
+        "|(other, _)| other == name);",
+        "tests/batch/test_manager.py::test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_runs",
+    ),
     Mutant(
         "names_of_ended_queues",
         "a queue that was shut down by hand keeps its name",

@@ -47,8 +47,8 @@ MUTANTS = [
         "the_watch_is_not_handed_over",
         "a work that hangs holds up every alarm",
         f"{PACKAGE}/timer.py",
-        "start = bool(self._heap) and self._call_the_watch()",
-        "start = False",
+        "call = self._call_the_watch() if self._heap else None",
+        "call = None",
         "tests/test_timer.py::test_works_that_hang_hold_up_no_other_alarm",
     ),
     Mutant(

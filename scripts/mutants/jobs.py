@@ -155,14 +155,6 @@ MUTANTS = [
         "",
         "tests/spark/test_resource.py::test_a_child_that_leaves_its_parents_block_closes_nothing",
     ),
-    Mutant(
-        "timer_waits_at_the_end",
-        "a thread is started while the interpreter ends, and waited for",
-        f"{PACKAGE}/timer.py",
-        "        if sys.is_finalizing():",
-        "        if False:",
-        "tests/test_timer.py::test_an_alarm_that_is_set_while_the_interpreter_ends_does_not_hold_it_up",
-    ),
     # -- metrics ----------------------------------------------------------------------------------
     Mutant(
         "median_of_the_wrong_rank",

@@ -10,6 +10,7 @@ COLLECTION = "tests/batch/test_collection.py"
 EXIT = "tests/batch/test_exit.py::test_the_process_ends_well_while_a_thread_is_in"
 FORK = "tests/batch/test_fork.py"
 TOLD = "tests/batch/test_told.py"
+PACKAGE = "python/drainq"
 
 MUTANTS = [
     # -- collection -------------------------------------------------------------------------------
@@ -53,8 +54,8 @@ MUTANTS = [
         "ended_queue_holds_itself",
         "a queue whose handler is one of its own methods is never freed",
         f"{BATCH}/shared.rs",
-        "            self.callables.handlers.clear(py);\n",
-        "            let _ = py;\n",
+        "            self.callables.handlers.clear();\n",
+        "",
         f"{COLLECTION}::test_a_queue_whose_own_method_is_its_handler_is_collected",
     ),
     Mutant(
@@ -197,6 +198,39 @@ MUTANTS = [
         f"{TOLD}::test_refusals_after_the_close_are_told_without_a_further_one",
     ),
     Mutant(
+        "end_of_a_queue_tells",
+        "a finaliser reports, and waits for the log",
+        f"{BATCH}/shared.rs",
+        "gil::held(|_| self.drops.wake_reporter());",
+        "gil::held(|py| self.drops.flush(py));",
+        f"{TOLD}::test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing",
+    ),
+    Mutant(
+        "exit_leaves_a_report",
+        "the interpreter ends while the refusals of a queue that is gone are reported",
+        f"{BATCH}/drop_reports.rs",
+        "        let Some(reporter) = self.reporter() else { return Ok(()) };",
+        "        let Some(reporter) = self.reporter().filter(|_| false) else { return Ok(()) };",
+        f"{TOLD}::test_the_exit_waits_for_the_report_of_a_queue_that_is_gone",
+    ),
+    Mutant(
+        "start_waits_for_the_thread",
+        "a thread's first collection may wait for a lock that its starter holds",
+        f"{PACKAGE}/threads.py",
+        "        return True\n\n    wait_for_it",
+        "        return threading.Event.wait(self, timeout)\n\n    wait_for_it",
+        "tests/test_threads.py::test_no_call_waits_for_the_first_step_of_a_thread_that_it_starts",
+        dies="hangs",
+    ),
+    Mutant(
+        "thread_that_has_not_begun_has_ended",
+        "a thread that was started and has not begun counts as ended",
+        f"{PACKAGE}/threads.py",
+        "return self._is_to_begin() or super().is_alive()",
+        "return super().is_alive()",
+        "tests/test_threads.py::test_a_thread_that_has_not_begun_is_alive_and_is_joined_to_its_end",
+    ),
+    Mutant(
         "flush_tells_nothing",
         "a flush leaves refusals untold",
         f"{BATCH}/flush.rs",
@@ -223,8 +257,8 @@ MUTANTS = [
     Mutant(
         "child_tells_the_parents_drops",
         "a forked child tells of refusals of its parent once more",
-        f"{BATCH}/shared.rs",
-        "        self.drops.forget();\n",
+        f"{BATCH}/drop_reports.rs",
+        "        mem::forget(mem::take(&mut *self.reports.lock()));\n",
         "",
         f"{FORK}::test_a_child_tells_of_its_own_drops_alone",
     ),

@@ -181,7 +181,7 @@ MUTANTS = [
         "a batch counts as handled although its handler's call made a coroutine that nobody runs",
         f"{BATCH}/handler.rs",
         'called.and_then(|answer| callables::check_answer("the handler", answer))',
-        "called.map(gil::let_go)",
+        "called.map(drop)",
         f"{DOOR}::test_a_handler_whose_call_ran_nothing_has_failed",
     ),
     Mutant(
@@ -189,7 +189,7 @@ MUTANTS = [
         "an on_drop whose call only made a coroutine is never heard of",
         f"{BATCH}/drop_reports.rs",
         'answer.and_then(|answer| callables::check_answer("on_drop", answer))',
-        "answer.map(gil::let_go)",
+        "answer.map(drop)",
         f"{DOOR}::test_another_callable_whose_call_ran_nothing_is_said_to_have_failed",
     ),
     Mutant(

@@ -289,3 +289,36 @@ def test_a_finaliser_that_runs_after_everything_may_produce():
         """
     )
     assert out == "0 0"
+
+
+def test_a_finaliser_that_runs_after_everything_may_make_every_call_of_a_queue_that_it_has():
+    """None of them imports anything or waits."""
+    out = run(
+        """
+        import builtins, os
+        from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, ThreadPolicy
+        queue = BatchQueueManager.create("late", BatchQueueConfig(threads=ThreadPolicy.fixed(1)))
+        queue.add_handler(int, len)
+        class Last:
+            def __del__(self, queue=queue, manager=BatchQueueManager, write=os.write):
+                calls = [
+                    lambda: queue.shutdown(), lambda: queue.shutdown(9), lambda: queue.flush(), lambda: queue.offer(1, 9),
+                    lambda: queue.add_handler(str, len), lambda: queue.remove_handler(int), lambda: queue.rebalance(),
+                    lambda: queue.stats().offered, lambda: queue.__exit__(None, None, None), lambda: manager.names(),
+                    lambda: manager.get("late"), lambda: manager.shutdown("late"), lambda: manager.shutdown_all(),
+                ]
+                for call in calls:
+                    try:
+                        answer = str(call())
+                    except Exception as error:
+                        answer = str(error)
+                    write(1, answer.encode() + b"\\n")
+        builtins.last = Last()
+        """
+    )
+    assert out.splitlines() == [
+        *("True", "True", "True", "False"),
+        *('queue "late" is shut down; add handlers before that', "True", "0"),
+        *("1", "None", "[]"),
+        *("None", "True", "True"),
+    ]

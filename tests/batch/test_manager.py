@@ -1,6 +1,7 @@
 """`BatchQueueManager`: queues by name."""
 
 import threading
+import warnings
 
 import pytest
 
@@ -159,6 +160,32 @@ def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
     assert BatchQueueManager.shutdown("a", PATIENCE) is True
     assert BatchQueueManager.names() == ["a"]
     assert BatchQueueManager.get("a").running
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_runs(monkeypatch, stopped):
+    """Making a queue with more threads than partitions warns, which runs Python code."""
+    made = []
+
+    def take_the_name(*_args, **_kwargs):
+        if not made:
+            made.append(BatchQueueManager.create("a", config()))
+            if stopped:
+                made[0].shutdown(PATIENCE)
+
+    warns = BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", take_the_name)
+        if stopped:
+            queue = BatchQueueManager.create("a", warns)
+        else:
+            with pytest.raises(DuplicateName, match='"a"'):
+                BatchQueueManager.create("a", warns)
+            (queue,) = made
+    assert len(made) == 1 and queue.running
+    assert BatchQueueManager.get("a") is queue
+    assert BatchQueueManager.names() == ["a"]
 
 
 def test_queues_of_their_own_are_not_registered(make_queue):

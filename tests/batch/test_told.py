@@ -1,6 +1,9 @@
 """What users are told: every refusal, and errors with their traceback."""
 
 import collections
+import ctypes
+import io
+import logging
 import threading
 import traceback
 
@@ -86,6 +89,32 @@ def test_a_queue_that_goes_tells_what_waits():
     ended(drain_threads("gone-drops"))
 
 
+def test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing():
+    """It may be the work of the garbage collector, which runs on any thread and under any lock."""
+    told, threads = Told(), []
+    logger, held = logging.getLogger("drainq"), logging.StreamHandler(io.StringIO())
+
+    def on_drop(reason, count):
+        threads.append(threading.current_thread())
+        told(reason, count)
+
+    queues = [BatchQueue("gone", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=on_drop))]
+    queues[0].shutdown(PATIENCE)
+    for n in range(5):
+        queues[0].produce(n)
+    ender = threading.Thread(target=queues.clear)
+    logger.addHandler(held)
+    try:
+        with held.lock:
+            ender.start()
+            ender.join(PATIENCE)
+            assert not ender.is_alive(), "it waits for the log"
+    finally:
+        logger.removeHandler(held)
+    told.wait_for("closed", 5)
+    assert [thread.name for thread in threads] == ["MainThread", "drainq-gone-drops"]
+
+
 def test_the_exit_tells_what_waits():
     out = run(
         """
@@ -95,6 +124,31 @@ def test_the_exit_tells_what_waits():
         queue.shutdown()
         for n in range(100):
             queue.produce(n)
+        """
+    )
+    assert out == "closed 1\nclosed 99\n"
+
+
+def test_the_exit_waits_for_the_report_of_a_queue_that_is_gone():
+    out = run(
+        """
+        import atexit, threading, time
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        inside, exits = threading.Event(), threading.Event()
+        def on_drop(reason, count):
+            if count > 1:
+                inside.set()
+                exits.wait()
+                for _ in range(1_000):
+                    time.sleep(0)  # gives the GIL up
+            print(reason, count, flush=True)
+        queue = BatchQueue("exit", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=on_drop))
+        queue.shutdown()
+        for n in range(100):
+            queue.produce(n)
+        del queue
+        inside.wait()
+        atexit.register(exits.set)
         """
     )
     assert out == "closed 1\nclosed 99\n"
@@ -149,6 +203,41 @@ def test_the_log_shows_both_errors_when_the_error_handler_raises_too(make_queue,
     shown = ["".join(traceback.format_exception(*record.exc_info)) for record in caplog.records]
     assert len(shown) == 2 and "in buggy_line" in shown[0] and "in worse" in shown[1]
     assert queue.stats().failed == 1
+
+
+def test_an_exception_from_another_thread_fails_a_batch_and_loses_nothing():
+    class Asked(Exception):
+        pass
+
+    def handler(batch):
+        if batch == ["raise"]:
+            ask(threading.get_ident())
+        seen.extend(batch)
+
+    def ask(thread):
+        assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Asked)) == 1
+
+    seen, errors, config = (
+        [],
+        [],
+        BatchQueueConfig(
+            threads=ThreadPolicy.fixed(1),
+            consumer=handler,
+            error_handler=lambda batch, error: errors.append((batch, type(error))),
+        ),
+    )
+    queue = BatchQueue("asked", config)
+    (thread,) = drain_threads("asked")
+    queue.produce("raise")
+    assert queue.flush(PATIENCE)
+    ask(thread.ident)  # it sleeps, or is about to
+    queue.produce("next")
+    assert queue.flush(PATIENCE)
+    queue.produce("last")
+    assert queue.shutdown(PATIENCE) is True
+    stats = queue.stats()
+    assert seen == ["last"] and (stats.handled, stats.failed) == (1, 2)
+    assert errors == [(["raise"], Asked), (["next"], Asked)]
 
 
 @pytest.mark.parametrize(

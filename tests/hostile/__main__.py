@@ -1,7 +1,9 @@
 """Runs one room's table: ``python [-b] -m tests.hostile ROOM [signals] [threads] [collector]``.
 
 The last line says how many entries ran and which kinds of places struck. A process that hangs names the
-entry on its last line, shows all stacks after ``LIMIT`` seconds and ends.
+entry on its last line, shows all stacks after ``LIMIT`` seconds and ends. The limit is for one play of an entry: on a
+busy machine the whole table may take longer. Where a thread still runs, its stack may change while it is shown, and
+the process may end with a segmentation fault after the line ``Timeout``: Python shows stacks without the GIL.
 """
 
 from __future__ import annotations
@@ -50,14 +52,15 @@ def properties(value: object) -> list[str]:
 
 def main(name: str, *kinds: str) -> int:
     """Runs every entry of the room's table."""
-    faulthandler.dump_traceback_later(LIMIT, exit=True)
     table = room(name).ENTRIES
     with mischief.loose(set(kinds)):
         for entry, calls in table.items():
             print(entry, flush=True)
             for call in calls:
+                faulthandler.dump_traceback_later(LIMIT, exit=True)
                 call()
                 mischief.end_strikes()
+    faulthandler.cancel_dump_traceback_later()
     assert not mischief.errors, "\n".join(collections.Counter(mischief.errors))
     print(len(table), *sorted(mischief.struck), flush=True)
     return 0

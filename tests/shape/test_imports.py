@@ -14,17 +14,17 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
-    "_calls": {"callables"},
+    "_calls": {"callables", "threads"},
     "cli": {"_native", "errors"},
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
     "columns": {"_native", "errors"},
-    "delayed": {"backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "timer"},
-    "export": {"_native", "callables", "clock", "delivery", "errors", "fork"},
-    "metrics": {"_native", "errors", "spark", "sql", "workers"},
-    "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql"},
+    "delayed": {"backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},
+    "export": {"_native", "callables", "clock", "delivery", "errors", "fork", "threads"},
+    "metrics": {"_native", "errors", "spark", "sql", "threads", "workers"},
+    "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql", "threads"},
     "spark": {"_native", "backoff", "callables", "delivery", "errors", "fork", "timer"},
     "sql": {"errors"},
-    "timer": {"fork"},
+    "timer": {"fork", "threads"},
     "workers": {"_native", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""

@@ -31,7 +31,5 @@ pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &
 /// Takes what a call of `callable` returned, and refuses an answer of which nothing has run: a coroutine, say,
 /// of an async function behind a lambda, which no check before the call can find.
 pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
-    let checked = if answer.is_none() { Ok(()) } else { calls::check_answer(callable, &answer) };
-    gil::let_go(answer);
-    checked
+    if answer.is_none() { Ok(()) } else { calls::check_answer(callable, &answer) }
 }

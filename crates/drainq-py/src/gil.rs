@@ -186,10 +186,3 @@ pub fn empty_list(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the GIL is held; the answer is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyList_New(length as Py_ssize_t)) }
 }
-
-/// Gives back a reference that may be the last to an object of the user's.
-pub fn let_go(object: Bound<'_, PyAny>) {
-    let object = object.into_ptr();
-    // SAFETY: the GIL was held by the reference, which is given up here.
-    unsafe { ffi::Py_DecRef(object) };
-}

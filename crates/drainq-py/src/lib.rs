@@ -19,6 +19,19 @@
 //! One lock is held over Python code because that is its purpose: `Process::serial`, which keeps the
 //! calls of a type's handler apart where several threads drain the type. Only drain threads take it,
 //! around a handler's call alone, and they wait for it without the GIL.
+//!
+//! # The rule of finalisers
+//!
+//! **A finaliser of ours calls, reports and awaits nothing.** A finaliser is: a `Drop`, a `__clear__`, the callback of
+//! a weak reference. It runs where the collector runs: on any thread, under any lock of the user's or of the standard
+//! library's. A line of the log would wait there for the lock of a handler of the log, whose holder may wait for that
+//! thread. So a finaliser marks, wakes, and gives references back; a thread of ours makes the report
+//! (`batch/drop_reports.rs`). The `Drop` of a `Caller`, which calls `on_close`, is no finaliser: drain threads own the callers
+//! (`batch/callers.rs`). One exception, as in Python itself: an awaitable that was never awaited warns, as a
+//! coroutine does.
+//!
+//! For the same reason no thread of ours is waited for where it is started: its first steps may run any finaliser of
+//! the user's (`drainq/threads.py`).
 
 mod arrow;
 mod batch;

@@ -8,7 +8,6 @@ just taking, also when it is the end of the event loop that cancels it.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -20,6 +19,7 @@ from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.session import Session
 from drainq.pickling import refuse
+from drainq.threads import DaemonThread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -165,7 +165,7 @@ class AsyncDelayedQueue(Generic[T]):
                 closed.set_result(None)
 
         # Not one of the threads that it closes; and cancelled, it closes all the same.
-        threading.Thread(target=close, name="drainq-close", daemon=True).start()
+        DaemonThread(close, name="drainq-close").start()
         await asyncio.shield(asyncio.wrap_future(closed))
 
     async def _taking(self, take: Callable[[], R]) -> R:

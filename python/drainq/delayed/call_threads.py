@@ -23,6 +23,7 @@ from typing import ParamSpec, TypeVar
 
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
+from drainq.threads import DaemonThread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,7 +88,7 @@ class CallThreads:
 
         def taken(_: Future[R]) -> None:
             # A thread apart: this runs on the loop's thread if the call has ended, and the pool may be busy or closed.
-            threading.Thread(target=finish, name="drainq-give-back", daemon=True).start()
+            DaemonThread(finish, name="drainq-give-back").start()
 
         running.add_done_callback(taken)
 

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
+from drainq.threads import DaemonThread
+
 INTERVAL = 0.25  # seconds between two reads of the tasks' state
 
 
@@ -28,7 +30,7 @@ class Progress:
             return
         self._show(name)
         ended = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(name, tasks, ended), name="drainq-progress", daemon=True)
+        watcher = DaemonThread(self._watch, name="drainq-progress", args=(name, tasks, ended))
         if tasks is not None:
             watcher.start()
         try:

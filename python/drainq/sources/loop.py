@@ -10,6 +10,8 @@ import math
 import threading
 from collections.abc import Callable
 
+from drainq.threads import DaemonThread
+
 FOREVER = math.inf
 """A turn's answer: sleep until woken."""
 
@@ -52,7 +54,7 @@ class Loop:
         with self._starting:
             if not self.running:
                 self._stopped.clear()
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = DaemonThread(self._run, name=self._name)
                 self._thread.start()
 
     def wake(self) -> None:

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any
 
 from drainq.sources.steady import SteadyClock
+from drainq.threads import DaemonThread
 
 _log = logging.getLogger("drainq")
 
@@ -121,7 +122,7 @@ class Refiller:
 
     def _notify(self) -> None:
         if self._thread is None and not self._closed:
-            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            thread = DaemonThread(self._serve, name=self._name)
             thread.start()
             self._thread = thread
         self._changed.notify()

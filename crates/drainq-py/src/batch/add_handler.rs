@@ -35,15 +35,16 @@ impl BatchQueue {
         handler: Bound<'_, PyAny>,
         weight: f64,
     ) -> PyResult<()> {
+        // First, because when the interpreter goes away the checks below cannot run any more.
+        if !self.shared().queue().is_running() {
+            return Err(errors::DRAINQ_ERROR
+                .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
+        }
         let handler = Handler::new("handler", &handler)?;
         if !(weight.is_finite() && weight > 0.0) {
             return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
         }
         self.shared().routing.keys.check(&r#type)?;
-        if !self.shared().queue().is_running() {
-            return Err(errors::DRAINQ_ERROR
-                .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
-        }
         if self.shared().callables.consumer.is_some() {
             errors::warn(
                 py,

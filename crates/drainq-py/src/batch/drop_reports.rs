@@ -1,25 +1,33 @@
 //! The reports of items that are not handled: one warning in the log and one call of `on_drop` for each
 //! reason, at most once a second. Every item is in one report.
 //!
-//! A count that is added within a second of a report waits. A thread of its own reports it, unless
-//! something else does before: the next count of the same reason, a flush, a shutdown, or the queue's end.
+//! A count that is added within a second of a report waits. A thread of its own, the reporter, reports it, unless
+//! something else does before: the next count of the same reason, a flush, or a shutdown. The queue's end only wakes
+//! the reporter: it may be a finaliser, which runs on any thread and under any lock of the user's or of the standard
+//! library's, and a report would wait for the lock of the log's handler, say.
 //!
 //! # Invariants
 //! 1. The counts reported and the counts that wait add up to the counts added.
 //! 2. `reports` is locked with the GIL held, and no Python code runs meanwhile.
-//! 3. While counts wait there is a thread that will report them, unless no thread could be started: then
-//!    they were reported at once.
+//! 3. While counts wait there is a reporter, unless no thread could be started: then they were reported at once.
+//! 4. A report is made by the reporter, or on a thread that called the queue: never by a finaliser.
+//! 5. At the interpreter's exit the reporters are waited for, for a batch queue's default time at most: a reporter
+//!    outlives its queue.
 
-use super::exit;
+use super::exit::{self, Live};
 use crate::calls::{self, log, log_error};
-use crate::fork::Generation;
+use crate::ctrl_c;
+use crate::deadline::Deadline;
+use crate::fork::{self, Generation, Renew};
 use crate::{callables, gil, thread};
+use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::sync::Mutex;
 use drainq_core::wait::waiters::Waiters;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::mem;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// No reason is reported more often than this.
@@ -60,11 +68,51 @@ struct Pending {
     last: Option<Instant>,
 }
 
+/// The thread that reports the counts that wait, as other threads see it.
+#[derive(Default)]
+struct Reporter {
+    /// The reporter itself, which sleeps until the next report.
+    sleeping: Waiters,
+    has_ended: AtomicBool,
+    /// Threads that wait for its end.
+    waiting: Waiters,
+}
+
+impl Reporter {
+    /// Sleeps until the next report.
+    fn sleep(&self) {
+        let mut waiter = self.sleeping.enter();
+        waiter.wait(INTERVAL);
+        waiter.served();
+    }
+
+    /// Ends the sleep.
+    fn wake(&self) {
+        self.sleeping.notify_all();
+    }
+
+    /// Records that everything was reported.
+    fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.waiting.notify_all();
+    }
+
+    /// Wakes the reporter and waits up to `timeout` for its end: true if the reporter has ended.
+    fn wait_ended(&self, timeout: Duration) -> bool {
+        let mut waiter = self.waiting.enter();
+        self.wake();
+        if !self.has_ended.load(Ordering::Acquire) {
+            waiter.wait(timeout);
+        }
+        self.has_ended.load(Ordering::Acquire)
+    }
+}
+
 #[derive(Default)]
 struct Reports {
     pending: [Pending; DropReason::ALL.len()],
-    /// Wakes the thread that will report the counts that wait, while there is such a thread.
-    reporter: Option<Arc<Waiters>>,
+    /// The reporter, while there is one.
+    reporter: Option<Arc<Reporter>>,
 }
 
 /// The counts of items that are not handled, reported and waiting.
@@ -76,8 +124,11 @@ pub struct DropReports {
 
 impl DropReports {
     /// Makes a list without counts. `on_drop` is called with each report.
-    pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Self {
-        Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() }
+    pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Arc<Self> {
+        let drops = Arc::new(Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() });
+        exit::register(Arc::downgrade(&drops) as Weak<dyn Live>);
+        fork::register(Arc::downgrade(&drops) as Weak<dyn Renew>);
+        drops
     }
 
     /// Adds `count` items, and reports them unless the last report was less than a second ago.
@@ -99,25 +150,34 @@ impl DropReports {
         }
     }
 
-    /// Reports the counts that wait, and ends the thread that would do so.
+    /// Reports the counts that wait, and ends the reporter.
     pub fn flush(&self, py: Python<'_>) {
-        let (counts, reporter) = {
+        let counts = {
             let mut reports = self.reports.lock();
-            let counts = DropReason::ALL.map(|reason| {
+            DropReason::ALL.map(|reason| {
                 let pending = &mut reports.pending[reason as usize];
                 if pending.count > 0 {
                     pending.last = Some(Instant::now());
                 }
                 mem::take(&mut pending.count)
-            });
-            (counts, reports.reporter.clone())
+            })
         };
         for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
             self.report(py, reason, count);
         }
-        if let Some(reporter) = reporter {
-            reporter.notify_all();
+        self.wake_reporter();
+    }
+
+    /// Has the reporter, if there is one, report the counts that wait now. Runs no Python code. Called with the GIL
+    /// held.
+    pub fn wake_reporter(&self) {
+        if let Some(reporter) = self.reporter() {
+            reporter.wake();
         }
+    }
+
+    fn reporter(&self) -> Option<Arc<Reporter>> {
+        self.reports.lock().reporter.clone()
     }
 
     /// Whether a thread is there that may call `on_drop`.
@@ -125,32 +185,22 @@ impl DropReports {
         self.reports.lock().reporter.is_some()
     }
 
-    /// Removes the counts that wait, in the child of a fork: the parent reports them.
-    pub fn forget(&self) {
-        mem::forget(mem::take(&mut *self.reports.lock()));
-    }
-
     fn start_reporter(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let wake = Arc::new(Waiters::new());
-        self.reports.lock().reporter = Some(wake.clone());
-        let drops = self.clone();
-        let started =
-            thread::start(py, &format!("drainq-{}-drops", self.queue), move |py| drops.report_later(py, &wake));
+        let (reporter, drops) = (Arc::new(Reporter::default()), self.clone());
+        self.reports.lock().reporter = Some(reporter.clone());
+        let name = format!("drainq-{}-drops", self.queue);
+        let started = thread::start(py, &name, move |py| drops.report_later(py, &reporter));
         if started.is_err() {
             self.reports.lock().reporter = None;
         }
         started.map(drop)
     }
 
-    /// Runs the thread that reports the counts that wait: once a second, until there are none.
-    fn report_later(&self, py: Python<'_>, wake: &Waiters) {
+    /// Runs the reporter: reports the counts that wait once a second, until there are none.
+    fn report_later(&self, py: Python<'_>, reporter: &Reporter) {
         let begun_in = Generation::now();
         loop {
-            gil::released(py, || {
-                let mut waiter = wake.enter();
-                waiter.wait(INTERVAL);
-                waiter.served();
-            });
+            gil::released(py, || reporter.sleep());
             self.flush(py);
             if begun_in.is_past() {
                 exit::leave_child(py);
@@ -158,6 +208,8 @@ impl DropReports {
             let mut reports = self.reports.lock();
             if reports.pending.iter().all(|pending| pending.count == 0) {
                 reports.reporter = None;
+                drop(reports);
+                reporter.end();
                 return;
             }
         }
@@ -176,12 +228,36 @@ impl DropReports {
         if let Err(error) = answer.and_then(|answer| callables::check_answer("on_drop", answer)) {
             let error = calls::value(py, error);
             log_error(py, "on_drop raised", &error);
-            gil::let_go(error.into_any());
         }
     }
 
     /// Returns the callable, to be shown to the garbage collector.
     pub fn held(&self) -> Option<&Py<PyAny>> {
         self.on_drop.as_ref()
+    }
+}
+
+impl Live for DropReports {
+    fn is_running(&self) -> bool {
+        false
+    }
+
+    fn flush_at_exit(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    /// Has all counts reported (invariant 5): those that wait, and those that the reporter is reporting.
+    fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {
+        self.flush(py);
+        let Some(reporter) = self.reporter() else { return Ok(()) };
+        let deadline = Deadline::after("shutdown_timeout", Some(EXIT_TIMEOUT.as_secs_f64()))?;
+        ctrl_c::wait(py, deadline, |slice| reporter.wait_ended(slice).then_some(())).map(drop)
+    }
+}
+
+impl Renew for DropReports {
+    /// Removes the counts that wait: the parent reports them.
+    fn renew_in_child(&self, _py: Python<'_>) {
+        mem::forget(mem::take(&mut *self.reports.lock()));
     }
 }

@@ -13,12 +13,12 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What has to end before the process: a queue with its threads.
+/// What has to end before the process: a queue with its threads, or the reports of a queue.
 pub trait Live: Send + Sync {
     /// Whether items are still accepted.
     fn is_running(&self) -> bool;
 
-    /// Waits until the accepted items are handled (step 1).
+    /// Waits until the accepted items are handled (step 1). A report is made in step 3.
     fn flush_at_exit(&self, py: Python<'_>) -> PyResult<()>;
 
     /// Shuts the queue down (step 3).

@@ -58,12 +58,6 @@ impl Handler {
         std::iter::once(&self.consume).chain(&self.on_idle).chain(&self.on_close)
     }
 
-    /// Gives the references back.
-    pub fn let_go(self, py: Python<'_>) {
-        let held = std::iter::once(self.consume).chain(self.on_idle).chain(self.on_close);
-        held.for_each(|held| gil::let_go(held.into_bound(py)));
-    }
-
     /// Whether it has `on_close`.
     pub fn wants_close(&self) -> bool {
         self.on_close.is_some()
@@ -97,15 +91,13 @@ impl Handler {
             }
         };
         let called = gil::call(self.consume.bind(py), [&batch]);
-        let outcomes = match called.and_then(|answer| callables::check_answer("the handler", answer)) {
+        match called.and_then(|answer| callables::check_answer("the handler", answer)) {
             Ok(()) => vec![(Outcome::Handled, size)],
             Err(error) => {
                 let dead = report(py, on_error, &batch, size, error, queue).min(size);
                 vec![(Outcome::DeadLettered, dead), (Outcome::Failed, size - dead)]
             }
-        };
-        gil::let_go(batch.into_any());
-        outcomes
+        }
     }
 }
 
@@ -114,7 +106,6 @@ fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, name: &str) {
     if let Err(error) = gil::call(callable.bind(py), []).and_then(|answer| callables::check_answer(name, answer)) {
         let error = calls::value(py, error);
         log_error(py, &format!("{name} raised"), &error);
-        gil::let_go(error.into_any());
     }
 }
 
@@ -129,19 +120,16 @@ fn report(
     queue: &str,
 ) -> u64 {
     let error = calls::value(py, error);
-    let dead = match on_error {
+    match on_error {
         Some(on_error) => calls::report_failure(on_error.bind(py), batch, &error).unwrap_or_else(|second| {
             let second = calls::value(py, second);
             log_error(py, &format!("a handler of queue {queue:?} raised"), &error);
             log_error(py, &format!("and so did the error handler of queue {queue:?}"), &second);
-            gil::let_go(second.into_any());
             0
         }),
         None => {
             log_error(py, &format!("a handler of queue {queue:?} raised on a batch of {size}"), &error);
             0
         }
-    };
-    gil::let_go(error.into_any());
-    dead
+    }
 }

@@ -124,8 +124,8 @@ impl Handlers {
     }
 
     /// Removes all handlers and gives their references back.
-    pub fn clear(&self, py: Python<'_>) {
+    pub fn clear(&self) {
         let handlers = mem::take(&mut *self.by_key.lock());
-        handlers.into_iter().flatten().for_each(|at| at.handler.let_go(py));
+        drop(handlers); // last, because their end may run Python code
     }
 }

@@ -152,7 +152,7 @@ impl BatchQueue {
     }
 
     /// The last reference is in a cycle. The queue is closed, and nothing is called any more.
-    fn __clear__(&self, py: Python<'_>) {
-        self.shared.clear(py);
+    fn __clear__(&self) {
+        self.shared.clear();
     }
 }

@@ -27,7 +27,6 @@ impl SharedQueue {
                 if let Err(error) = caller.shared().rebalance(py) {
                     let error = calls::value(py, error);
                     log_error(py, &format!("the balancer of queue {:?} failed", caller.shared().name()), &error);
-                    gil::let_go(error.into_any());
                 }
                 if begun_in.is_past() {
                     exit::leave_child(py);

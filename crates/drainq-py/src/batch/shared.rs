@@ -67,7 +67,7 @@ impl SharedQueue {
             grouping,
             balancing: UserBalancer::new(py, config),
             shutdown_timeout: config.default_shutdown_timeout(),
-            drops: Arc::new(DropReports::new(name, on_drop)),
+            drops: DropReports::new(name, on_drop),
             guard: PyOnceLock::new(),
         };
         shared.queue().report_idle_passes(shared.callables.consumer_wants_idle());
@@ -153,16 +153,17 @@ impl SharedQueue {
     }
 
     /// Removes the handlers, through which the queue may hold itself, unless they may still be called.
-    pub fn clear(&self, py: Python<'_>) {
+    pub fn clear(&self) {
         if !self.process().callers.are_left() {
-            self.callables.handlers.clear(py);
+            self.callables.handlers.clear();
         }
     }
 }
 
 impl Drop for SharedQueue {
+    /// Has the counts that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
     fn drop(&mut self) {
-        gil::held(|py| self.drops.flush(py));
+        gil::held(|_| self.drops.wake_reporter());
     }
 }
 
@@ -178,7 +179,6 @@ impl Renew for SharedQueue {
         }
         fresh.queue.report_idle_passes(self.callables.consumer_wants_idle());
         self.process.replace_in_child(fresh);
-        self.drops.forget();
         self.routing.routes.clear();
     }
 }

@@ -1,7 +1,7 @@
 //! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`exit.rs`).
 
 use super::drop_reports::DropReason;
-use super::exit::Live;
+use super::exit::{self, Live};
 use super::queue::BatchQueue;
 use super::shared::SharedQueue;
 use crate::ctrl_c;
@@ -34,7 +34,8 @@ impl SharedQueue {
         if begun_in.is_past() {
             return Err(ctrl_c::forked(py));
         }
-        if is_clean {
+        // Once the interpreter goes away the threads have ended, or never will.
+        if is_clean && !exit::is_over() {
             let callers = process.callers.clone();
             ctrl_c::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
             self.join_threads(py, deadline)?;

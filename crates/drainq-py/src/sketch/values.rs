@@ -37,7 +37,6 @@ pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DD
     for item in gil::items(values)? {
         let item = item?;
         let value = number("each of values", &item);
-        gil::let_go(item);
         sketch.add(value?).map_err(refused)?;
     }
     Ok(sketch)

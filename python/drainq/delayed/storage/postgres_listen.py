@@ -18,6 +18,7 @@ import psycopg
 from drainq.delayed.retry import RareWarning
 from drainq.delayed.storage.postgres_connection import Opener
 from drainq.sql.names import quote
+from drainq.threads import DaemonThread
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
@@ -38,7 +39,7 @@ class Listener:
         self._channel = channel
         self._wake = wake
         self._stop_reader, self._stop_writer = os.pipe()
-        self._thread = threading.Thread(target=self._run, name=f"drainq-listen-{channel[:16]}", daemon=True)
+        self._thread = DaemonThread(self._run, name=f"drainq-listen-{channel[:16]}")
         self.listening = threading.Event()
         self._thread.start()
 

@@ -26,6 +26,7 @@ import msgspec
 from drainq.export import grpc_errors
 from drainq.export.connection import Connection
 from drainq.export.remote.wire import METHOD, Ack, WireBatch, decode_ack, encode
+from drainq.threads import DaemonThread
 
 IDLE = 5.0  # seconds
 
@@ -150,7 +151,7 @@ class _Stream:
     def begin(self) -> None:
         """Open the call, and start the thread that reads its answers."""
         self._call = self._connection.stream(METHOD)(self.requests())
-        threading.Thread(target=self._read, name="drainq-remote-client", daemon=True).start()
+        DaemonThread(self._read, name="drainq-remote-client").start()
 
     def put(self, parcel: PeerParcel) -> None:
         """Send a batch; called with the condition."""

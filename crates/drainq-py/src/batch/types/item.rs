@@ -129,7 +129,7 @@ impl Drop for Item {
         let object = unsafe { Self::from_word(self.0) }.into_object();
         // Without an interpreter there is nothing to give the reference back to.
         // SAFETY: this item owns the reference (invariant 1), and `held` holds the GIL.
-        gil::held(|py| gil::let_go(unsafe { Bound::from_owned_ptr(py, object) }));
+        gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));
     }
 }
 
