@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `op` | what does one operation cost on one thread? |
 //! | `contend` | how much gets through, with many producers and few drain threads? |
+//! | `source` | the benchmark of the source design in its own shape: what gets through, and what is dropped? |
 //! | `seed` | how close to the physical limit, in the benchmark that the source published? |
 //! | `wake` | how soon does an item reach the handler of an idle queue? |
 //! | `burst` | how long does a burst hold its producer up, when the drain thread sleeps? |
@@ -27,6 +28,7 @@ mod rivals;
 mod seed;
 mod shutdown;
 mod sketch;
+mod source;
 
 use protocol::{Options, Report};
 use std::process::ExitCode;
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
     let mut report = Report::new(options);
     op::run(&mut report);
     contend::run(&mut report);
+    source::run(&mut report);
     seed::run(&mut report);
     latency::wake(&mut report);
     latency::burst(&mut report);

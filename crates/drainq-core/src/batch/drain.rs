@@ -11,6 +11,7 @@
 //! 3. A pass stops taking once it holds [`PASS`] times the largest batch, and takes at most one largest batch from each
 //!    partition: so each pass ends. The next pass starts with the partition after the last one that was taken from.
 
+use super::arrivals::Arrivals;
 use super::group::Groups;
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::queue::BatchQueue;
@@ -18,7 +19,8 @@ use super::worker::{DrainRight, Worker};
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Parker, planted};
-use std::time::Instant;
+use crate::wait::sleeper::{Depth, sleep_after};
+use std::time::{Duration, Instant};
 
 /// A pass stops taking when it holds this many times the largest batch.
 const PASS: usize = 4;
@@ -41,6 +43,8 @@ pub struct Drainer<T: RingItem + Keyed> {
     turn: usize,
     /// Passes in a row that found no item, since the last that did.
     pub(super) empty_passes: u32,
+    /// The items that it took since it last fell asleep.
+    arrivals: Arrivals,
     /// Whether an idle report followed the last pass, so that the next step is a sleep.
     pub(super) has_reported_idle: bool,
     /// Whether the linger time for the items that wait now has passed.
@@ -74,6 +78,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             epoch: 0,
             turn: 0,
             empty_passes: 0,
+            arrivals: Arrivals::new(Instant::now()),
             has_reported_idle: false,
             lingered: false,
             taken: Vec::new(),
@@ -117,6 +122,18 @@ impl<T: RingItem + Keyed> Drainer<T> {
     pub fn reports_idle_passes(&self) -> bool {
         let reports = |id: &PartitionId| self.queue.partition(*id).idle_reports.load(Ordering::Relaxed) > 0;
         self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(reports)
+    }
+
+    /// Returns how deep and how long it sleeps after this number of passes in a row without an item.
+    pub(super) fn next_sleep(&mut self, empty_passes: u32) -> (Depth, Option<Duration>) {
+        let (shortest, longest) = (self.queue.settings.min_idle, self.queue.settings.max_idle);
+        // A model has no time, and explores the nap.
+        let modelled = cfg!(any(loom, drainq_shuttle));
+        if empty_passes <= 1 && (modelled || self.arrivals.were_frequent(Instant::now())) && !shortest.is_zero() {
+            return (Depth::Nap, Some(shortest));
+        }
+        let wakes_by_itself = self.reports_idle_passes();
+        (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, longest)))
     }
 
     /// Whether a pass would find an item, or `mine` is out of date.
@@ -198,6 +215,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         self.groups.tally(|key, count| queue.route(key).count_taken(count));
         counts.cycles += 1;
         self.empty_passes = 0;
+        self.arrivals.took(total);
         self.has_reported_idle = false;
         self.lingered = false;
         self.started = Instant::now();

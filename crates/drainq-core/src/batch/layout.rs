@@ -12,8 +12,9 @@
 
 use super::config::Settings;
 use super::item::{Key, PartitionId, ThreadId};
+use super::loads::Loads;
 use super::partition::Partition;
-use super::route::{Loads, TypeRoute};
+use super::route::TypeRoute;
 use super::size_policies::PartitionPolicy;
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -99,10 +100,7 @@ impl<T: RingItem> Layout<T> {
     pub fn add_type(&self, weight: f64) -> Key {
         let control = &mut *self.control.lock();
         control.weights.push(weight);
-        if weight > 0.0 {
-            // Skipped for a type without a handler, because thousands of these would each sum up all weights.
-            self.grow(control, self.wanted_partitions(control));
-        }
+        self.grow(control, self.wanted_partitions(control.loads.total() + weight));
         let partition = control.loads.choose(weight);
         let pinned = self.partitions.pin(partition as usize).expect("a partition chosen is there");
         self.targets.push_with(|_| pinned);
@@ -114,7 +112,7 @@ impl<T: RingItem> Layout<T> {
         let control = &mut *self.control.lock();
         let old = std::mem::replace(&mut control.weights[key as usize], weight);
         control.loads.add_weight(self.route(key).partition, weight - old);
-        self.grow(control, self.wanted_partitions(control));
+        self.grow(control, self.wanted_partitions(control.loads.total()));
     }
 
     /// Adds partitions until there are `count`.
@@ -122,8 +120,8 @@ impl<T: RingItem> Layout<T> {
         self.grow(&mut self.control.lock(), count);
     }
 
-    fn wanted_partitions(&self, control: &Control) -> usize {
-        self.shape.policy.resolve(self.shape.threads, control.weights.iter().sum())
+    fn wanted_partitions(&self, weight: f64) -> usize {
+        self.shape.policy.resolve(self.shape.threads, weight)
     }
 
     /// Adds partitions, round robin over the threads, until there are `count`.

@@ -9,6 +9,7 @@
 //! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
 //! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
 //! | [`route`] | a type's partition, chosen once, and its counters |
+//! | `loads` | the load of each partition, in order, by which a new type's is chosen |
 //! | `weights` | capacity and counters in weights |
 //! | [`partition`] | ring, ownership and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
@@ -17,6 +18,7 @@
 //! | [`rejection`] | why items were not accepted, and how many |
 //! | [`drain`], [`group`] | what a drain thread takes: begin a pass, take, group |
 //! | `pass`, `step` | what a drain thread hands out and accounts for; what it does next, and how it waits |
+//! | `arrivals` | whether items arrive so often that they are to gather |
 //! | [`handoff`] | revoke, cycle fence, assign |
 //! | [`balance`], [`rebalance`] | plans, and carrying them out |
 //! | [`worker`] | what the queue knows of one drain thread |
@@ -25,6 +27,7 @@
 //! | [`scheduler`], `board` | drain threads that several queues share; which thread works for which queue |
 //! | [`threads`] | drain threads for a program in Rust |
 
+mod arrivals;
 pub mod balance;
 mod board;
 pub mod config;
@@ -34,6 +37,7 @@ pub mod group;
 pub mod handoff;
 pub mod item;
 mod layout;
+mod loads;
 pub mod partition;
 mod pass;
 pub mod produce;

@@ -4,7 +4,6 @@
 //! 1. A key's partition is chosen when the key is made and never changes: growth and moves change the owner of a
 //!    partition, not the partition of a type. So the items of a type keep their order, and one thread at a time has
 //!    them.
-//! 2. The load of a partition is the sum of the weights of the types routed to it.
 //!
 //! Source: SkyWalking routes by `hash % partitions` at each produce, which splits a type when the number of partitions
 //! grows and leaves a third of them empty.
@@ -82,36 +81,5 @@ impl TypeRoute {
             failed: self.counts.failed.load(Ordering::Relaxed),
             unrouted: self.counts.unrouted.load(Ordering::Relaxed),
         }
-    }
-}
-
-/// The load of each partition, and how many types are routed to it.
-#[derive(Default)]
-pub(super) struct Loads {
-    by_partition: Vec<(f64, u32)>,
-}
-
-impl Loads {
-    /// Adds partitions without load, up to this number.
-    pub fn grow(&mut self, partitions: usize) {
-        self.by_partition.resize(partitions.max(self.by_partition.len()), (0.0, 0));
-    }
-
-    /// Routes a new type to the partition with the least load, then the fewest types.
-    pub fn choose(&mut self, weight: f64) -> PartitionId {
-        let (partition, load) = self
-            .by_partition
-            .iter_mut()
-            .enumerate()
-            .min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)))
-            .expect("a queue has a partition");
-        load.0 += weight;
-        load.1 += 1;
-        partition as PartitionId
-    }
-
-    /// Changes the weight of a type that is routed to `partition`.
-    pub fn add_weight(&mut self, partition: PartitionId, change: f64) {
-        self.by_partition[partition as usize].0 += change;
     }
 }

@@ -25,7 +25,7 @@ use super::queue::BatchQueue;
 use super::worker;
 use crate::ring::RingItem;
 use crate::sync::{Arc, Mutex, plain, planted, thread};
-use crate::wait::sleeper::{Sleeper, sleep_after};
+use crate::wait::sleeper::Sleeper;
 use std::time::Instant;
 
 /// What a slot holds while it is not lent.
@@ -188,7 +188,9 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
 
     /// Puts the drainer back into its slot; returns the state of the slot (invariants 2 and 3).
     fn put_drainer_back(&mut self) -> Given {
-        let Some(drainer) = self.drainer.take().filter(|drainer| !drainer.is_finished()) else { return Given::Ended };
+        let Some(mut drainer) = self.drainer.take().filter(|drainer| !drainer.is_finished()) else {
+            return Given::Ended;
+        };
         let slot = &mut *self.member.slots[self.slot].lock();
         slot.empty_passes = if self.found { 0 } else { slot.empty_passes };
         let given = if drainer.has_work() && !planted("pool_second_check") {
@@ -199,9 +201,7 @@ impl<'a, T: RingItem + Keyed, C> Loan<'a, T, C> {
             Given::Ready
         } else {
             slot.empty_passes = slot.empty_passes.saturating_add(1);
-            let settings = &self.member.queue.settings;
-            let (depth, time) =
-                sleep_after(slot.empty_passes, settings.min_idle, settings.max_idle, drainer.reports_idle_passes());
+            let (depth, time) = drainer.next_sleep(slot.empty_passes);
             let sleeper = &self.member.queue.workers[self.slot].sleeper;
             let asleep = sleeper.fall_asleep(depth, || {}, || !planted("pool_second_check") && drainer.has_work());
             if asleep { Given::Asleep(time.map(|time| Instant::now() + time)) } else { Given::Ready }

@@ -9,6 +9,9 @@ pub const MAX_THREADS: usize = 4_096;
 /// Partitions of one queue at most.
 pub const MAX_PARTITIONS: usize = 1 << 20;
 
+/// By how much a sum of weights may be off without being a partition more: the sum of ten times 1.1 is 11.000000000000002.
+const ROUNDING: f64 = 1e-6;
+
 /// Partitions per thread up to which each unit of handler weight gets a partition.
 pub const ADAPTIVE_MULTIPLIER: usize = 25;
 
@@ -122,7 +125,7 @@ impl PartitionPolicy {
             Self::Fixed(count) => count,
             Self::ThreadMultiply(multiplier) => threads.saturating_mul(multiplier),
             Self::Adaptive(multiplier) => {
-                let wanted = weight.max(0.0).ceil() as usize;
+                let wanted = (weight - ROUNDING).max(0.0).ceil() as usize;
                 let threshold = threads.saturating_mul(multiplier);
                 match wanted {
                     0 => threads,
@@ -168,7 +171,15 @@ mod tests {
     #[test]
     fn adaptive_is_one_to_one_up_to_the_threshold_and_half_above() {
         let policy = PartitionPolicy::adaptive(25).unwrap();
-        let cases = [(8, 0.0, 8), (8, 1.0, 1), (8, 200.0, 200), (8, 201.0, 200), (8, 500.0, 350), (8, 0.3, 1)];
+        let cases = [
+            (8, 0.0, 8),
+            (8, 1.0, 1),
+            (8, 200.0, 200),
+            (8, 201.0, 200),
+            (8, 500.0, 350),
+            (8, 0.3, 1),
+            (8, [1.1; 10].iter().sum(), 11),
+        ];
         for (threads, weight, expected) in cases {
             assert_eq!(policy.resolve(threads, weight), expected, "{threads} threads, weight {weight}");
         }

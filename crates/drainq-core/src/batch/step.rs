@@ -5,7 +5,7 @@ use super::item::{Keyed, PartitionId};
 use super::pass::Pass;
 use crate::ring::RingItem;
 use crate::sync::{Backoff, planted};
-use crate::wait::sleeper::{Depth, sleep_after};
+use crate::wait::sleeper::Depth;
 
 /// What a drain thread is to do next.
 pub enum Step<'a, T: RingItem + Keyed> {
@@ -45,9 +45,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 }
             }
             self.empty_passes = self.empty_passes.saturating_add(1);
-            let settings = &self.queue.settings;
-            let reports = self.reports_idle_passes();
-            let how = sleep_after(self.empty_passes, settings.min_idle, settings.max_idle, reports);
+            let how = self.next_sleep(self.empty_passes);
             let parker = self.parker();
             let sync_with_producers = || {
                 if how.0 == Depth::Idle {

@@ -1,8 +1,9 @@
 //! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
 //!
-//! A drain thread that found no item first *naps* for a short fixed time. Only a full or half-full partition ends the
-//! nap early: so batches form, and a steady trickle of items costs no more than one wake-up per nap. If there is no
-//! item after the nap, the thread falls *idle*, and the next item wakes it at once.
+//! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a full or
+//! half-full partition ends the nap early: so batches form, and a fast stream of items costs no more than one wake-up
+//! per nap. If there is no item after the nap, or items are rare (`batch/arrivals.rs`), the thread falls *idle*, and
+//! the next item wakes it at once.
 //!
 //! # Invariants
 //! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes
@@ -148,23 +149,13 @@ impl Sleeper {
     }
 }
 
-/// Returns how deep and how long a thread sleeps after this number of passes in a row without an item.
+/// Returns how long a thread sleeps that wakes up by itself, after this number of passes in a row without an item.
 ///
-/// The first sleep is a nap of `min_idle`. Each later sleep lasts twice as long as the one before, `max_idle` at
-/// most, and ends with the first item. If no handler wants to be called in idle passes (`reports_idle_passes` is
-/// false), a thread that is idle sleeps until it is woken.
-pub fn sleep_after(
-    empty_passes: u32,
-    min_idle: Duration,
-    max_idle: Duration,
-    reports_idle_passes: bool,
-) -> (Depth, Option<Duration>) {
-    if empty_passes <= 1 && !min_idle.is_zero() {
-        return (Depth::Nap, Some(min_idle));
-    }
+/// The first sleep lasts `min_idle`, each later one twice as long as the one before, `max_idle` at most, and none less
+/// than 50 microseconds.
+pub fn sleep_after(empty_passes: u32, min_idle: Duration, max_idle: Duration) -> Duration {
     let doubled = min_idle.saturating_mul(1_u32.checked_shl(empty_passes.saturating_sub(1)).unwrap_or(u32::MAX));
-    let limit = doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50));
-    (Depth::Idle, reports_idle_passes.then_some(limit))
+    doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50))
 }
 
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
@@ -174,18 +165,9 @@ mod tests {
     #[test]
     fn the_back_off_doubles_from_the_shortest_to_the_longest_sleep() {
         let ms = Duration::from_millis;
-        let sleeps: Vec<_> = (1..9).map(|n| sleep_after(n, ms(1), ms(50), true)).collect();
-        let expected = [1, 2, 4, 8, 16, 32, 50, 50].map(|n| Some(ms(n)));
-        assert!(sleeps.iter().map(|(_, time)| *time).eq(expected));
-        assert!(sleeps[1..].iter().all(|(depth, _)| *depth == Depth::Idle));
-        assert_eq!(sleeps[0].0, Depth::Nap);
-    }
-
-    #[test]
-    fn without_idle_reports_the_thread_sleeps_until_it_is_woken() {
-        let ms = Duration::from_millis;
-        assert_eq!(sleep_after(1, ms(1), ms(50), false), (Depth::Nap, Some(ms(1))));
-        assert_eq!(sleep_after(40, ms(1), ms(50), false), (Depth::Idle, None));
-        assert_eq!(sleep_after(1, ms(0), ms(50), false), (Depth::Idle, None));
+        let sleeps: Vec<_> = (1..9).map(|n| sleep_after(n, ms(1), ms(50))).collect();
+        assert_eq!(sleeps, [1, 2, 4, 8, 16, 32, 50, 50].map(ms));
+        assert_eq!(sleep_after(40, ms(1), ms(50)), ms(50));
+        assert_eq!(sleep_after(3, ms(0), ms(50)), Duration::from_micros(50), "never a busy loop");
     }
 }

@@ -40,8 +40,9 @@ use std::time::Duration;
 ///         is to log them.
 ///     on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
 ///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-///     min_idle, max_idle: seconds; a drain thread that finds nothing sleeps first
-///         ``min_idle``, then twice as long each time up to ``max_idle``, or until it is woken.
+///     min_idle, max_idle: seconds; a drain thread that finds nothing while items arrive more often than every
+///         50 microseconds lets them gather for ``min_idle``; otherwise the next item wakes it at once. With ``on_idle``
+///         handlers it wakes by itself too: after ``min_idle``, then twice as long each time up to ``max_idle``.
 ///     linger: seconds that a drain thread which was idle lets items gather before it takes
 ///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
 ///     len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of

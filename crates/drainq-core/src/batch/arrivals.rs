@@ -1,0 +1,71 @@
+//! How often items arrive: whether a drain thread lets them gather before it is woken again.
+//!
+//! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
+//! While items are rare that is little against the time between them, and each wakes the drain thread at once. When
+//! they are frequent, the thread naps after a pass that found nothing, and one wake-up serves all items that gathered.
+//!
+//! # Invariants
+//! 1. Frequent means: from one empty pass after items to the next, an item arrived at least every [`CHEAP_WAKE_EVERY`]
+//!    on average. So wake-ups that are not naps' ends come at most that often in the long run.
+//! 2. What is found here decides how deep a thread sleeps, never whether an item is found: the argument of
+//!    `wait/sleeper.rs` holds for both depths.
+//!
+//! Source: interrupt moderation of network cards, which interrupt at once at low rates and gather at high ones.
+
+use std::time::{Duration, Instant};
+
+/// A wake-up for each item is cheap while items are at least this far apart.
+pub(super) const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
+
+/// The items that one drain thread took, and since when.
+pub(super) struct Arrivals {
+    since: Instant,
+    items: u32,
+}
+
+impl Arrivals {
+    /// Starts to count at `now`.
+    pub fn new(now: Instant) -> Self {
+        Self { since: now, items: 0 }
+    }
+
+    /// Counts items that a pass took.
+    pub fn took(&mut self, items: usize) {
+        self.items = self.items.saturating_add(u32::try_from(items).unwrap_or(u32::MAX));
+    }
+
+    /// Whether items arrived frequently (invariant 1) since the last call; starts to count again at `now`.
+    pub fn were_frequent(&mut self, now: Instant) -> bool {
+        let time = now.saturating_duration_since(self.since);
+        let items = std::mem::take(&mut self.items);
+        self.since = now;
+        time < CHEAP_WAKE_EVERY.saturating_mul(items)
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_frequent_from_one_each_fifty_microseconds_on() {
+        let start = Instant::now();
+        let mut arrivals = Arrivals::new(start);
+        assert!(!arrivals.were_frequent(start), "no item yet");
+        arrivals.took(1);
+        assert!(!arrivals.were_frequent(start + Duration::from_micros(50)), "one in 50 us");
+        arrivals.took(1);
+        arrivals.took(20);
+        assert!(arrivals.were_frequent(start + Duration::from_millis(1)), "21 in 950 us");
+        assert!(!arrivals.were_frequent(start + Duration::from_millis(2)), "a burst is forgotten");
+    }
+
+    #[test]
+    fn more_items_than_a_counter_holds_are_frequent() {
+        let start = Instant::now();
+        let mut arrivals = Arrivals::new(start);
+        arrivals.took(usize::MAX);
+        arrivals.took(usize::MAX);
+        assert!(arrivals.were_frequent(start + Duration::from_secs(3_600)));
+    }
+}
