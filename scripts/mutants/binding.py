@@ -90,7 +90,7 @@ MUTANTS = [
         "child_keeps_the_routes",
         "a forked child puts its items into the parent's partitions",
         f"{BATCH}/shared.rs",
-        "        self.routing.routes.clear();\n",
+        "        self.routing.forget_routes();\n",
         "",
         "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
         dies="hangs",

@@ -57,6 +57,15 @@ pub fn call<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
     arguments: [&Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
+    call_or_set(callable, arguments).ok_or_else(|| PyErr::fetch(callable.py()))
+}
+
+/// Calls user code as [`call`] does; `None` if there was an exception, which is left set.
+#[inline]
+pub fn call_or_set<'py, const N: usize>(
+    callable: &Bound<'py, PyAny>,
+    arguments: [&Bound<'py, PyAny>; N],
+) -> Option<Bound<'py, PyAny>> {
     const { assert!(N <= 3, "the call below has room for three arguments") };
     let argument = |index: usize| arguments.get(index).map_or(ptr::null_mut(), |argument| argument.as_ptr());
     // SAFETY: the GIL is held, all objects are alive, and the first null ends the arguments. The answer
@@ -71,7 +80,7 @@ pub fn call<'py, const N: usize>(
                 ptr::null_mut::<ffi::PyObject>(),
             )
         });
-        Bound::from_owned_ptr_or_err(callable.py(), answer)
+        Bound::from_owned_ptr_or_opt(callable.py(), answer)
     }
 }
 
@@ -92,12 +101,22 @@ pub fn call_method<'py, const N: usize>(
     arguments: [&Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
     let name = PyString::intern(object.py(), name);
-    // SAFETY: the GIL is held and the objects are alive. The answer is a new reference, or null with an exception set.
-    let method = unsafe {
-        let method = ffi::PyObject_GetAttr(object.as_ptr(), name.as_ptr());
-        Bound::from_owned_ptr_or_err(object.py(), method)?
-    };
+    let method = attribute_or_set(object, &name).ok_or_else(|| PyErr::fetch(object.py()))?;
     call(&method, arguments)
+}
+
+/// Returns the item of an object at a key, by its `__getitem__`; `None` if there was an exception, which is left set.
+#[inline]
+pub fn item_or_set<'py>(object: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: the GIL is held and the objects are alive; the answer is a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_opt(object.py(), ffi::PyObject_GetItem(object.as_ptr(), key.as_ptr())) }
+}
+
+/// Returns an attribute of an object; `None` if there was an exception, which is left set.
+#[inline]
+pub fn attribute_or_set<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: the GIL is held and the objects are alive; the answer is a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_opt(object.py(), ffi::PyObject_GetAttr(object.as_ptr(), name.as_ptr())) }
 }
 
 /// Returns the repr of an object.
@@ -149,6 +168,20 @@ pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyRes
     match found {
         Some(found) => Ok(Some(found)),
         None => PyErr::take(py).map_or(Ok(None), Err),
+    }
+}
+
+/// Returns what a dict holds for a key, as [`look_up`] does; `None` if there was an exception, which is forgotten.
+#[inline]
+pub fn look_up_quietly<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: as in `look_up`; an exception may only be set if nothing was found.
+    unsafe {
+        let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
+        let found = Bound::from_borrowed_ptr_or_opt(key.py(), found);
+        if found.is_none() {
+            ffi::PyErr_Clear();
+        }
+        found
     }
 }
 

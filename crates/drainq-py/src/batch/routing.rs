@@ -2,7 +2,7 @@
 
 use super::config::BatchQueueConfig;
 
-use super::produce::route_cache::RouteCache;
+use super::produce::route_cache::{CachedRoute, RouteCache};
 use super::selector::{PartitionSelector, SelectorRule};
 use super::types::item::Item;
 use super::types::keys::Keys;
@@ -29,6 +29,8 @@ enum PartitionChoice {
 pub struct Routing {
     /// Keys and partitions of the classes that were produced in this process.
     pub routes: RouteCache,
+    /// Keys and partitions of the values of the dispatch key that were produced in this process.
+    pub named_routes: RouteCache,
     /// Types and their numbers.
     pub keys: Keys,
     choice: PartitionChoice,
@@ -48,15 +50,39 @@ impl Routing {
         };
         Self {
             routes: RouteCache::new(),
+            named_routes: RouteCache::new(),
             keys: Keys::new(py, clone(&config.dispatch_key)),
             choice,
             len_of: clone(&config.len_of),
         }
     }
 
-    /// Whether an item's class alone decides its key, its partition and its weight (`route_cache.rs`, invariant 1).
+    /// Whether the name of an item's type alone decides its key, its partition and its weight (`route_cache.rs`,
+    /// invariant 1).
+    #[inline]
+    pub fn is_by_name(&self) -> bool {
+        matches!(self.choice, PartitionChoice::ByType) && self.len_of.is_none()
+    }
+
+    /// Whether an item's class alone decides its key, its partition and its weight.
     pub fn is_by_class(&self) -> bool {
-        matches!(self.choice, PartitionChoice::ByType) && self.len_of.is_none() && self.keys.are_types()
+        self.is_by_name() && self.keys.are_types()
+    }
+
+    /// Returns the route of a value of the dispatch key, if it is in the cache and is found without an exception.
+    #[inline]
+    pub fn plain_route(&self, name: &Bound<'_, PyAny>) -> Option<CachedRoute<'_>> {
+        if !self.is_by_name() {
+            return None; // nor is there any: this saves the search
+        }
+        let same = self.named_routes.find(name.as_ptr().addr());
+        same.or_else(|| self.named_routes.find(self.keys.address_of_plain(name)?))
+    }
+
+    /// Forgets all routes: in the child of a fork, whose queue has partitions of its own.
+    pub fn forget_routes(&self) {
+        self.routes.clear();
+        self.named_routes.clear();
     }
 
     /// Makes the ring item of an object, with the object's weight where `len_of` is given.

@@ -127,8 +127,13 @@ impl SharedQueue {
     pub fn key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
         match self.routing.keys.find(name)? {
             Some(key) => Ok(key),
-            None => self.routing.keys.add(name, || self.queue().add_type(0.0)),
+            None => self.add_key(name),
         }
+    }
+
+    /// Adds a type; returns its key. A type that has a key by now keeps it.
+    pub fn add_key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
+        self.routing.keys.add(name, || self.queue().add_type(0.0))
     }
 
     /// Whether the garbage collector is shown the user's objects (`caller_count.rs`, invariant 2).
@@ -179,6 +184,6 @@ impl Renew for SharedQueue {
         }
         fresh.queue.report_idle_passes(self.callables.consumer_wants_idle());
         self.process.replace_in_child(fresh);
-        self.routing.routes.clear();
+        self.routing.forget_routes();
     }
 }

@@ -52,7 +52,7 @@ impl SharedQueue {
             let mut run = vec![Item::new(&object, key)?];
             index += 1 + self.extend_run(list, index + 1, key, &mut run);
             accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), may_wait)?;
-            self.cache_route(&class, key);
+            self.cache_route(list.py(), key);
         }
         Ok(accepted)
     }
@@ -139,7 +139,7 @@ impl<'a, 'py> Run<'a, 'py> {
     fn new(list: &'a Bound<'py, PyList>, from: usize, routes: &'a RouteCache) -> Option<Self> {
         let len = list.len();
         let class = (from < len).then(|| item_at(list, from).get_type_ptr())?;
-        let route = routes.find(class)?;
+        let route = routes.of_class(class)?;
         Some(Self { list, len, index: from, class, route, is_over: false })
     }
 

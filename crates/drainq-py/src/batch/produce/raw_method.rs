@@ -26,7 +26,7 @@ use std::ptr;
 fn call_method<'py, R: IntoPyObject<'py>>(
     queue: &BatchQueue,
     item: &Bound<'py, PyAny>,
-    method: fn(&BatchQueue, &Bound<'py, PyAny>) -> PyResult<R>,
+    method: impl FnOnce(&BatchQueue, &Bound<'py, PyAny>) -> PyResult<R>,
 ) -> *mut ffi::PyObject {
     let py = item.py();
     let done = gil::entered(|| {
@@ -77,10 +77,19 @@ unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject
 unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
     let (this, object) = unsafe { arguments(queue, item) };
-    if this.shared().produce_by_cached_route(&object) {
+    let shared = this.shared();
+    if shared.routing.keys.are_types() {
+        if shared.produce_by_cached_route(&object) {
+            return py_true(object.py());
+        }
+        return call_method(this, &object, BatchQueue::produce);
+    }
+    // The dispatch key is asked once, whichever way the item goes then. Its exception is CPython's to hand on.
+    let Some(name) = shared.routing.keys.name_or_set(&object) else { return ptr::null_mut() };
+    if shared.produce_by_plain_route(&object, &name) {
         return py_true(object.py());
     }
-    call_method(this, &object, BatchQueue::produce)
+    call_method(this, &object, |_, object| shared.produce_named(object, &name, shared.may_wait()))
 }
 
 #[inline(always)]

@@ -23,23 +23,44 @@ impl SharedQueue {
         if self.blocks() { MayWait::for_ever() } else { MayWait::No }
     }
 
-    /// Adds a class to the route cache, if the class alone decides where its items go. `key` is the key of
-    /// `class`, which `types/keys.rs` keeps alive. The class is not read from an item, because the item may have
-    /// another class by now.
-    pub(super) fn cache_route(&self, class: &Bound<'_, PyAny>, key: Key) {
+    /// Adds the name of this key to the route cache, if the name alone decides where its items go. The name is not
+    /// read from an item, because the item may have another class by now.
+    pub(super) fn cache_route(&self, py: Python<'_>, key: Key) {
         let process = self.process();
-        let is_new = self.routing.routes.find(class.as_ptr().cast()).is_none();
-        if self.routing.is_by_class() && process.is_started() && is_new {
+        if !self.routing.is_by_name() || !process.is_started() {
+            return;
+        }
+        let cache = if self.routing.keys.are_types() { &self.routing.routes } else { &self.routing.named_routes };
+        let name = self.routing.keys.name(py, key).as_ptr().addr();
+        if cache.find(name).is_none() {
             let partition = process.queue.partition(process.queue.partition_of(key));
-            // SAFETY: the partition belongs to the queue of this process (`route_cache.rs`, invariant 2).
-            unsafe { self.routing.routes.add(class, key, partition) };
+            // SAFETY: the partition belongs to the queue of this process, and the name to `types/keys.rs`
+            // (`route_cache.rs`, invariant 2).
+            unsafe { cache.add(name, key, partition) };
         }
     }
 
     /// Queues one item: true if it was accepted.
     pub fn produce(self: &Arc<Self>, object: &Bound<'_, PyAny>, may_wait: MayWait) -> PyResult<bool> {
         let name = self.routing.keys.name_of(object)?;
-        let key = self.key(&name)?;
+        self.produce_named(object, &name, may_wait)
+    }
+
+    /// Queues one item of a type that has this name: true if it was accepted.
+    pub fn produce_named(
+        self: &Arc<Self>,
+        object: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        may_wait: MayWait,
+    ) -> PyResult<bool> {
+        let first = self.routing.keys.address(name)?;
+        if first.is_some_and(|first| self.produce_by_named_route(object, first)) {
+            return Ok(true);
+        }
+        let key = match first.and_then(|first| self.routing.keys.number(first)) {
+            Some(key) => key,
+            None => self.add_key(name)?,
+        };
         let partition = self.routing.partition_of(self.queue(), object, key)?;
         if !self.process().is_started() {
             self.start_threads(object.py())?;
@@ -49,7 +70,7 @@ impl SharedQueue {
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
-                self.cache_route(&name, key);
+                self.cache_route(object.py(), key);
                 self.yield_gil_if_due(object.py(), self.queue().partition(partition));
                 Ok(true)
             }

@@ -15,22 +15,15 @@
 
 use super::address_map::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
+use super::key_rule::KeyRule;
 use crate::{errors, gil};
 use drainq_core::batch::Key;
 use parking_lot::Mutex;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyInt, PyString, PyType};
 use std::ptr;
-
-/// What decides an item's type.
-enum KeyRule {
-    /// Its exact class.
-    Type,
-    /// What this callable returns for it: the dispatch key.
-    Callable(Py<PyAny>),
-}
 
 /// The keys of one queue: types, or the values of its dispatch key.
 pub struct Keys {
@@ -47,7 +40,7 @@ impl Keys {
     /// Makes a list without keys.
     pub fn new(py: Python<'_>, dispatch_key: Option<Py<PyAny>>) -> Self {
         Self {
-            rule: dispatch_key.map_or(KeyRule::Type, KeyRule::Callable),
+            rule: KeyRule::of(py, dispatch_key),
             numbers: AddressMap::new(),
             firsts: PyDict::new(py).unbind(),
             names: Mutex::new(Vec::new()),
@@ -58,51 +51,72 @@ impl Keys {
     #[inline]
     pub fn of_type(&self, address: usize) -> Option<Key> {
         match self.rule {
-            KeyRule::Type => self.number(address),
-            KeyRule::Callable(_) => None,
+            KeyRule::Class => self.number(address),
+            _ => None,
         }
     }
 
     /// Whether an item's class is all that its key depends on.
     pub fn are_types(&self) -> bool {
-        matches!(self.rule, KeyRule::Type)
+        matches!(self.rule, KeyRule::Class)
     }
 
     /// Returns the name of an item's type. The item may have another class afterwards, so a caller asks once for an
     /// item and uses this answer for everything.
     #[inline]
     pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.rule {
-            KeyRule::Type => Ok(item.get_type().into_any()),
-            KeyRule::Callable(rule) => gil::call(rule.bind(item.py()), [item]),
-        }
+        self.rule.name_of(item).ok_or_else(|| PyErr::fetch(item.py()))
+    }
+
+    /// Returns the name of an item's type as [`Self::name_of`] does; `None` if there was an exception, which is left
+    /// set.
+    #[inline]
+    pub fn name_or_set<'py>(&self, item: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        self.rule.name_of(item)
     }
 
     /// Checks that `name` can be the name of a type in this queue.
     pub fn check(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.rule {
-            KeyRule::Type if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
+            KeyRule::Class if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
                 "the types of this queue are classes, so a handler is added for a class; got {}. \
                  A queue with a dispatch_key has other types",
                 errors::shown(name)?
             ))),
-            KeyRule::Type => Ok(()),
-            KeyRule::Callable(_) => gil::hash(name).map(drop),
+            KeyRule::Class => Ok(()),
+            _ => gil::hash(name).map(drop),
         }
     }
 
+    /// Returns the number of the name at this address, if it has one.
     #[inline]
-    fn number(&self, address: usize) -> Option<Key> {
+    pub fn number(&self, address: usize) -> Option<Key> {
         self.numbers.find(address).map(Found::key)
+    }
+
+    /// Returns the address that stands for a name: that of the first of its equals, if there is one. A name that is a
+    /// first is neither hashed nor compared.
+    pub fn address(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let address = name.as_ptr().addr();
+        if self.are_types() || self.number(address).is_some() {
+            return Ok(Some(address));
+        }
+        let first = gil::look_up(self.firsts.bind(name.py()), name)?;
+        Ok(first.map(|first| first.as_ptr().addr()))
+    }
+
+    /// Returns the address that stands for a string or a number, as [`Self::address`] does. An exception of an equal's
+    /// comparison is left to that call, which compares again.
+    #[inline]
+    pub fn address_of_plain(&self, name: &Bound<'_, PyAny>) -> Option<usize> {
+        let is_plain = name.is_exact_instance_of::<PyString>() || name.is_exact_instance_of::<PyInt>();
+        let first = is_plain.then(|| gil::look_up_quietly(self.firsts.bind(name.py()), name)).flatten()?;
+        Some(first.as_ptr().addr())
     }
 
     /// Returns the number of a name, if it has one.
     pub fn find(&self, name: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
-        if self.are_types() {
-            return Ok(self.number(name.as_ptr().addr()));
-        }
-        let first = gil::look_up(self.firsts.bind(name.py()), name)?;
-        Ok(first.and_then(|first| self.number(first.as_ptr().addr())))
+        Ok(self.address(name)?.and_then(|address| self.number(address)))
     }
 
     /// Returns the first of the names that are equal to `name`: from now on `name`, if there was none.
@@ -158,9 +172,7 @@ impl Keys {
 
     /// Shows the garbage collector what is held.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if let KeyRule::Callable(rule) = &self.rule {
-            visit.call(rule)?;
-        }
+        self.rule.traverse(visit)?;
         visit.call(&self.firsts)?;
         match self.names.try_lock() {
             Some(names) => names.iter().try_for_each(|name| visit.call(name)),

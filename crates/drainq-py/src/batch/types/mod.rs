@@ -2,4 +2,5 @@
 
 pub mod address_map;
 pub mod item;
+pub mod key_rule;
 pub mod keys;

@@ -1,0 +1,100 @@
+//! What decides the type of an item: its class, or what the queue's dispatch key says.
+//!
+//! A dispatch key that is an `operator.itemgetter` or an `operator.attrgetter` of one name is not called: what it would
+//! do is done here, for a third of the time. The answer and the errors are those of the call.
+//!
+//! Source: `itemgetter` and `attrgetter` of CPython's `operator` module: the item is `item[key]`, the attribute
+//! `getattr(item, name)`; a name with a dot, and several names, are left to the call.
+
+use crate::errors::ErrorClass;
+use crate::gil;
+use pyo3::PyTraverseError;
+use pyo3::ffi;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString, PyTuple};
+
+static ITEM_GETTER: ErrorClass = ErrorClass::of("operator", "itemgetter");
+static ATTRIBUTE_GETTER: ErrorClass = ErrorClass::of("operator", "attrgetter");
+
+/// What decides an item's type.
+pub enum KeyRule {
+    /// Its exact class.
+    Class,
+    /// What this callable returns for it.
+    Callable(Py<PyAny>),
+    /// The item of it at this key.
+    Item {
+        /// The key.
+        key: Py<PyAny>,
+        /// The key as an index from the start of a tuple, if it is one.
+        index: Option<ffi::Py_ssize_t>,
+    },
+    /// The attribute of it with this name.
+    Attribute(Py<PyAny>),
+}
+
+impl KeyRule {
+    /// Reads a dispatch key; without one the class decides.
+    pub fn of(py: Python<'_>, dispatch_key: Option<Py<PyAny>>) -> Self {
+        let Some(callable) = dispatch_key else { return Self::Class };
+        match Self::getter(callable.bind(py)) {
+            Ok(Some(getter)) => getter,
+            // A getter that cannot be read is called like any other callable.
+            _ => Self::Callable(callable),
+        }
+    }
+
+    fn getter(callable: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let (py, class) = (callable.py(), callable.get_type());
+        let is_item = class.is(ITEM_GETTER.class(py)?);
+        if !is_item && !class.is(ATTRIBUTE_GETTER.class(py)?) {
+            return Ok(None);
+        }
+        // What pickle would make it of: the class, and the arguments it was made with.
+        let parts = gil::call_method(callable, "__reduce__", [])?.cast_into::<PyTuple>()?;
+        let names = parts.get_item(1)?.cast_into::<PyTuple>()?;
+        if names.len() != 1 {
+            return Ok(None);
+        }
+        let name = names.get_item(0)?;
+        if is_item {
+            let index = name.cast_exact::<PyInt>().ok().and_then(|index| index.extract().ok());
+            return Ok(Some(Self::Item { key: name.unbind(), index: index.filter(|index| *index >= 0) }));
+        }
+        let plain = name.cast_exact::<PyString>().is_ok_and(|name| name.to_str().is_ok_and(|text| !text.contains('.')));
+        Ok(plain.then(|| Self::Attribute(name.unbind())))
+    }
+
+    /// Returns the name of an item's type; `None` if there was an exception, which is left set.
+    #[inline]
+    pub fn name_of<'py>(&self, item: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        match self {
+            Self::Class => Some(item.get_type().into_any()),
+            Self::Callable(callable) => gil::call_or_set(callable.bind(item.py()), [item]),
+            Self::Item { key, index } => index
+                .and_then(|index| item_of_tuple(item, index))
+                .or_else(|| gil::item_or_set(item, key.bind(item.py()))),
+            Self::Attribute(name) => gil::attribute_or_set(item, name.bind(item.py())),
+        }
+    }
+
+    /// Shows the garbage collector what is held.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Class => Ok(()),
+            Self::Callable(held) | Self::Item { key: held, .. } | Self::Attribute(held) => visit.call(held),
+        }
+    }
+}
+
+/// Returns the item at an index of a tuple that has it, which runs no Python code.
+#[inline]
+fn item_of_tuple<'py>(object: &Bound<'py, PyAny>, index: ffi::Py_ssize_t) -> Option<Bound<'py, PyAny>> {
+    let tuple = object.cast_exact::<PyTuple>().ok()?.as_ptr();
+    // SAFETY: the GIL is held, and the tuple is one; it has the item, which it keeps alive.
+    unsafe {
+        let here = index < ffi::PyTuple_Size(tuple);
+        here.then(|| Bound::from_borrowed_ptr(object.py(), ffi::PyTuple_GetItem(tuple, index)))
+    }
+}
