@@ -6,6 +6,7 @@ from .mutant import Mutant
 
 BATCH = "crates/drainq-py/src/batch"
 KEYS = "tests/batch/test_keys.py"
+GETTERS = "tests/batch/test_getters.py"
 GIL_YIELD = "tests/batch/test_gil_yield.py"
 DOOR = "tests/batch/test_callables.py"
 
@@ -59,6 +60,31 @@ MUTANTS = [
         'gil::call(&self.firsts.bind(name.py()).getattr("setdefault")?, [name, name])',
         "self.firsts.bind(name.py()).set_item(name, name).map(|()| name.clone())",
         f"{KEYS}::test_threads_that_meet_a_new_key_at_the_same_time_give_it_one_number",
+    ),
+    Mutant(
+        "child_keeps_the_routes_of_names",
+        "a forked child puts the items of a dispatch key into the parent's partitions",
+        f"{BATCH}/routing.rs",
+        "        self.named_routes.clear();\n",
+        "",
+        f"{GETTERS}::test_a_forked_child_has_no_route_of_a_name",
+        dies="hangs",
+    ),
+    Mutant(
+        "getter_asked_twice",
+        "a dispatch key is asked again where its route is not in the cache",
+        f"{BATCH}/produce/raw_method.rs",
+        "shared.produce_named(object, &name, shared.may_wait())",
+        "shared.produce(object, shared.may_wait())",
+        f"{GETTERS}::test_an_item_is_asked_once",
+    ),
+    Mutant(
+        "subclass_read_as_a_tuple",
+        "the item of a tuple's subclass is read past its __getitem__",
+        f"{BATCH}/types/key_rule.rs",
+        "let tuple = object.cast_exact::<PyTuple>().ok()?.as_ptr();",
+        "let tuple = object.cast::<PyTuple>().ok()?.as_ptr();",
+        f"{GETTERS}::test_a_getter_gives_what_its_call_gives",
     ),
     Mutant(
         "hash_under_the_lock",

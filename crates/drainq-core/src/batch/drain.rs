@@ -234,3 +234,31 @@ impl<T: RingItem + Keyed> Drop for Drainer<T> {
         self.queue.pass_waiters.notify_all();
     }
 }
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::batch::config::MIN_IDLE;
+    use crate::batch::{Grouping, Settings, ThreadPolicy};
+
+    struct Seen;
+
+    impl Keyed for Box<Seen> {
+        fn key(&self) -> Key {
+            0
+        }
+    }
+
+    #[test]
+    fn a_thread_naps_once_after_frequent_items_and_else_sleeps_until_the_next_item() {
+        let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+        let queue: BatchQueue<Box<Seen>> = BatchQueue::new("rare", settings, Grouping::ByKey);
+        let mut drainer = Drainer::new(Arc::new(queue), 0);
+        assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "no item so far");
+        drainer.arrivals.took(usize::MAX);
+        assert_eq!(drainer.next_sleep(1), (Depth::Nap, Some(MIN_IDLE)), "more than one each 50 us for hours");
+        assert_eq!(drainer.next_sleep(2), (Depth::Idle, None), "nothing after the nap");
+        drainer.queue.report_idle_passes(true);
+        assert_eq!(drainer.next_sleep(3), (Depth::Idle, Some(4 * MIN_IDLE)), "wakes by itself");
+    }
+}
