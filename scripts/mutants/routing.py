@@ -107,8 +107,8 @@ MUTANTS = [
         "class_read_twice",
         "the route is cached for the class that the item has by then",
         f"{BATCH}/produce/many.rs",
-        "            self.cache_route(&class, key);",
-        "            self.cache_route(object.get_type().as_any(), key);",
+        "            self.cache_route(list.py(), key);",
+        "            self.cache_route(list.py(), self.key(object.get_type().as_any())?);",
         f"{KEYS}::test_an_item_goes_by_the_class_that_it_had_when_it_was_produced",
     ),
     Mutant(

@@ -2,7 +2,7 @@
 //! of its items.
 //!
 //! # Invariants
-//! 1. A queue has two caches, and at most one of them is in use: of classes, where items are told apart by their class,
+//! 1. A queue has two caches, and at most one of them is in use: of classes, where the class of an item is its type,
 //!    or of the firsts of equal names, where there is a dispatch key. A name is in the cache only where it alone decides
 //!    key and partition (no selector, no `len_of`), and only once the drain threads were started.
 //! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
