@@ -20,7 +20,16 @@ from benches import protocol
 from benches.protocol import Faster, Goal, Report, measure
 from benches.versus import delayed_crowded, delayed_sqlite
 from benches.versus.delayed_processes import Consumers
-from benches.versus.delayed_rivals import RIVALS, Drainq, PgQueuer, Procrastinate, Rival, SourceSql, messages
+from benches.versus.delayed_rivals import (
+    RIVALS,
+    Drainq,
+    DrainqAlone,
+    PgQueuer,
+    Procrastinate,
+    Rival,
+    SourceSql,
+    messages,
+)
 from benches.versus.delayed_workers import WORKERS, PgQueuerWorker, ProcrastinateWorker
 from tests.postgres import PostgresServer
 
@@ -87,12 +96,13 @@ def _consumers(report: Report, rivals: dict[str, Rival], url: str, options: argp
     few, many = (100, 2000) if options.quick else (400 * processes, 4000 * processes)
     contestants_at_once = {**rivals, **{name: make(url) for name, make in WORKERS.items()}}
     in_batches = [name for name, rival in contestants_at_once.items() if not isinstance(rival, Procrastinate)]
+    contestants_at_once[DrainqAlone.name] = rivals[OURS]  # the same table; what differs is in the consuming processes
     figures = [
         (
             f"consume one by one, {by}",
             1,
             few,
-            [*rivals, ProcrastinateWorker.name],
+            [*rivals, DrainqAlone.name, ProcrastinateWorker.name],
             {SourceSql: (2.5, 1.8), Procrastinate: (4, 4), ProcrastinateWorker: (4, 4), PgQueuer: (3, 4)},
         ),
         (

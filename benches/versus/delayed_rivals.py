@@ -12,9 +12,9 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import psycopg
 
@@ -73,6 +73,7 @@ class Drainq:
     """drainq, with its defaults."""
 
     name = "drainq"
+    _more: ClassVar[Mapping[str, int]] = {}
 
     def __init__(self, url: str, *, table: str = "bench_drainq") -> None:
         self._url, self._table = url, table
@@ -102,11 +103,18 @@ class Drainq:
                     stop.set()
             ended = time.perf_counter()
 
-        self.queue.consume(handle, batch_size=size, stop=_Stop(stop, last))
+        self.queue.consume(handle, batch_size=size, stop=_Stop(stop, last), **self._more)
         return taken, ended
 
     def close(self) -> None:
         self.queue.close()
+
+
+class DrainqAlone(Drainq):
+    """drainq without a prefetch: each message is taken and acknowledged by itself."""
+
+    name = "drainq, prefetch=1"
+    _more: ClassVar[Mapping[str, int]] = {"prefetch": 1}
 
 
 class _Stop:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benches.versus.delayed_rivals import RIVALS, PgQueuer, Procrastinate, Rival
+from benches.versus.delayed_rivals import RIVALS, DrainqAlone, PgQueuer, Procrastinate, Rival
 
 CONCURRENCY = 10
 
@@ -81,4 +81,4 @@ class ProcrastinateWorker(Procrastinate):
 
 
 WORKERS: dict[str, Callable[[str], Rival]] = {worker.name: worker for worker in (PgQueuerWorker, ProcrastinateWorker)}
-CONTESTANTS: dict[str, Callable[[str], Rival]] = {**RIVALS, **WORKERS}
+CONTESTANTS: dict[str, Callable[[str], Rival]] = {**RIVALS, **WORKERS, DrainqAlone.name: DrainqAlone}

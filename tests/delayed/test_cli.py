@@ -230,6 +230,26 @@ def test_dead_letters_are_listed_put_back_by_prefix_and_purged(call, database):
     assert call("purge", "--queue", "mail", "--older-than", "0") == (0, "purged 1\n", "")
 
 
+def test_what_commands_changed_is_told_to_machines(call, database):
+    queue = database.open("mail", max_attempts=1)
+    for key in ("mail/a", "mail/b", "sms/c"):
+        queue.offer_or_update(key, key, 0)
+        queue.try_poll().nack(error="no such address")
+    queue.offer_or_update("live", 1, 0)
+
+    def said(*command):
+        code, out, _ = call(*command, "--queue", "mail", "--json")
+        return code, json.loads(out)
+
+    assert said("pause") == (0, {"paused": True, "changed": True})
+    assert said("pause") == (0, {"paused": True, "changed": False})
+    assert said("resume") == (0, {"paused": False, "changed": True})
+    assert said("redrive", "--prefix", "mail/") == (0, {"put_back": 2, "missing": []})
+    assert said("redrive", "--key", "mail/a", "--key", "sms/c") == (1, {"put_back": 1, "missing": ["mail/a"]})
+    assert said("drop", "--key", "live", "--key", "dead") == (1, {"dropped": 1, "missing": ["dead"]})
+    assert said("purge", "--older-than", "1d") == (0, {"purged": 0})
+
+
 def test_the_history_is_listed(call, database):
     queue = database.open("mail", history=5)
     queue.offer_or_update("a", 1, 1_000_000_000)

@@ -16,7 +16,7 @@ from drainq.delayed.prefetch import Pace
 def at_once(monkeypatch):
     """Every handler counts as quick, from its first call on."""
     monkeypatch.setattr(prefetch, "_BUDGET", float("inf"))
-    monkeypatch.setattr(prefetch, "_IN_A_ROW", 0)
+    monkeypatch.setattr(prefetch, "_ENOUGH", 0)
 
 
 @pytest.fixture
@@ -335,11 +335,21 @@ def test_a_prefetch_that_is_none_is_refused(queue, most):
 
 def test_the_pace_starts_and_ends_alone():
     pace = Pace(4)
-    sizes = []
-    for seconds in [0.001] * 10 + [0.002] + [0.001] * 10:
-        sizes.append(pace.size())
-        pace.handled(seconds)
-    assert sizes == [1] * 10 + [4] + [1] * 10
+
+    def sizes(*calls):
+        found = []
+        for seconds in calls:
+            found.append(pace.size())
+            pace.handled(seconds)
+        return found
+
+    quick, slow = 0.001, 0.002
+    assert sizes(*[quick] * 10) == [1] * 10
+    assert sizes(slow, *[quick] * 5) == [4] + [1] * 5
+    assert sizes(*[quick] * 10) == [4] * 10  # to its credit
+    assert sizes(slow, quick, slow, slow, slow) == [4, 4, 4, 4, 1]
+    assert sizes(*[slow] * 20) == [1] * 20
+    assert sizes(*[quick] * 10) == [1] * 10  # however slow it was before
     assert pace.size() == 4
     pace.disturbed()
     for _ in range(100):

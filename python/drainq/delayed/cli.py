@@ -50,6 +50,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     which.add_argument("--all", action="store_true", help="every message of the queue; needs --yes")
     drop.add_argument("--dead", action="store_true", help="dead letters instead of live messages")
     drop.add_argument("--yes", action="store_true", help="really")
+    _add_json(drop)
     drop.set_defaults(run=_guarded(does.drop))
 
     redrive = commands.add_parser("redrive", help="put dead letters back into the queue")
@@ -57,6 +58,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     back = redrive.add_mutually_exclusive_group()
     back.add_argument("--key", action="append", metavar="KEY", help="only this one; may be repeated")
     back.add_argument("--prefix", help="only those whose keys begin with it")
+    _add_json(redrive)
     redrive.set_defaults(run=_guarded(does.redrive))
 
     queues = commands.add_parser("queues", help="list the queues of a table by name")
@@ -72,6 +74,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     for name, text in (("pause", "stop the delivery of messages, to every consumer"), ("resume", "undo pause")):
         command = commands.add_parser(name, help=text)
         _add_queue(command)
+        _add_json(command)
         command.set_defaults(run=_guarded(does.pause if name == "pause" else does.resume))
 
     history = commands.add_parser("history", help="list the messages acknowledged last, if the queue remembers them")
@@ -92,6 +95,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     purge.add_argument(
         "--older-than", required=True, type=_duration, metavar="AGE", help="such as 90 (seconds), 30m, 12h, 30d"
     )
+    _add_json(purge)
     purge.set_defaults(run=_guarded(does.purge))
 
 

@@ -175,12 +175,20 @@ def schedules(arguments: argparse.Namespace) -> None:
 
 def pause(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
-        print("paused" if queue.pause() else "it was paused already")
+        changed = queue.pause()
+    if arguments.json:
+        print_json({"paused": True, "changed": changed})
+    else:
+        print("paused" if changed else "it was paused already")
 
 
 def resume(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
-        print("resumed" if queue.resume() else "it was not paused")
+        changed = queue.resume()
+    if arguments.json:
+        print_json({"paused": False, "changed": changed})
+    else:
+        print("resumed" if changed else "it was not paused")
 
 
 def drop(arguments: argparse.Namespace) -> int:
@@ -197,7 +205,10 @@ def drop(arguments: argparse.Namespace) -> int:
                 dropped += one
                 if not one:
                     missing.append(key)
-    print(f"dropped {dropped}")
+    if arguments.json:
+        print_json({"dropped": dropped, "missing": missing})
+    else:
+        print(f"dropped {dropped}")
     return _say_missing(missing, "dead letter" if arguments.dead else "message")
 
 
@@ -213,13 +224,20 @@ def redrive(arguments: argparse.Namespace) -> int:
                     missing.append(key)
         else:
             back = queue.redrive(prefix=arguments.prefix)
-    print(f"put back {back}")
+    if arguments.json:
+        print_json({"put_back": back, "missing": missing})
+    else:
+        print(f"put back {back}")
     return _say_missing(missing, "dead letter that can go back")
 
 
 def purge(arguments: argparse.Namespace) -> None:
     with found_queue(arguments) as queue:
-        print(f"purged {queue.purge_dead(arguments.older_than)}")
+        purged = queue.purge_dead(arguments.older_than)
+    if arguments.json:
+        print_json({"purged": purged})
+    else:
+        print(f"purged {purged}")
 
 
 def _say_missing(keys: list[str], what: str) -> int:

@@ -26,6 +26,8 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
     Raises:
         TypeError, ValueError: one of them is no message, or its key, payload or time is none.
     """
+    if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
+        return [_encoded_offer(messages[0], codec)]
     if set(map(type, messages)) != {ScheduledMessage}:
         for message in messages:
             if not isinstance(message, ScheduledMessage):

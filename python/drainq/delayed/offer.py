@@ -89,10 +89,13 @@ class OfferMethods(Generic[T]):
         offers = encoded_offers(messages, session.codec)
         if not offers:
             return []
-        if any(map(_PRIORITY, offers)):
+        if len(offers) == 1:
+            ranked, soonest = offers[0].priority != 0, offers[0].scheduled_at
+        else:
+            ranked, soonest = any(map(_PRIORITY, offers)), min(map(_SCHEDULED_AT, offers))
+        if ranked:
             session.mark_ranked(connection)
         now = session.now()
-        soonest = min(map(_SCHEDULED_AT, offers))
         due_in = (soonest - now) / 1000
         soon = due_in < session.time.poll_period  # else each consumer finds it by its next regular poll
         announce = session.news(soonest, ours=connection is None) if soon else None

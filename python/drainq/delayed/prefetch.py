@@ -31,14 +31,17 @@ from drainq.delayed.storage.records import Held, Row
 _log = logging.getLogger("drainq")
 _BUDGET = 0.005
 """Seconds of a handler's work that may be taken ahead."""
-_IN_A_ROW = 10
-"""Quick calls of the handler, one after the other, before something is taken ahead."""
+_ENOUGH = 10
+"""How many quick calls of the handler are enough to take something ahead."""
+_MOST_CREDIT = 20
+_COST = 5
+"""Quick calls that a slow one outweighs: one now and then may be the machine's fault, many are the handler's nature."""
 _REST = 100
 """Calls for which nothing is taken ahead after something went another way than expected."""
 
 
 class Pace:
-    """Decides how many messages the next fetch takes, by how long the handler took for the last ones.
+    """Decides how many messages the next fetch takes: each quick call of the handler is to its credit.
 
     Args:
         most: how many at most; 1: never more than one.
@@ -49,30 +52,29 @@ class Pace:
         ...     pace.handled(0.0001)
         >>> pace.size()
         4
-        >>> pace.handled(0.1)
-        >>> pace.size()
-        1
+        >>> pace.handled(0.1), pace.size()
+        (None, 1)
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._quick_enough = _BUDGET / most
-        self._in_a_row = 0
+        self._credit = 0
 
     def size(self) -> int:
         """How many messages to take."""
-        return self._most if self._in_a_row >= _IN_A_ROW else 1
+        return self._most if self._credit >= _ENOUGH else 1
 
     def handled(self, seconds: float) -> None:
         """Note a call of the handler."""
         if seconds <= self._quick_enough:
-            self._in_a_row += 1
+            self._credit = min(self._credit + 1, _MOST_CREDIT)
         else:
-            self._in_a_row = min(self._in_a_row, 0)
+            self._credit = max(self._credit - _COST, min(self._credit, 0))
 
     def disturbed(self) -> None:
         """Note that taking ahead was of no use, or may do harm: not for a while."""
-        self._in_a_row = _IN_A_ROW - _REST
+        self._credit = _ENOUGH - _REST
 
 
 class Prefetched:

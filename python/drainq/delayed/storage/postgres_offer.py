@@ -26,8 +26,9 @@ class PostgresOffers(PostgresBatches):
     ) -> list[OfferOutcome]:
         if not offers:
             return []
-        self._mark(kind).offered(min(offer.scheduled_at for offer in offers))
-        if len(offers) == 1 and not again:
+        alone = len(offers) == 1
+        self._mark(kind).offered(offers[0].scheduled_at if alone else min(offer.scheduled_at for offer in offers))
+        if alone and not again:
             name, values = self._one_offer(kind, offers[0], now, announce=announce)
             if connection is None:
                 answer = self._pool.ask(self._direct[name], values)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import psycopg
@@ -64,7 +65,9 @@ class PostgresPool:
         renew_in_child(self)
 
     def _begin(self) -> None:
-        self._room = threading.BoundedSemaphore(self._max_connections)
+        self._room: SimpleQueue[None] = SimpleQueue()  # an entry for each connection that may still be used
+        for _ in range(self._max_connections):
+            self._room.put(None)
         self._lock = threading.Lock()
 
     def _renew_in_child(self) -> None:
@@ -180,8 +183,10 @@ class PostgresPool:
             self._give_back(connection)
 
     def _take(self) -> BoundedConnection:
-        if not self._room.acquire(timeout=seconds_left(_LONGEST_WAIT)):
-            raise PoolExhausted(f"all {self._max_connections} connections were in use; see max_connections")
+        try:
+            self._room.get(timeout=seconds_left(_LONGEST_WAIT))
+        except Empty:
+            raise PoolExhausted(f"all {self._max_connections} connections were in use; see max_connections") from None
         try:
             while True:
                 try:
@@ -198,7 +203,7 @@ class PostgresPool:
             connection.round = opened_in
             return connection
         except BaseException:
-            self._room.release()
+            self._room.put(None)
             raise
 
     def _give_back(self, connection: BoundedConnection) -> None:
@@ -215,7 +220,7 @@ class PostgresPool:
                     return
             _close(connection)
         finally:
-            self._room.release()
+            self._room.put(None)
 
     def _note(self, connection: BoundedConnection, error: BaseException) -> None:
         """End the round if the connection turns out to be dead: the others of its round are likely to be, too."""

@@ -8,6 +8,7 @@ poll period.
 
 from __future__ import annotations
 
+import operator
 import struct
 import time
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.storage.scan_floor import LOWEST
 
 _long = struct.Struct("!q").unpack
-_int = struct.Struct("!i").unpack
+_numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, priority
+_new = tuple.__new__  # a named tuple without the call of its Python constructor
+_ORDER = operator.attrgetter("priority", "scheduled_at", "id")
 _TRUE = b"\x01"
 
 
@@ -73,20 +76,12 @@ def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
     if value(0, 3) is None:
         due = value(0, 2)
         return Fetched(acked, [], None if due is None else _long(due)[0])
-    rows = [
-        Row(
-            _long(value(n, 3))[0],
-            value(n, 4).decode(),
-            value(n, 5),
-            _long(value(n, 6))[0],
-            _long(value(n, 7))[0],
-            _int(value(n, 8))[0],
-            until,
-            True,
-            _int(value(n, 9))[0],
-        )
-        for n in range(answer.ntuples)
-    ]
+    rows = []
+    for n in range(answer.ntuples):
+        numbers = b"".join((value(n, 3), value(n, 6), value(n, 7), value(n, 8), value(n, 9)))
+        number, at, created, attempts, priority = _numbers(numbers)
+        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority
+        rows.append(_new(Row, columns))
     if len(rows) > 1:
-        rows.sort(key=lambda row: (row.priority, row.scheduled_at, row.id))
+        rows.sort(key=_ORDER)
     return Fetched(acked, rows)
