@@ -14,6 +14,7 @@ __all__ = [
     "DrainBalancer",
     "ExponentialHistogram",
     "GroupBy",
+    "MetricsServer",
     "MultiQueue",
     "MultiQueueStats",
     "PartitionPolicy",
@@ -29,7 +30,13 @@ __all__ = [
     "ThreadStats",
     "TypeStats",
     "__version__",
+    "metric_families",
+    "observe_native",
     "parse_access_log",
+    "publish_samples",
+    "read_samples",
+    "unobserve_native",
+    "withdraw_samples",
 ]
 
 _T = TypeVar("_T")
@@ -370,6 +377,26 @@ class SetQueue(Generic[_T]):
 
 class _Selection(Protocol):
     def select(self, groups: list[list[SubQueue[Any]]], /) -> SubQueue[Any]: ...
+
+@final
+class MetricsServer:
+    def __new__(cls, port: int = 9464, *, host: str = "127.0.0.1") -> MetricsServer: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def running(self) -> bool: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> MetricsServer: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+def metric_families() -> list[tuple[str, str, list[str], str]]: ...
+def read_samples(family: str | None = None) -> list[tuple[str, list[str], float]]: ...
+def observe_native(object: object, name: str) -> str | None: ...
+def unobserve_native(object: object) -> None: ...
+def publish_samples(kind: str, name: str, samples: list[tuple[str, list[str], float]] | None) -> None: ...
+def withdraw_samples(kind: str, name: str) -> None: ...
 
 @final
 class MultiQueue(Generic[_T]):

@@ -9,6 +9,7 @@ from .export import MUTANTS as EXPORT
 from .jobs import MUTANTS as JOBS
 from .life import MUTANTS as LIFE
 from .messages import MUTANTS as MESSAGES
+from .monitoring import MUTANTS as MONITORING
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
 from .operated import MUTANTS as OPERATED
@@ -21,6 +22,7 @@ ROOMS: dict[str, list[Mutant]] = {
     "binding": BINDING,
     "life": LIFE,
     "routing": ROUTING,
+    "monitoring": MONITORING,
     "multi": MULTI,
     "delayed": DELAYED,
     "messages": MESSAGES,

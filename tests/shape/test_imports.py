@@ -22,6 +22,7 @@ MAY_KNOW = {
     "export": {"_native", "callables", "clock", "delivery", "errors", "fork", "threads"},
     "metrics": {"_native", "errors", "spark", "sql", "threads", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql", "threads"},
+    "monitoring": {"_native", "fork", "timer"},
     "spark": {"_native", "backoff", "callables", "delivery", "errors", "fork", "timer"},
     "sql": {"errors"},
     "timer": {"fork", "threads"},

@@ -2,7 +2,7 @@
 
 use crate::gil;
 use pyo3::exceptions::{
-    PyDeprecationWarning, PyException, PyImportError, PyKeyError, PyOverflowError, PyRuntimeError,
+    PyDeprecationWarning, PyException, PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError,
     PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
@@ -78,6 +78,14 @@ pub fn bad_import(message: impl Into<String>) -> PyErr {
 /// Makes a ValueError with `message`.
 pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
+}
+
+/// Makes an OSError with the system's number of the error, if there is one, and `message`; its class goes by the number.
+pub fn os_error(number: Option<i32>, message: String) -> PyErr {
+    match number {
+        Some(number) => PyOSError::new_err((number, message)),
+        None => PyOSError::new_err(message),
+    }
 }
 
 /// Makes an OverflowError with `message`: a number that is valid and too large to be kept.

@@ -20,15 +20,17 @@
 //! 4. Between the fork and the end of the renewal a collection may run in the child, for Python's own hooks come first.
 //!    It takes no lock of a cell's value: where [`is_renewed`] says no, a `__traverse__` shows nothing, and the collector
 //!    keeps what it is not shown.
-//! 5. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
+//! 5. A thread that reads without the GIL what others write with the GIL does so in [`between_forks`]. A fork waits for it,
+//!    and then keeps it out; no lock is held over the hooks of others. So invariant 1 holds for the locks that it takes.
+//! 6. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.
 
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::process;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{OnceLock, Weak};
 
 /// Forks between the process that loaded this module and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -38,6 +40,22 @@ static RENEWED: AtomicU32 = AtomicU32::new(0);
 
 /// The objects that replace something in a child, in the order of registration.
 static REGISTERED: Mutex<Vec<Weak<dyn Renew>>> = Mutex::new(Vec::new());
+
+/// Forks that were announced and are not over.
+static ANNOUNCED: AtomicU32 = AtomicU32::new(0);
+
+/// Held by a thread that reads without the GIL; in a child a new one.
+static READING: OnceLock<ForkCell<Mutex<()>>> = OnceLock::new();
+
+fn reading() -> &'static Mutex<()> {
+    READING.get_or_init(|| ForkCell::new(Mutex::new(()))).get()
+}
+
+/// Runs `work`, which never waits for the GIL, while no fork happens; `None` while one is under way (invariant 5).
+pub fn between_forks<R>(work: impl FnOnce() -> R) -> Option<R> {
+    let _reading = reading().lock();
+    (ANNOUNCED.load(Ordering::Relaxed) == 0).then(work)
+}
 
 /// Something with a [`ForkCell`].
 pub trait Renew: Send + Sync {
@@ -63,6 +81,8 @@ pub fn install_hook(py: Python<'_>) -> PyResult<()> {
     if os.hasattr("register_at_fork")? {
         let module = PyModule::new(py, "drainq._native")?;
         let hooks = PyDict::new(py);
+        hooks.set_item("before", wrap_pyfunction!(announce_fork, &module)?)?;
+        hooks.set_item("after_in_parent", wrap_pyfunction!(end_fork, &module)?)?;
         hooks.set_item("after_in_child", wrap_pyfunction!(renew_all, &module)?)?;
         os.call_method("register_at_fork", (), Some(&hooks))?;
     }
@@ -70,8 +90,24 @@ pub fn install_hook(py: Python<'_>) -> PyResult<()> {
 }
 
 #[pyfunction]
+fn announce_fork() {
+    ANNOUNCED.fetch_add(1, Ordering::Relaxed);
+    // Who reads now has not seen the announcement; who locks later has.
+    drop(reading().lock());
+}
+
+#[pyfunction]
+fn end_fork() {
+    ANNOUNCED.fetch_sub(1, Ordering::Relaxed);
+}
+
+#[pyfunction]
 fn renew_all(py: Python<'_>) {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    if let Some(cell) = READING.get() {
+        cell.replace_in_child(Mutex::new(()));
+    }
+    ANNOUNCED.store(0, Ordering::Relaxed);
     // Free in the child (invariant 1).
     let registered = REGISTERED.lock().clone();
     for object in registered.iter().filter_map(Weak::upgrade) {

@@ -10,8 +10,9 @@
 //!
 //! So: ask Python first; then lock, copy or move out, and unlock; then call and drop. A lock is taken
 //! with the GIL held, which is not given up before the lock is. (The core's locks are also taken without
-//! the GIL, and nothing in the core waits for the GIL under one.) Hence no thread holds a lock of
-//! this crate when a process forks or a signal handler runs.
+//! the GIL, and nothing in the core waits for the GIL under one. The thread of the metrics endpoint takes locks without
+//! the GIL too, between forks: `fork.rs`.) Hence no thread holds a lock of
+//! this crate when a process forks.
 //!
 //! Beware of the guard that lives for longer than it seems: in `for x in a.lock().iter() { .. }`,
 //! `match a.lock().get() { .. }` and `if let Some(x) = a.lock().pop() { .. }` it lives to the end of the block.
@@ -45,6 +46,7 @@ mod errors;
 mod fork;
 mod gil;
 mod interpreter;
+mod monitoring;
 mod multi;
 mod pickling;
 mod sketch;
@@ -73,6 +75,12 @@ mod _native {
     use crate::arrow::batch::RecordBatch;
     #[pymodule_export]
     use crate::columns::{GroupBy, parse_access_log};
+    #[pymodule_export]
+    use crate::monitoring::functions::{
+        metric_families, observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples,
+    };
+    #[pymodule_export]
+    use crate::monitoring::metrics_server::MetricsServer;
     #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! Snapshots of the counters.
 
 use super::selection::Slot;
+use super::shared::MultiShared;
 use super::state::MultiState;
 use super::sub_queue::Stats;
 use std::time::Duration;
@@ -26,5 +27,44 @@ impl<T, L> MultiState<T, L> {
             oldest_age: each.iter().filter_map(|sub| sub.oldest_age).max(),
             blocked_putters: each.iter().map(|sub| sub.blocked_putters).sum(),
         }
+    }
+}
+
+/// The counters of a multi-queue and of its sub-queues, at one moment.
+pub struct AllStats<N> {
+    /// Those of the whole.
+    pub total: Stats,
+    /// Getters that wait for an item.
+    pub blocked_getters: usize,
+    /// Sub-queues.
+    pub attached: usize,
+    /// Those of the first sub-queues, with their names.
+    pub each: Vec<(N, Stats)>,
+}
+
+impl<T, L> MultiShared<T, L> {
+    /// Reads the counters of the whole and of at most `most` sub-queues.
+    ///
+    /// `name` runs under the lock: it must not call back or block.
+    pub fn read_stats<N>(&self, most: usize, mut name: impl FnMut(&L) -> N) -> AllStats<N> {
+        let now = self.now();
+        // Not a step, which may wake a waiter: a waker may run code of the caller.
+        let state = self.state.lock();
+        AllStats {
+            total: state.total_stats(now),
+            blocked_getters: state.getters.blocked(),
+            attached: state.attached.iter().count(),
+            each: state
+                .attached
+                .iter()
+                .take(most)
+                .map(|slot| (name(&state.sub(slot).label), state.sub_stats(slot, now)))
+                .collect(),
+        }
+    }
+
+    /// Whether it was shut down.
+    pub fn is_shut_down(&self) -> bool {
+        self.state.lock().is_shut_down
     }
 }

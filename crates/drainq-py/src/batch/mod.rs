@@ -15,6 +15,7 @@
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
+//! | `observed.rs` | what a monitoring system reads |
 //! | `exit.rs` | the end of a process |
 
 pub mod add_handler;
@@ -31,6 +32,7 @@ pub mod flush;
 pub mod handler;
 pub mod handler_registry;
 pub mod manager;
+pub mod observed;
 pub mod process;
 pub mod produce;
 pub mod queue;

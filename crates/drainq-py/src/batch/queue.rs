@@ -3,6 +3,7 @@
 
 use super::config::BatchQueueConfig;
 use super::exit::{self, Live};
+use super::observed;
 use super::shared::SharedQueue;
 use super::stats::BatchQueueStats;
 use crate::errors;
@@ -95,6 +96,7 @@ impl BatchQueue {
         shared.end_with(&queue)?;
         exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
+        observed::observe(&shared);
         shared.start_threads(py)?;
         Ok(queue.unbind())
     }

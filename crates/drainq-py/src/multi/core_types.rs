@@ -14,7 +14,8 @@ pub type SubCore = multi::SubQueue<Py<PyAny>, Arc<Label>>;
 pub type Wait = multi::Wait<Py<PyAny>, Arc<Label>>;
 
 impl Renew for multi::MultiShared<Py<PyAny>, Arc<Label>> {
-    /// Empties the multi-queue. Its lock is free in the child, because a thread that holds the lock keeps the GIL.
+    /// Empties the multi-queue. Its lock is free in the child, because a thread that holds the lock keeps the GIL, or reads
+    /// between forks.
     fn renew_in_child(&self, _py: Python<'_>) {
         self.restart_in_child();
     }

@@ -5,7 +5,10 @@
 use crate::gil;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyInt, PyString, PyWeakrefMethods, PyWeakrefReference};
+
+/// Characters of the text of a key, at most.
+const LONGEST_TEXT: usize = 200;
 
 /// The key of a sub-queue, and a weak reference on the sub-queue's Python object.
 pub struct Label {
@@ -13,12 +16,19 @@ pub struct Label {
     pub key: Py<PyAny>,
     /// Weak, because the object owns the label.
     object: PyOnceLock<Py<PyWeakrefReference>>,
+    /// The key for readers without the GIL.
+    text: Box<str>,
 }
 
 impl Label {
     /// Makes the label of a key, without an object.
-    pub fn new(key: Py<PyAny>) -> Self {
-        Self { key, object: PyOnceLock::new() }
+    pub fn new(key: Bound<'_, PyAny>) -> Self {
+        Self { text: text_of(&key), key: key.unbind(), object: PyOnceLock::new() }
+    }
+
+    /// Returns the key as a text: a string or an integer itself, the class of any other key.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Sets the Python object of the sub-queue. Called once for a label.
@@ -40,4 +50,14 @@ impl Label {
             Err(_) => "<key without a repr>".to_owned(),
         }
     }
+}
+
+/// Runs no code of the key's.
+fn text_of(key: &Bound<'_, PyAny>) -> Box<str> {
+    let text = match (key.cast_exact::<PyString>(), key.cast_exact::<PyInt>()) {
+        (Ok(text), _) => text.to_string_lossy().into_owned(),
+        (_, Ok(number)) => number.to_string(),
+        _ => key.get_type().name().map_or_else(|_| "?".to_owned(), |name| format!("<{name}>")),
+    };
+    text.chars().take(LONGEST_TEXT).collect::<String>().into()
 }

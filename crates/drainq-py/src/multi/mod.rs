@@ -21,6 +21,7 @@ mod blocking;
 mod core_types;
 mod event_loops;
 mod label;
+mod observed;
 mod queue;
 mod selection;
 mod stats;

@@ -46,6 +46,8 @@ pub struct GilYield {
     producers: Waiters,
     yields: AtomicU64,
     waits: [AtomicU64; BUCKETS],
+    /// All waits together, in nanoseconds.
+    waited: AtomicU64,
 }
 
 impl GilYield {
@@ -58,6 +60,7 @@ impl GilYield {
             producers: Waiters::new(),
             yields: AtomicU64::new(0),
             waits: std::array::from_fn(|_| AtomicU64::new(0)),
+            waited: AtomicU64::new(0),
         }
     }
 
@@ -81,7 +84,9 @@ impl GilYield {
         self.asking.fetch_sub(1, Ordering::Relaxed);
         self.set_since(now);
         self.producers.notify_all();
-        let micros = (now - asked_at).as_micros() as u64;
+        let wait = now - asked_at;
+        self.waited.fetch_add(wait.as_nanos() as u64, Ordering::Relaxed);
+        let micros = wait.as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         self.waits[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
     }
@@ -116,5 +121,10 @@ impl GilYield {
     pub fn waits(&self) -> Vec<(f64, u64)> {
         let bound = |bucket: usize| (1_u64 << bucket) as f64 * 1e-6;
         self.waits.iter().enumerate().map(|(n, count)| (bound(n), count.load(Ordering::Relaxed))).collect()
+    }
+
+    /// Returns how long drain threads waited for the GIL, all waits together, in seconds.
+    pub fn waited_seconds(&self) -> f64 {
+        self.waited.load(Ordering::Relaxed) as f64 * 1e-9
     }
 }

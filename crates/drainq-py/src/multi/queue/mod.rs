@@ -16,13 +16,14 @@ use super::event_loops::EventLoops;
 use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
+use crate::monitoring::observed::Observed;
 use crate::{errors, fork, gil, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Many keyed queues behind one blocking ``get``.
 ///
@@ -63,6 +64,11 @@ pub struct MultiQueue {
 }
 
 impl MultiQueue {
+    /// Returns what the metrics endpoint reads.
+    pub fn observed(&self) -> Weak<dyn Observed> {
+        Arc::downgrade(self.core.shared()) as Weak<dyn Observed>
+    }
+
     /// Takes an item, or returns why there is none.
     #[inline]
     fn take(&self, py: Python<'_>) -> PyResult<Taken<Py<PyAny>>> {

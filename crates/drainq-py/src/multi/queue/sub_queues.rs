@@ -56,7 +56,7 @@ impl MultiQueue {
         }
         let mut found = gil::look_up(subs, &key)?;
         if found.is_none() {
-            let label = Arc::new(Label::new(key.clone().unbind()));
+            let label = Arc::new(Label::new(key.clone()));
             let disabled_by = (!enabled).then(String::new);
             let attached = core.add(label.clone(), settings, disabled_by).map_err(|_| refused())?;
             let made = Bound::new(py, SubQueue::new(attached, label))?;

@@ -1,0 +1,142 @@
+//! `MetricsServer`: the class that Python sees.
+
+use super::server::Endpoint;
+use crate::fork::{self, Renew};
+use crate::{errors, gil, pickling};
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Weak};
+
+/// An HTTP endpoint with the counters of this process, which answers also while a handler holds the GIL.
+///
+/// ``/metrics`` is Prometheus text, or OpenMetrics if the header ``Accept`` prefers it; ``/healthz`` says ``ok``: the
+/// process answers. A native thread answers, and reads the counters of batch queues, and of the multi-queues and set
+/// queues that :func:`drainq.monitoring.watch` was given, without the GIL. It listens until :meth:`close`, or to the
+/// end of the process; nothing has to hold the object. A forked child does not listen.
+///
+/// Args:
+///     port: 0 to 65535; 0 takes a free one, which ``port`` then says.
+///     host: the address to listen at. Others than this machine's own can read the counters, and the names of queues,
+///         from anywhere: there is no password.
+/// Raises:
+///     OSError: the port is taken, or the address is not one of this machine's.
+///     ValueError: ``port`` is none, or ``host`` is no address.
+///
+/// As a context manager the server is closed at the end of the block.
+///
+/// Example:
+///     >>> from urllib.request import urlopen
+///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+///     >>> from drainq.monitoring import MetricsServer
+///     >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
+///     >>> with BatchQueue("hits", config) as queue, MetricsServer(port=0) as server:
+///     ...     queue.produce_many([1, 2, 3]), queue.flush()
+///     ...     text = urlopen(server.url).read().decode()
+///     (3, True)
+///     >>> 'drainq_batch_handled_total{queue="hits"} 3' in text
+///     True
+///
+/// Source: ``start_http_server`` of prometheus_client; the native thread is ours.
+#[pyclass(module = "drainq.monitoring", frozen, weakref)]
+pub struct MetricsServer {
+    endpoint: Arc<Endpoint>,
+}
+
+/// The port of OpenTelemetry's exporter for Prometheus.
+const DEFAULT_PORT: u16 = 9464;
+
+fn port_in(port: &Bound<'_, PyAny>) -> PyResult<u16> {
+    match port.extract() {
+        Ok(number) if !port.is_instance_of::<PyBool>() => Ok(number),
+        _ => {
+            let got = errors::shown(port)?;
+            Err(errors::bad_value(format!("port must be a number from 0 (a free one) to 65535, got {got}")))
+        }
+    }
+}
+
+impl Renew for Endpoint {
+    fn renew_in_child(&self, _py: Python<'_>) {
+        self.forget_in_child();
+    }
+}
+
+#[pymethods]
+impl MetricsServer {
+    #[new]
+    #[pyo3(signature = (port=None, *, host="127.0.0.1"), text_signature = "(port=9464, *, host='127.0.0.1')")]
+    fn new(py: Python<'_>, port: Option<&Bound<'_, PyAny>>, host: &str) -> PyResult<Self> {
+        let number = port.map_or(Ok(DEFAULT_PORT), port_in)?;
+        // The lookup of a name may ask a server.
+        let found = gil::released(py, || (host, number).to_socket_addrs().map(Vec::from_iter));
+        let addresses: Vec<SocketAddr> = found.unwrap_or_default();
+        if addresses.is_empty() {
+            return Err(errors::bad_value(format!(
+                "host must be an address of this machine, such as '127.0.0.1', '::1' or '0.0.0.0', got {host:?}"
+            )));
+        }
+        let endpoint = Arc::new(Endpoint::open(&addresses).map_err(|error| {
+            let remedy = match error.kind() {
+                ErrorKind::AddrInUse => "another program has the port: pass another port=, or port=0 for a free one",
+                ErrorKind::AddrNotAvailable => "host= must be an address of this machine",
+                ErrorKind::PermissionDenied => "a port below 1024 takes more rights: pass another port=",
+                _ => "no endpoint was started",
+            };
+            errors::os_error(error.raw_os_error(), format!("cannot listen at {host}:{number}: {remedy} ({error})"))
+        })?);
+        fork::register(Arc::downgrade(&endpoint) as Weak<dyn Renew>);
+        // Nothing has to hold the object: the endpoint lives until its close, or to the end of the process.
+        std::mem::forget(endpoint.clone());
+        Ok(Self { endpoint })
+    }
+
+    /// The port that it listens at.
+    #[getter]
+    fn port(&self) -> u16 {
+        self.endpoint.address().port()
+    }
+
+    /// The URL of the counters, to scrape from this machine.
+    #[getter]
+    fn url(&self) -> String {
+        let mut address = self.endpoint.address();
+        if address.ip().is_unspecified() {
+            let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
+            address.set_ip(loopback.parse::<IpAddr>().expect("an address of this machine"));
+        }
+        format!("http://{address}/metrics")
+    }
+
+    /// Whether requests are answered: until the close, and not in a forked child.
+    #[getter]
+    fn running(&self) -> bool {
+        self.endpoint.is_open()
+    }
+
+    /// Stop answering, and free the port. Further calls do nothing.
+    fn close(&self, py: Python<'_>) {
+        if let Some(rest) = self.endpoint.close() {
+            gil::released(py, rest);
+        }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) {
+        self.close(py);
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        pickling::refuse(slf, "its socket belongs to this process", "its port, and make a MetricsServer there")
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.running() { "" } else { " closed" };
+        format!("<MetricsServer {}{state}>", self.url())
+    }
+}

@@ -1,0 +1,71 @@
+"""Which counters of an object become which samples: of objects whose counters only Python code knows.
+
+The names of the families are the native catalogue's, which refuses a name that it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Sample = tuple[str, list[str], float]
+"""The family's name, the values of its labels, the value."""
+
+
+class Kind(NamedTuple):
+    """A kind of object: ``name`` is the label ``kind``; ``mark`` is an attribute that only its ``stats()`` have."""
+
+    name: str
+    mark: str
+    fields: tuple[str, ...]
+    more: Callable[[str, Any], list[Sample]] = lambda name, stats: []
+
+
+def _scheduler_sources(name: str, stats: Any) -> list[Sample]:
+    return [
+        (f"drainq_scheduler_{field}", [name, str(source)], getattr(counts, field))
+        for source, counts in stats.sources.items()
+        for field in ("moved", "failed", "errors")
+    ]
+
+
+def _delayed_age(name: str, stats: Any) -> list[Sample]:
+    return [("drainq_delayed_oldest_ready_age_seconds", [name], stats.oldest_ready_age)]
+
+
+KINDS = (
+    Kind(
+        "delayed",
+        "oldest_ready_age",
+        ("ready", "scheduled", "in_flight", "redelivered", "dead"),
+        _delayed_age,
+    ),
+    Kind("worker", "retried", ("accepted", "sent", "retried", "refused", "dead_lettered", "lost", "pending")),
+    Kind(
+        "source",
+        "refilling",
+        (
+            "size",
+            "capacity",
+            "in_flight",
+            "fetched",
+            "duplicates",
+            "refills",
+            "empty_refills",
+            "errors",
+            "starved_pulls",
+        ),
+    ),
+    Kind("scheduler", "steps", ("steps", "paused"), _scheduler_sources),
+)
+
+
+def kind_of(stats: object) -> Kind | None:
+    """The kind of object that ``stats`` are of, or None."""
+    return next((kind for kind in KINDS if hasattr(stats, kind.mark)), None)
+
+
+def samples_of(kind: Kind, name: str, stats: Any) -> list[Sample]:
+    """The samples of an object's ``stats()`` under a name."""
+    own: list[Sample] = [(f"drainq_{kind.name}_{field}", [name], getattr(stats, field)) for field in kind.fields]
+    return own + kind.more(name, stats)

@@ -1,0 +1,154 @@
+"""Give a queue, a worker or a source a name under which its counters are published.
+
+Multi-queues and set queues are native: the endpoint reads them itself, at each scrape. What a delayed queue, a worker,
+a prefetching source or a scheduler counts only Python code can say. So a thread of :mod:`drainq.timer` calls its
+``stats()`` every few seconds and publishes the answer, which the endpoint serves until the next one.
+
+# Invariants
+
+1. No ``stats()`` is called by the endpoint's thread, or under a lock.
+2. While a handler holds the GIL the published samples stay as they are, and ``drainq_sample_age_seconds`` grows.
+3. A forked child watches nothing that is written in Python: call :func:`watch` in it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from datetime import timedelta
+from typing import Any
+
+from drainq._native import observe_native, publish_samples, unobserve_native, withdraw_samples
+from drainq.fork import renew_in_child
+from drainq.monitoring.samples import Kind, kind_of, samples_of
+from drainq.timer import Repeat
+
+_log = logging.getLogger("drainq")
+
+
+class WatchedObject:
+    """An object whose counters are published; made by :func:`watch`.
+
+    Attributes:
+        name: the name that its samples have.
+    """
+
+    def __init__(self, thing: Any, name: str, kind: Kind | None, interval: float) -> None:
+        self.name = name
+        self._kind = kind
+        self._interval = interval
+        self._thing = weakref.ref(thing)
+        self._repeat: Repeat | None = None
+        if kind is not None:
+            _watches[kind.name, name] = self
+            self._repeat = Repeat(self._turn)
+            renew_in_child(self)
+
+    def sample(self) -> None:
+        """Publish the counters of now, without waiting for the interval's end; a native queue needs none of it.
+
+        What ``stats()`` raises is logged and counted in ``drainq_sample_errors_total``.
+        """
+        thing = self._thing()
+        if self._kind is None or thing is None:
+            return
+        try:
+            samples = samples_of(self._kind, self.name, thing.stats())
+        except Exception:
+            _log.warning("the counters of %s %r could not be read", self._kind.name, self.name, exc_info=True)
+            publish_samples(self._kind.name, self.name, None)
+        else:
+            publish_samples(self._kind.name, self.name, samples)
+
+    def close(self) -> None:
+        """Publish the object no more. Further calls do nothing."""
+        if self._kind is None:
+            thing = self._thing()
+            if thing is not None:
+                unobserve_native(thing)
+        elif _watches.get((self._kind.name, self.name)) is self:
+            del _watches[self._kind.name, self.name]
+            if self._repeat is not None:
+                self._repeat.stop()
+            withdraw_samples(self._kind.name, self.name)
+
+    def _turn(self) -> float | None:
+        if self._thing() is None:
+            self.close()
+            return None
+        self.sample()
+        return self._interval
+
+    def _begin(self) -> None:
+        self.sample()
+        if self._repeat is not None:
+            self._repeat.wake_after(self._interval)
+
+    def _renew_in_child(self) -> None:
+        if self._kind is not None and _watches.pop((self._kind.name, self.name), None) is self:
+            withdraw_samples(self._kind.name, self.name)
+
+    def __repr__(self) -> str:
+        return f"<WatchedObject {self.name!r}>"
+
+
+_watches: dict[tuple[str, str], WatchedObject] = {}
+
+
+def watch(thing: Any, name: str, *, interval: float | timedelta = 5.0) -> WatchedObject:
+    """Publish the counters of ``thing`` under a name, until it is collected or :meth:`WatchedObject.close`.
+
+    Batch queues are published under their own names without it; for one of them this changes the name.
+
+    Args:
+        thing: a ``MultiQueue``, ``SetQueue``, ``DelayedQueue``, ``PrefetchSource`` or ``SourceScheduler``, a worker or
+            an exporter; or a ``BatchQueue``. It is not kept alive.
+        name: the value of the label ``queue``, ``worker``, ``source`` or ``scheduler``. A name that is taken gets a
+            number.
+        interval: seconds between two calls of ``stats()``, for an object that is written in Python; more than 0.
+    Returns:
+        The watch: its name, and how to end it.
+    Raises:
+        TypeError: ``thing`` is none of these.
+        ValueError: ``name`` is empty, or ``interval`` is not above 0.
+
+    Example:
+        >>> from urllib.request import urlopen
+        >>> from drainq import MultiQueue
+        >>> from drainq.monitoring import MetricsServer, watch
+        >>> queue = MultiQueue()
+        >>> queue.add_sub_queue("mail").put("hello")
+        >>> _ = watch(queue, "outbox")
+        >>> with MetricsServer(port=0) as server:
+        ...     text = urlopen(server.url).read().decode()
+        >>> 'drainq_multi_sub_queue_depth{queue="outbox",sub_queue="mail"} 1' in text
+        True
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name must be a string with at least 1 character, got {name!r}")
+    seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"interval must be a number of seconds above 0, got {interval!r}")
+    given = observe_native(thing, name)
+    if given is not None:
+        return WatchedObject(thing, given, None, seconds)
+    kind = kind_of(thing.stats()) if callable(getattr(thing, "stats", None)) else None
+    if kind is None:
+        raise TypeError(
+            "thing must be a queue, a source, a scheduler, a worker or an exporter of drainq's, with a method stats(); "
+            f"got {thing!r}"
+        )
+    watched = WatchedObject(thing, _free_name(kind.name, name), kind, seconds)
+    watched._begin()
+    return watched
+
+
+def _free_name(kind: str, name: str) -> str:
+    free, number = name, 1
+    while (other := _watches.get((kind, free))) is not None:
+        if other._thing() is None:
+            other.close()
+            break
+        number += 1
+        free = f"{name}-{number}"
+    return free

@@ -1,0 +1,62 @@
+"""Faults of the metrics endpoint, `crates/drainq-py/src/monitoring` and `python/drainq/monitoring`."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+ENDPOINT = "crates/drainq-py/src/monitoring"
+TESTS = "tests/monitoring/test_endpoint.py"
+
+MUTANTS = [
+    Mutant(
+        "endpoint_asks_for_the_gil",
+        "the endpoint waits for a handler that holds the GIL",
+        f"{ENDPOINT}/http.rs",
+        "fork::between_forks(observed::read_all)",
+        "fork::between_forks(|| crate::gil::held(|_| observed::read_all()).unwrap_or_default())",
+        f"{TESTS}::test_it_answers_while_a_handler_holds_the_gil",
+    ),
+    Mutant(
+        "child_keeps_the_socket",
+        "a forked child keeps the parent's port taken",
+        f"{ENDPOINT}/server.rs",
+        "drop(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
+        "mem::forget(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
+        "tests/monitoring/test_fork.py::test_the_port_is_free_once_the_parent_closes_although_a_child_lives",
+    ),
+    Mutant(
+        "silent_clients_stay",
+        "clients that send nothing keep others out",
+        f"{ENDPOINT}/server.rs",
+        "self.connections.remove(0);",
+        "continue;",
+        f"{TESTS}::test_clients_that_send_nothing_keep_nobody_out",
+    ),
+    Mutant(
+        "two_objects_of_one_name",
+        "two queues of one name have the same samples",
+        f"{ENDPOINT}/observed.rs",
+        "while is_taken(&free) {",
+        "while number == 1 && is_taken(&free) {",
+        f"{TESTS}::test_two_queues_of_one_name_are_told_apart_until_one_is_shut_down",
+    ),
+    Mutant(
+        "labels_are_not_escaped",
+        "a quote in the key of a sub-queue breaks the text",
+        f"{ENDPOINT}/text.rs",
+        """text.replace('\\\\', "\\\\\\\\").replace('\\n', "\\\\n").replace('"', "\\\\\\"")""",
+        "text.to_owned()",
+        f"{TESTS}::test_the_counters_of_named_multi_queues_and_set_queues_are_those_of_their_stats",
+    ),
+    Mutant(
+        "failed_sample_forgets_the_last",
+        "a delayed queue whose database is away has no samples",
+        f"{ENDPOINT}/observed.rs",
+        """            known.errors += 1;
+            return;""",
+        """            known.errors += 1;
+            known.samples.clear();
+            return;""",
+        "tests/monitoring/test_watch.py::test_what_cannot_be_read_keeps_its_last_samples_and_is_counted",
+    ),
+]

@@ -1,0 +1,51 @@
+"""What the tests of the endpoint ask it, on plain sockets and with the parsers of prometheus_client."""
+
+from __future__ import annotations
+
+import socket
+from urllib.request import Request, urlopen
+
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+PATIENCE = 30  # seconds after which a test gives an answer up
+
+__all__ = ["OPENMETRICS", "PATIENCE", "Samples", "exchange", "sample", "samples", "scrape"]
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scrape(url: str, accept: str = "*/*") -> tuple[str, str]:
+    """The content type and the text."""
+    with urlopen(Request(url, headers={"Accept": accept}), timeout=PATIENCE) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def samples(url: str, accept: str = "*/*") -> Samples:
+    """The samples by name and labels; each is there once."""
+    content_type, text = scrape(url, accept)
+    is_open = content_type.startswith("application/openmetrics-text")
+    parse = openmetrics_parser.text_string_to_metric_families if is_open else text_string_to_metric_families
+    found: Samples = {}
+    for family in parse(text):
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found, f"{key} is there twice"
+            found[key] = sample.value
+    return found
+
+
+def sample(found: Samples, name: str, **labels: str) -> float:
+    """The value of one sample."""
+    return found[name, frozenset(labels.items())]
+
+
+def exchange(port: int, request: bytes) -> bytes:
+    """Send bytes, and read to the end."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+        client.sendall(request)
+        answer = b""
+        while chunk := client.recv(65536):
+            answer += chunk
+    return answer

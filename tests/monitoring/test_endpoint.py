@@ -1,0 +1,287 @@
+"""The HTTP endpoint: what it serves, that it needs no GIL, and that no client, fork or exit harms it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, SetQueue, ThreadPolicy
+from drainq._native import metric_families
+from drainq.monitoring import MetricsServer, watch
+
+from .endpoint import OPENMETRICS, PATIENCE, exchange, sample, samples, scrape
+
+FORMATS = ["text/plain", OPENMETRICS]
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    with MetricsServer(port=0) as server:
+        yield server
+
+
+def one_thread(**settings) -> BatchQueueConfig:
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
+    def refuse_words(batch):
+        if isinstance(batch[0], str):
+            raise ValueError("no words")
+
+    config = one_thread(strategy=BufferStrategy.IF_POSSIBLE, error_handler=lambda batch, error: None)
+    with BatchQueue("counted", config) as queue:
+        queue.add_handler(int, refuse_words)
+        queue.add_handler(str, refuse_words)
+        queue.produce_many([1, 2, 3, "a", "b", 1.5])
+        queue.flush()
+        stats, found = queue.stats(), samples(server.url, accept)
+        for counter in (
+            "accepted",
+            "handled",
+            "failed",
+            "unrouted",
+            "dead_lettered",
+            "abandoned",
+            "rebalances",
+            "gil_yields",
+        ):
+            assert sample(found, f"drainq_batch_{counter}_total", queue="counted") == getattr(stats, counter)
+        assert (stats.handled, stats.failed, stats.unrouted) == (3, 2, 1)
+        assert sample(found, "drainq_batch_queued", queue="counted") == 0
+        assert sample(found, "drainq_batch_capacity", queue="counted") == stats.total_capacity()
+        assert sample(found, "drainq_batch_partition_used", queue="counted", partition="0") == 0
+        assert sample(found, "drainq_batch_thread_handled_total", queue="counted", thread="0") == 3
+        waits = sum(count for _, count in stats.gil_waits)
+        assert sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted") == waits
+    queue.produce(1)
+    found = samples(server.url, accept)
+    assert sample(found, "drainq_batch_rejected_total", queue="counted", reason="closed") == 1
+    assert sample(found, "drainq_batch_running", queue="counted") == 0
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_the_counters_of_named_multi_queues_and_set_queues_are_those_of_their_stats(server, accept):
+    multi, unique = MultiQueue(), SetQueue(capacity=3)
+    multi.add_sub_queue("mail").put_many(["a", "b"])
+    multi.add_sub_queue('a "quoted"\\ key\n').put("c")
+    multi.get()
+    for item in (1, 1, 2):
+        unique.put(item)
+    watch(multi, "outbox"), watch(unique, "ids")
+    found = samples(server.url, accept)
+    assert sample(found, "drainq_multi_depth", queue="outbox") == multi.stats().depth == 2
+    assert sample(found, "drainq_multi_got_total", queue="outbox") == 1
+    assert sample(found, "drainq_multi_sub_queue_depth", queue="outbox", sub_queue="mail") == 1
+    assert sample(found, "drainq_multi_sub_queue_put_total", queue="outbox", sub_queue='a "quoted"\\ key\n') == 1
+    assert sample(found, "drainq_set_put_total", queue="ids") == unique.stats().put == 2
+    assert sample(found, "drainq_set_duplicates_total", queue="ids") == 1
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_every_sample_is_of_the_catalogue(server, accept):
+    queue = BatchQueue("catalogue", one_thread(consumer=lambda batch: None))
+    families = {name: kind for name, kind, _, _ in metric_families()}
+    names = {name for name, _ in samples(server.url, accept)}
+    ends = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+    known = {family + end for family, kind in families.items() for end in ends[kind]}
+    assert len(names) > 20
+    assert names <= known
+    queue.shutdown()
+
+
+def test_keys_that_look_alike_are_told_apart(server):
+    class Tenant:
+        def __repr__(self):
+            raise RuntimeError("no code of the key's runs")
+
+    queue = MultiQueue()
+    for key in (1, "1", Tenant(), Tenant()):
+        queue.add_sub_queue(key)
+    watch(queue, "alike")
+    labels = {
+        dict(labels).get("sub_queue") for name, labels in samples(server.url) if name == "drainq_multi_sub_queue_depth"
+    }
+    assert labels >= {"1", "1-2", "<Tenant>", "<Tenant>-2"}
+
+
+def test_two_queues_of_one_name_are_told_apart_until_one_is_shut_down(server):
+    def names():
+        return {dict(labels)["queue"] for name, labels in samples(server.url) if name == "drainq_batch_queued"}
+
+    first, second = (BatchQueue("twins", one_thread()) for _ in range(2))
+    assert {"twins", "twins-2"} <= names()
+    first.shutdown()
+    third = BatchQueue("twins", one_thread())
+    assert {"twins", "twins-2"} == {name for name in names() if name.startswith("twins")}
+    second.shutdown(), third.shutdown()
+
+
+ASK_AND_LET_GO = """
+import sys, urllib.request
+url, pipe = sys.argv[1:]
+with open(pipe, "wb") as held:  # waits for the handler, which opens the other end
+    text = urllib.request.urlopen(url, timeout=20).read().decode()
+print(text)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_it_answers_while_a_handler_holds_the_gil(server, tmp_path):
+    """The handler keeps the GIL until the client has its answer, so without an answer there is no end."""
+    pipe = tmp_path / "held"
+    os.mkfifo(pipe)
+    libc = ctypes.PyDLL(None)  # a call through PyDLL keeps the GIL
+
+    def hold(batch):
+        descriptor = libc.open(bytes(pipe), os.O_RDONLY)
+        libc.read(descriptor, ctypes.create_string_buffer(1), 1)
+        libc.close(descriptor)
+
+    command = [sys.executable, "-c", ASK_AND_LET_GO, server.url, pipe]
+    with BatchQueue("holds", one_thread(consumer=hold)) as queue:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            queue.produce("item")  # soon no Python code runs here, until the client closes its end of the pipe
+            shown, complaint = client.communicate()
+        queue.flush()
+    assert client.returncode == 0, complaint
+    assert 'drainq_batch_accepted_total{queue="holds"} 1' in shown
+    assert 'drainq_batch_thread_in_flight{queue="holds",thread="0"} 1' in shown
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200),
+        (b"GET /metrics?name=x HTTP/1.0\r\n\r\n", 200),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\n\r\n", 200),
+        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"GET /metrics\r\n\r\n", 400),
+        (b"GET /metrics HTTP/2\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100 + b"\r\n", 431),
+    ],
+)
+def test_a_request_gets_its_status(server, request_bytes, status):
+    answer = exchange(server.port, request_bytes)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+    assert len(body) == (0 if request_bytes.startswith(b"HEAD") else length)
+    assert b"Connection: close" in head
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_openmetrics"),
+    [
+        ("*/*", False),
+        ("text/plain", False),
+        (OPENMETRICS, True),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2", True),
+        ("application/openmetrics-text;q=0.1,text/plain;q=0.9", False),
+        ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=nonsense", False),
+    ],
+)
+def test_the_format_is_the_one_that_the_client_prefers(server, accept, is_openmetrics):
+    content_type, text = scrape(server.url, accept)
+    assert content_type.startswith("application/openmetrics-text" if is_openmetrics else "text/plain; version=0.0.4")
+    assert text.endswith("# EOF\n") is is_openmetrics
+
+
+def test_clients_that_send_nothing_keep_nobody_out(server):
+    with contextlib.ExitStack() as silent:
+        clients = [silent.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(100)]
+        for client in clients[-10:]:
+            client.sendall(b"GET /metrics HT")
+        assert scrape(server.url)[1].startswith("# HELP")
+        clients[0].settimeout(PATIENCE)
+        assert clients[0].recv(1) == b"", "the oldest connection was closed"
+
+
+def test_a_client_that_goes_away_harms_nobody(server):
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert scrape(server.url)[1].startswith("# HELP")
+
+
+def test_a_taken_port_is_one_error_that_says_what_to_do(server):
+    with pytest.raises(OSError, match=rf"cannot listen at 127.0.0.1:{server.port}: .* pass another port="):
+        MetricsServer(port=server.port)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, "80", 1.5, True])
+def test_a_bad_port_is_refused(port):
+    with pytest.raises(ValueError, match=r"port must be a number from 0 .* to 65535, got "):
+        MetricsServer(port=port)
+
+
+def test_a_bad_host_is_refused():
+    with pytest.raises(ValueError, match="host must be an address of this machine"):
+        MetricsServer(port=0, host="no such host")
+    with pytest.raises(OSError, match="host= must be an address of this machine"):
+        MetricsServer(port=0, host="192.0.2.1")
+
+
+def test_after_the_close_the_port_is_free_and_a_second_close_does_nothing():
+    server = MetricsServer(port=0)
+    server.close(), server.close()
+    assert not server.running
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
+    with MetricsServer(port=server.port) as again:
+        assert scrape(again.url)[1].startswith("# HELP")
+
+
+def test_queues_that_end_while_it_reads_lose_nothing(server):
+    over, handled = threading.Event(), []
+
+    def read():
+        while not over.is_set():
+            exchange(server.port, b"GET /metrics HTTP/1.1\r\n\r\n")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(100):
+        with BatchQueue(f"short-{number}", one_thread(consumer=handled.extend)) as queue:
+            queue.produce_many(range(10))
+        multi = MultiQueue()
+        multi.add_sub_queue("a").put(number)
+        watch(multi, f"short-{number}")
+        del queue, multi
+    over.set()
+    reader.join()
+    assert len(handled) == 1000
+
+
+EXIT = """
+import socket
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq.monitoring import MetricsServer
+server = MetricsServer(port=0)
+queue = BatchQueue("last", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: print(*batch, sep="\\n")))
+client = socket.create_connection(("127.0.0.1", server.port))
+client.sendall(b"GET /met")
+queue.produce_many(range(3))
+"""
+
+
+def test_a_process_ends_with_its_endpoint_open():
+    ended = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n1\n2\n", "")

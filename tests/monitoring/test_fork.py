@@ -1,0 +1,104 @@
+"""What a fork does to the endpoint: the child does not listen, the parent goes on, and no lock is left taken."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
+from drainq._native import read_samples
+from drainq.monitoring import MetricsServer, watch
+
+from ..forked import in_child, needs_fork
+from .endpoint import exchange, sample, samples, scrape
+from .test_watch import Broken
+
+pytestmark = needs_fork
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    with MetricsServer(port=0) as server:
+        yield server
+
+
+def one_thread(**settings) -> BatchQueueConfig:
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
+
+
+def test_a_child_does_not_listen_and_can_have_an_endpoint_of_its_own(server):
+    def check():
+        assert not server.running
+        server.close()
+        with BatchQueue("in the child", one_thread()), MetricsServer(port=0) as own:
+            assert sample(samples(own.url), "drainq_batch_running", queue="in the child") == 1
+
+    assert in_child(check) == 0
+    assert server.running
+    assert scrape(server.url)[1].startswith("# HELP")
+
+
+def test_the_port_is_free_once_the_parent_closes_although_a_child_lives(server):
+    ready, end = os.pipe()
+    go_on, let_go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(end, b"x")
+        os.close(let_go)
+        os.read(go_on, 1)
+        os._exit(0)
+    os.read(ready, 1)
+    server.close()
+    try:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port))
+    finally:
+        os.write(let_go, b"x")
+        os.waitpid(child, 0)
+
+
+def test_forks_while_it_reads_leave_no_lock_taken(server):
+    """A reader that runs all the time; each child uses the locks that the reader takes."""
+    unique, multi = SetQueue(), MultiQueue()
+    sub = multi.add_sub_queue("a")
+    watch(unique, "forked"), watch(multi, "forked")
+    over = threading.Event()
+
+    def read():
+        while not over.is_set():
+            exchange(server.port, b"GET /metrics HTTP/1.1\r\n\r\n")
+
+    def check():
+        unique.put(1), sub.put(1)
+        assert (unique.get(), multi.get()) == (1, 1)
+        with MetricsServer(port=0) as own:
+            assert sample(samples(own.url), "drainq_set_put_total", queue="forked") == 1
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    assert [in_child(check) for _ in range(25)] == [0] * 25
+    over.set()
+    for reader in readers:
+        reader.join()
+
+
+def published() -> set[tuple[str, ...]]:
+    return {tuple(labels) for name, labels, _ in read_samples() if name == "drainq_delayed_ready"}
+
+
+def test_a_child_publishes_nothing_old():
+    thing = Broken()
+    watch(thing, "parent")
+
+    def check():
+        assert ("parent",) not in published()
+        assert watch(thing, "parent").name == "parent"
+        assert ("parent",) in published()
+
+    assert in_child(check) == 0
+    assert ("parent",) in published()

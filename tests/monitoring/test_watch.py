@@ -1,0 +1,126 @@
+"""Names for queues, workers and sources, and the samples of what only Python code counts."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SetQueue, SourceScheduler, ThreadPolicy
+from drainq._native import read_samples
+from drainq.delayed import DelayedQueue
+from drainq.monitoring import watch
+from drainq.sources import Fair
+from drainq.workers import TopN
+
+from ..sources.by_hand import HandExecutor, Scripted
+
+
+def values(family: str) -> dict[tuple[str, ...], float]:
+    return {tuple(labels): value for name, labels, value in read_samples() if name == family}
+
+
+def test_a_delayed_queue_is_published_as_its_stats_say():
+    with DelayedQueue.open("memory:", "mail") as queue:
+        queue.offer_or_update("due", "x", 0)
+        queue.offer_or_update("later", "x", time.time() + 1000)
+        watch(queue, "mail")
+        assert values("drainq_delayed_ready")["mail",] == 1
+        assert values("drainq_delayed_scheduled")["mail",] == 1
+        assert values("drainq_sample_age_seconds")["delayed", "mail"] >= 0
+
+
+def test_sources_and_schedulers_are_published_as_their_stats_say():
+    background = HandExecutor()
+    source = PrefetchSource(Scripted([1, 2, 3]), 10, 2, executor=background)
+    scheduler = SourceScheduler({"x": source}, lambda name, items: None, Fair("x"))
+    watched = watch(source, "source"), watch(scheduler, "scheduler")
+    scheduler.step()
+    background.run()
+    assert scheduler.step() == 3
+    for it in watched:
+        it.sample()
+    stats = source.stats()
+    assert values("drainq_source_fetched")["source",] == stats.fetched == 3
+    assert values("drainq_scheduler_moved")["scheduler", "x"] == 3
+    source.close()
+
+
+def test_a_worker_is_published_as_its_stats_say():
+    with TopN(2, score=float, sink=lambda items: None) as top:
+        top.produce_many([1, 2, 3])
+        top.flush()
+        watch(top, "top")
+        assert values("drainq_worker_accepted")["top",] == top.stats().accepted == 3
+
+
+class Broken:
+    def __init__(self) -> None:
+        self.broken = False
+
+    def stats(self):
+        if self.broken:
+            raise OSError("the database is away")
+        return DelayedQueue.open("memory:", "q").stats()
+
+
+def test_what_cannot_be_read_keeps_its_last_samples_and_is_counted(caplog):
+    thing = Broken()
+    watched = watch(thing, "away")
+    thing.broken = True
+    watched.sample(), watched.sample()
+    assert values("drainq_sample_errors")["delayed", "away"] == 2
+    assert values("drainq_delayed_ready")["away",] == 0
+    assert "the counters of delayed 'away' could not be read" in caplog.text
+
+
+def test_what_was_collected_or_closed_is_published_no_more():
+    thing, queue = Broken(), MultiQueue()
+    watched, closed = watch(thing, "gone"), watch(queue, "closed")
+    assert ("gone",) in values("drainq_delayed_ready")
+    assert ("closed",) in values("drainq_multi_depth")
+    closed.close()
+    del thing
+    gc.collect()
+    watched._turn()
+    assert ("gone",) not in values("drainq_delayed_ready")
+    assert ("closed",) not in values("drainq_multi_depth")
+
+
+def test_a_taken_name_gets_a_number_and_a_second_name_replaces_the_first():
+    things = Broken(), Broken()
+    assert [watch(thing, "same").name for thing in things] == ["same", "same-2"]
+    queues = SetQueue(), SetQueue()
+    assert [watch(queue, "set").name for queue in queues] == ["set", "set-2"]
+    assert watch(queues[0], "other").name == "other"
+    assert {("other",), ("set-2",)} <= values("drainq_set_size").keys()
+    assert ("set",) not in values("drainq_set_size")
+
+
+def test_a_batch_queue_can_get_another_name():
+    with BatchQueue("plain", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
+        assert ("plain",) in values("drainq_batch_queued")
+        watch(queue, "better")
+        assert ("better",) in values("drainq_batch_queued")
+        assert ("plain",) not in values("drainq_batch_queued")
+
+
+@pytest.mark.parametrize("thing", [3, object(), [], "queue"])
+def test_what_has_no_counters_of_drainq_is_refused(thing):
+    with pytest.raises(TypeError, match="thing must be a queue, a source, a scheduler, a worker or an exporter"):
+        watch(thing, "name")
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"name": ""}, "name must be"),
+        ({"name": 3}, "name must be"),
+        ({"interval": 0}, "interval must be"),
+        ({"interval": float("nan")}, "interval must be"),
+    ],
+)
+def test_bad_arguments_are_refused(bad, says):
+    with pytest.raises(ValueError, match=says):
+        watch(MultiQueue(), **{"name": "x"} | bad)
