@@ -9,15 +9,18 @@ fn main() {
     println!("cargo:rerun-if-changed=src/door.rs");
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") {
-        for function in functions(include_str!("src/door.rs")) {
+        let is_abi3 = var("CARGO_FEATURE_ABI3").is_ok();
+        for function in functions(include_str!("src/door.rs"), is_abi3) {
             // Some linkers wrap only what they have met, so the name is given to them first.
             println!("cargo:rustc-link-arg-cdylib=-Wl,--undefined={function},--wrap={function}");
         }
     }
 }
 
-/// The names in the list of the door.
-fn functions(door: &str) -> impl Iterator<Item = &str> {
-    let list = door.split_once("\nthrough_the_door! {").expect("door.rs holds the list").1;
-    list.lines().filter_map(|line| line.trim_start().strip_prefix("fn ")?.split('(').next())
+/// The names in the lists of the door: the first, and the second where the module is for one version of CPython.
+fn functions(door: &str, is_abi3: bool) -> impl Iterator<Item = &str> {
+    let mut lists = door.split("\nthrough_the_door! {").skip(1);
+    let (all, one_version) = (lists.next().expect("door.rs holds the list"), lists.next().expect("and a second one"));
+    let lines = all.lines().chain(one_version.lines().filter(move |_| !is_abi3));
+    lines.filter_map(|line| line.trim_start().strip_prefix("fn ")?.split('(').next())
 }

@@ -188,6 +188,23 @@ MUTANTS = [
         f"{FORK}::test_a_produce_that_waits_for_room_when_a_signal_handler_forks_goes_on_in_the_parent",
         dies="hangs",
     ),
+    Mutant(
+        "child_starts_the_parents_threads",
+        "a child that was forked while threads were started starts the rest of its parent's",
+        f"{SRC}/thread.rs",
+        "    if begun_in.is_past() { Err(ctrl_c::forked(py)) } else { Ok(thread) }\n",
+        "    if begun_in.is_past() && false { Err(ctrl_c::forked(py)) } else { Ok(thread) }\n",
+        f"{FORK}::test_a_start_of_threads_that_a_signal_handler_forks_goes_on_in_the_parent",
+        dies="hangs",
+    ),
+    Mutant(
+        "child_ends_the_parents_caller",
+        "a child calls on_close for a thread that its parent was starting",
+        f"{BATCH}/caller.rs",
+        "        if self.made_in.is_past() {\n            return;\n        }\n",
+        "",
+        f"{FORK}::test_a_child_calls_no_on_close_for_a_thread_of_its_parent",
+    ),
     # -- what is told -----------------------------------------------------------------------------
     Mutant(
         "nothing_tells_later",

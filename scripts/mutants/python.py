@@ -7,6 +7,22 @@ from .mutant import Mutant
 PACKAGE = "python/drainq"
 
 MUTANTS = [
+    Mutant(
+        "later_wake_keeps_the_earlier_out",
+        "a refiller that waits for a late time does not wake at an earlier one",
+        f"{PACKAGE}/sources/refill.py",
+        "if self._wake_at is None or time < self._wake_at:",
+        "if self._wake_at is None or time > self._wake_at:",
+        "tests/sources/test_refill.py::test_an_earlier_time_to_wake_takes_the_place_of_a_later_one",
+    ),
+    Mutant(
+        "rest_of_a_refused_batch_is_mixed_up",
+        "what is left of a refused batch when the sink fails is kept in another order",
+        f"{PACKAGE}/delivery/isolate_poison.py",
+        "for part in reversed(self._parts)",
+        "for part in self._parts",
+        "tests/delivery/test_isolate_poison.py::test_what_is_left_is_what_did_not_come_yet_in_order",
+    ),
     # -- workers ----------------------------------------------------------------------------------
     Mutant(
         "top_n_prefers_the_later",

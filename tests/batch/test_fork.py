@@ -97,6 +97,69 @@ print(answer, [waited(child) for child in children], queue.shutdown(20), seen)
     assert lines == ["True [7] True [1, 2, 3]"]
 
 
+STARTS = {
+    "own threads": "config(2, consumer=handler)",
+    "a pool": 'BatchQueueConfig(shared_scheduler=("start", ThreadPolicy.fixed(2)), consumer=handler)',
+    "a balancer": "config(2, consumer=handler, balancer=lambda throughput, owners, threads: None)",
+}
+
+
+@pytest.mark.parametrize("settings", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize("thread", [0, 1, 2])
+def test_a_start_of_threads_that_a_signal_handler_forks_goes_on_in_the_parent(settings, thread):
+    lines = forks(f"""
+seen, children, starts, start = [], [], [], threading.Thread.start
+def handler(batch):
+    seen.extend(batch)
+def forking(thread):
+    start(thread)
+    starts.append(thread.name)
+    if len(starts) == {thread} + 1:
+        children.append(os.fork())
+threading.Thread.start = forking
+try:
+    queue = BatchQueue("forked", {settings})
+except DrainqError:
+    assert children == [0]
+    threading.Thread.start = start
+    assert not any(thread.name.startswith("drainq-") for thread in threading.enumerate())
+    queue = BatchQueue("anew", {settings})
+queue.produce(children)
+assert queue.shutdown(20) and seen == [children]
+if children == [0]:
+    os._exit(7)
+print([waited(child) for child in children])
+""")
+    assert lines == (["[7]"] if thread < 2 or "balancer" in settings else ["[]"])
+
+
+def test_a_child_calls_no_on_close_for_a_thread_of_its_parent():
+    lines = forks("""
+class Handler:
+    closed = 0
+    def consume(self, batch):
+        pass
+    def on_close(self):
+        self.closed += 1
+handler, children = Handler(), []
+def forks_and_starts_nothing(thread):
+    queue.shutdown(0)
+    children.append(os.fork())
+queue = BatchQueue("closed", config(consumer=handler))
+child = os.fork()
+if child == 0:
+    threading.Thread.start = forks_and_starts_nothing
+    try:
+        queue.produce(1)
+    except DrainqError:
+        assert children == [0]
+        os._exit(7 + handler.closed)
+    os._exit(waited(children[0]))
+print(waited(child), queue.shutdown(20), handler.closed)
+""")
+    assert lines == ["7 True 1"]
+
+
 POOL = 'BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), max_batch=2, consumer=handler)'
 
 

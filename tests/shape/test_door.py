@@ -14,14 +14,21 @@ from tests.shape.project import ROOT
 
 BINDING = ROOT / "crates" / "drainq-py"
 DOOR = (BINDING / "src" / "door.rs").read_text()
-LISTED = set(re.findall(r"^    fn (\w+)\(", DOOR.split("\nthrough_the_door! {")[1], re.MULTILINE))
+LISTED = set(re.findall(r"^    fn (\w+)\(", DOOR.split("\nthrough_the_door! {", 1)[1], re.MULTILINE))
 
 # Takes its arguments one by one, so the linker's door cannot hand them on: `gil.rs` takes it through the door itself.
 IN_GIL = {"PyObject_CallFunctionObjArgs"}
 # PyO3 halts the thread itself where it takes the GIL.
 HALTED = {"PyEval_RestoreThread", "PyGILState_Ensure"}
 # Runs while the module is loaded, where the interpreter is not going away.
-WHILE_LOADING = {"PyCMethod_New", "PyDescr_NewMethod", "PyModule_NewObject", "PyModuleDef_Init", "PyType_FromSpec"}
+WHILE_LOADING = {
+    "PyCMethod_New",
+    "PyDescr_NewMethod",
+    "PyModule_NewObject",
+    "PyModuleDef_Init",
+    "PyType_FromSpec",
+    "PyType_Modified",
+}
 # PyO3's calls of methods with arguments; the text of the binding is searched for them below.
 METHODS = {"PyObject_CallMethodObjArgs"}
 # Lets go of what was in the place before; here the places are those of a new list or tuple, which are empty.
@@ -33,7 +40,7 @@ NO_PYTHON_CODE = set(
     PyInterpreterState_Get PyInterpreterState_GetID PyList_GetItem PyList_Size PyLong_FromLong
     PyLong_FromSsize_t PyLong_FromUnsignedLongLong PyModule_GetNameObject PyObject_GC_Track PyObject_GC_UnTrack
     PyObject_GenericGetDict PyObject_GenericSetDict PySequence_Check PyTuple_GetItem PyTuple_Size
-    PyType_GetFlags PyType_GetSlot PyType_IsSubtype PyUnicode_AsEncodedString PyUnicode_AsUTF8AndSize
+    PyType_GetFlags PyType_GetName PyType_GetQualName PyType_GetSlot PyType_IsSubtype PyUnicode_AsEncodedString PyUnicode_AsUTF8AndSize
     PyUnicode_FromStringAndSize PyUnicode_InternInPlace PyWeakref_GetObject Py_GetVersion Py_IsInitialized
     Py_NewRef _Py_IncRef
     """.split()

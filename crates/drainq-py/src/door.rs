@@ -45,6 +45,7 @@ pub fn through_the_door<R>(work: impl FnOnce() -> R) -> R {
 macro_rules! through_the_door {
     ($(fn $name:ident($($argument:ident: $of:ty),*) $(-> $answer:ty)?;)*) => {
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        #[allow(unused_imports, reason = "the second list needs few of these types")]
         const _: () = {
             use pyo3::ffi::{PyObject, Py_hash_t, Py_ssize_t};
             use std::ffi::{c_char, c_double, c_int, c_long, c_ulonglong};
@@ -125,4 +126,10 @@ through_the_door! {
     fn PySlice_New(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject) -> *mut PyObject;
     fn Py_GenericAlias(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;
     fn PyErr_Fetch(a: *mut *mut PyObject, b: *mut *mut PyObject, c: *mut *mut PyObject);
+}
+
+// PyO3 calls these only in a module for one version of CPython.
+#[cfg(not(feature = "abi3"))]
+through_the_door! {
+    fn PyObject_VectorcallMethod(a: *mut PyObject, b: *const *mut PyObject, c: usize, d: *mut PyObject) -> *mut PyObject;
 }

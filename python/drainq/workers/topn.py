@@ -111,7 +111,7 @@ class TopN(Holder):
     def _put_back(self, taken: dict[Hashable, list[_Kept]]) -> None:
         newer, self._heaps = self._heaps, taken
         for group, heap in newer.items():
-            for kept in sorted(heap, key=lambda kept: -kept[1]):  # in the order of their arrival
+            for kept in heap:  # in any order: of what is kept no two are equal
                 self._keep(group, kept)
 
     def _hand_on(self, taken: dict[Hashable, list[_Kept]]) -> None:

@@ -26,7 +26,7 @@ impl SharedQueue {
     /// Starts the drain threads, and the balancer's, unless that was done.
     #[cold]
     pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let process = self.process();
+        let (process, begun_in) = (self.process(), Generation::now());
         if !process.claim_start() {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl SharedQueue {
             process.threads.lock().push(thread);
             Ok(())
         });
-        if started.is_err() {
+        if started.is_err() && !begun_in.is_past() {
             // The threads that did start have nothing to do and end.
             process.queue.close();
         }
