@@ -142,6 +142,14 @@ MUTANTS = [
         f"{TESTS}/test_prefetch.py::test_a_stop_gives_back_what_waits_as_new",
     ),
     Mutant(
+        "a_closed_loop_keeps_its_message",
+        "what a poll takes after its event loop was closed stays in flight for the whole lease",
+        f"{PACKAGE}/delayed/call_threads.py",
+        "            if loop.is_closed() and not running.cancelled()",
+        "            if False and not running.cancelled()",
+        f"{TESTS}/test_aio.py::test_what_a_poll_takes_after_its_loop_was_closed_comes_back_although_its_task_is_kept",
+    ),
+    Mutant(
         "a_refusal_keeps_its_code",
         "a wrong password is waited for where the server speaks another language",
         f"{PACKAGE}/sql/connect.py",

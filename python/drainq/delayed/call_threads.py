@@ -60,13 +60,30 @@ class CallThreads:
         return await asyncio.wrap_future(self._submit(lambda: context.run(call, *arguments, **more)))
 
     async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
-        """Return what the call returns; cancelled, hand what it returned, or will return, to ``give_back``."""
+        """Return what the call returns; cancelled, hand what it returned, or will return, to ``give_back``.
+
+        So it is, too, if the event loop was closed without an end to the task: nothing wakes it any more.
+        """
         running = self._submit(call)
+        loop, cut_off = asyncio.get_running_loop(), [True]
+
+        def give_back_once() -> None:
+            try:
+                cut_off.pop()
+            except IndexError:
+                return
+            self._give_back_after(running, give_back)
+
+        def done(_: Future[R]) -> None:
+            if loop.is_closed() and not running.cancelled() and running.exception() is None:
+                give_back_once()
+
+        running.add_done_callback(done)
         try:
             return await asyncio.wrap_future(running)
         except BaseException:
             if not running.cancelled() and not (running.done() and running.exception() is not None):
-                self._give_back_after(running, give_back)
+                give_back_once()
             raise
 
     def _give_back_after(self, running: Future[R], give_back: Callable[[R], object]) -> None:
