@@ -63,8 +63,8 @@ MUTANTS = [
         "a_cut_off_poll_keeps_its_message",
         "a poll that the end of its loop cuts off keeps its message for the whole lease",
         f"{DELAYED}/call_threads.py",
-        "                self._give_back_after(running, give_back)\n",
-        "                pass\n",
+        "                give_back_once()\n            raise\n",
+        "                pass\n            raise\n",
         f"{TESTS}/test_aio.py",
     ),
     Mutant(
