@@ -24,8 +24,13 @@ COMMANDS = ("drainq.metrics.cli", "drainq.delayed.cli")
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line: what is wrong and where to look it up; argparse would print the usage as well."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        """One line: what is wrong and where to look it up; argparse would print the usage as well.
+
+        The line shows no password: a URL may stand behind an option that is mistyped.
+        """
+        from drainq.sql.url import shown
+
+        self.exit(2, f"{self.prog}: {shown(message)} (see {self.prog} --help)\n")
 
 
 def build_parser() -> argparse.ArgumentParser:

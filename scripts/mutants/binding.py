@@ -16,7 +16,7 @@ MUTANTS = [
         "gil::held(|py| drop(unsafe { Bound::from_owned_ptr(py, object) }));",
         "let _ = object;",
         "tests/batch/test_fast_path.py::test_each_accepted_item_holds_one_reference "
-        "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room",
+        "tests/batch/test_room.py::test_if_possible_gives_up_when_there_is_no_room",
     ),
     Mutant(
         "weight_of_a_weighed_item",
@@ -33,7 +33,7 @@ MUTANTS = [
         f"{BATCH}/handler.rs",
         "vec![(Outcome::DeadLettered, dead), (Outcome::Failed, size - dead)]",
         "vec![(Outcome::DeadLettered, dead), (Outcome::Handled, size - dead)]",
-        "tests/batch/test_queue.py::test_a_handler_that_raises_fails_its_batch_and_no_other",
+        "tests/batch/test_handler_errors.py::test_a_handler_that_raises_fails_its_batch_and_no_other",
     ),
     Mutant(
         "dead_letters_beyond_the_batch",
@@ -41,7 +41,7 @@ MUTANTS = [
         f"{BATCH}/handler.rs",
         "report(py, on_error, &batch, size, error, queue).min(size)",
         "report(py, on_error, &batch, size, error, queue)",
-        "tests/batch/test_queue.py::test_no_more_items_are_dead_lettered_than_the_batch_had",
+        "tests/batch/test_handler_errors.py::test_no_more_items_are_dead_lettered_than_the_batch_had",
         dies="hangs",  # a debug build notices the overflow on the drain thread
     ),
     Mutant(
@@ -50,7 +50,7 @@ MUTANTS = [
         "python/drainq/_calls.py",
         "return operator.index(answer) if counts else 0",
         "return operator.index(answer)",
-        "tests/batch/test_queue.py::test_what_an_error_handler_returns_is_no_count_unless_it_says_so",
+        "tests/batch/test_handler_errors.py::test_what_an_error_handler_returns_is_no_count_unless_it_says_so",
     ),
     Mutant(
         "unrouted_logged_each_time",
@@ -111,7 +111,7 @@ MUTANTS = [
         f"{BATCH}/produce/many.rs",
         "self.reject(py, reason, 1 + items.len() as u64);",
         "self.reject(py, reason, 1);",
-        "tests/batch/test_queue.py::test_if_possible_gives_up_when_there_is_no_room "
+        "tests/batch/test_room.py::test_if_possible_gives_up_when_there_is_no_room "
         "tests/batch/test_fast_path.py::test_produce_and_produce_many_fill_a_partition_as_a_list_would",
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS = [
         f"{BATCH}/produce/slow_path.rs",
         "                drop(item);\n                self.reject(py, Rejection::Full, weight);\n",
         "                drop(item);\n                let _ = weight;\n",
-        "tests/batch/test_queue.py::test_offer_waits_until_its_timeout",
+        "tests/batch/test_room.py::test_offer_waits_until_its_timeout",
     ),
     Mutant(
         "run_of_mixed_classes",
@@ -240,8 +240,8 @@ MUTANTS = [
         "setting_stays_behind",
         "a configuration that is pickled forgets a setting",
         f"{BATCH}/config.rs",
-        "for name in SETTINGS {",
-        'for name in SETTINGS.into_iter().filter(|name| *name != "linger") {',
+        "for name in Self::NAMES {",
+        'for name in Self::NAMES.iter().filter(|name| **name != "linger") {',
         "tests/batch/test_pickling.py::test_every_setting_of_every_configuration_arrives_as_it_was_sent",
     ),
     Mutant(

@@ -103,7 +103,7 @@ MUTANTS = [
         f"{BINDING}/multi/awaitable.rs",
         "            call.count_given_up();\n",
         "            let _ = call;\n",
-        f"{TESTS}/test_async.py",
+        f"{TESTS}/test_async.py {TESTS}/test_async_awaitable.py",
     ),
     Mutant(
         "awaited_twice",
@@ -111,7 +111,7 @@ MUTANTS = [
         f"{BINDING}/multi/awaitable.rs",
         "        self.call = None;\n",
         "",
-        f"{TESTS}/test_async.py::test_awaiting_twice_is_a_runtime_error",
+        f"{TESTS}/test_async_awaitable.py::test_awaiting_twice_is_a_runtime_error",
         dies="hangs",
     ),
     # -- the set queue --------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/put.rs",
         "                state.notify_duplicates(identity.hash());\n                self.release(state);\n",
         "                state.notify_duplicates(identity.hash());\n                drop(state);\n",
-        "tests/sources/test_set_queue.py::test_a_blocked_get_wakes_for_an_item",
+        "tests/sources/test_set_queue_waiting.py::test_a_blocked_get_wakes_for_an_item",
         dies="hangs",
     ),
     Mutant(
@@ -130,7 +130,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/get.rs",
         "                self.release(state);\n                return Ok(taken.item);\n",
         "                drop(state);\n                return Ok(taken.item);\n",
-        "tests/sources/test_set_queue.py::test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then",
+        "tests/sources/test_set_queue_waiting.py::test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then",
         dies="hangs",
     ),
     Mutant(
@@ -139,7 +139,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/put.rs",
         "                state.notify_duplicates(identity.hash());\n",
         "",
-        "tests/sources/test_set_queue.py",
+        "tests/sources/test_set_queue_waiting.py",
         dies="hangs",
     ),
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/mod.rs",
         '                Duration::try_from_secs_f64(seconds)\n                    .map_err(|_| errors::bad_value(format!("clock.now() must be',
         '                Duration::try_from_secs_f64(seconds.abs())\n                    .map_err(|_| errors::bad_value(format!("clock.now() must be',
-        "tests/sources/test_set_queue.py::test_a_clock_that_goes_wrong_is_an_error_before_any_change",
+        "tests/sources/test_set_queue_in_flight.py::test_a_clock_that_goes_wrong_is_an_error_before_any_change",
     ),
     # -- waiting ----------------------------------------------------------------------------------
     Mutant(
@@ -243,7 +243,7 @@ MUTANTS = [
         f"{BINDING}/multi/awaitable.rs",
         "        self.warn_if_never_awaited();",
         "",
-        "tests/multi/test_async.py::test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does",
+        "tests/multi/test_async_awaitable.py::test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does",
     ),
     Mutant(
         "warning_in_place_of_an_exception",
@@ -251,7 +251,7 @@ MUTANTS = [
         f"{BINDING}/multi/awaitable.rs",
         "                error.restore(py);",
         "                drop(error);",
-        "tests/multi/test_async.py::test_the_warning_leaves_an_exception_that_is_on_its_way_alone",
+        "tests/multi/test_async_awaitable.py::test_the_warning_leaves_an_exception_that_is_on_its_way_alone",
         dies="crashes",
     ),
     # -- fork -------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ MUTANTS = [
         f"{BINDING}/sources/set_queue/contents.rs",
         "        let entries = state.queue.clear();\n        self.release(state);\n",
         "        let entries = state.queue.clear();\n        drop(state);\n",
-        "tests/sources/test_set_queue.py::test_a_clear_wakes_as_many_puts_as_it_makes_room_for",
+        "tests/sources/test_set_queue_waiting.py::test_a_clear_wakes_as_many_puts_as_it_makes_room_for",
         dies="hangs",
     ),
     Mutant(
@@ -294,7 +294,7 @@ MUTANTS = [
         f"{BINDING}/multi/sub_queue/put_async.rs",
         "visit.call(&self.item)\n",
         "Ok(())\n",
-        "tests/multi/test_async.py::test_an_item_that_holds_the_put_it_waits_for_is_collected",
+        "tests/multi/test_async_awaitable.py::test_an_item_that_holds_the_put_it_waits_for_is_collected",
     ),
     Mutant(
         "failed_loop_stays_scheduled",

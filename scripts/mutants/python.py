@@ -145,7 +145,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/prefetch.py",
         "            self._given_back.extend(items)\n            raise\n",
         "            raise\n",
-        "tests/sources/test_prefetch_errors.py::test_what_a_pull_took_is_given_back_when_it_is_interrupted",
+        "tests/sources/test_prefetch_executor.py::test_what_a_pull_took_is_given_back_when_it_is_interrupted",
     ),
     Mutant(
         "hungry_left_alone",
@@ -217,7 +217,7 @@ MUTANTS = [
         f"{PACKAGE}/sources/refill.py",
         '        when_done = getattr(future, "add_done_callback", None)\n',
         "        when_done = None\n",
-        "tests/sources/test_prefetch_errors.py::test_a_refill_whose_future_fails_unrun_is_noticed",
+        "tests/sources/test_prefetch_executor.py::test_a_refill_whose_future_fails_unrun_is_noticed",
     ),
     Mutant(
         "done_during_a_refill",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from drainq.cli import main
+from tests.passwords import MISTYPED, PASSWORDS, URLS
 
 pytest.importorskip("pyarrow")
 
@@ -89,3 +91,30 @@ def test_the_command_is_quick_to_ask_and_needs_no_extra(tmp_path):
         done = subprocess.run([sys.executable, "-c", run, *arguments], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == code, done.stderr
     assert "pip install 'drainq[metrics]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+WRONG_LINES = [
+    ["metrics", "a.log", "--database", "{}"],
+    ["metrics", "a.log", "--database={}"],
+    ["metrics", "{}"],
+    ["metrics", "a.log", "--db"],
+    ["metrics", "a.log", "--top", "{}"],
+    ["metrics", "a.log", "--door", "{}"],
+    ["{}"],
+    ["delayed", "{}"],
+    ["delayed", "stats", "--URL", "{}"],
+    ["delayed", "stats", "--queue=mail", "--url", "{}", "{}"],
+]
+"""Command lines in which a URL stands in the wrong place."""
+
+
+@pytest.mark.parametrize("line", WRONG_LINES, ids=" ".join)
+def test_a_command_line_that_is_refused_shows_no_password(line, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for shape in [*URLS, *MISTYPED]:
+        for password in PASSWORDS:
+            url = shape.replace("{}", password)
+            with contextlib.suppress(SystemExit):
+                main([word.replace("{}", url) for word in line])
+            shown = "".join(capsys.readouterr())
+            assert shown and "X7" not in shown, (url, shown)

@@ -348,7 +348,7 @@ def test_credentials_are_in_no_repr_no_attribute_and_no_message(server, caplog):
         ({"endpoint": 4317}, TypeError, "endpoint must be a str 'host:port', got 4317"),
         ({"endpoint": "http://localhost:4317", "insecure": False}, ValueError, "http:// is insecure=True"),
         ({"endpoint": "https://localhost:4317"}, ValueError, "https:// is insecure=False"),
-        ({"endpoint": "https://user:s3cret@localhost"}, ValueError, r"//\.\.\.@localhost"),
+        ({"endpoint": "https://user:s3cret@localhost"}, ValueError, "may hold a password"),
         ({"headers": ["a"]}, TypeError, "headers must be a mapping"),
         ({"headers": {"a b": "c"}}, ValueError, "header's name must be letters.*'a b'"),
         ({"headers": {"a": "s3cret\n"}}, ValueError, "the value of the header 'a' must be printable ASCII"),

@@ -15,7 +15,7 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
     "_calls": {"callables", "threads"},
-    "cli": {"_native", "errors"},
+    "cli": {"_native", "errors", "sql"},
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
     "columns": {"_native", "errors"},
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},

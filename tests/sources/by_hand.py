@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
-from drainq import Backoff
+from drainq import Backoff, PrefetchSource
 
 EXACT = Backoff(1.0, 8.0, 2.0, jitter=0)
 
@@ -83,3 +83,22 @@ class Delivered:
 
 def endless(letter):
     return lambda n: [letter] * n
+
+
+class Raises:
+    """Raises an error at some calls, counted from 1, and else does what it is asked."""
+
+    def __init__(self, error, *calls, then=lambda *arguments: None):
+        self.error, self.calls, self.then, self.called = error, calls, then, 0
+
+    def __call__(self, *arguments):
+        self.called += 1
+        if self.called in self.calls:
+            raise self.error
+        return self.then(*arguments)
+
+
+def balanced(source: PrefetchSource, taken: int) -> bool:
+    """Whether every item that the source gave is accounted for."""
+    stats = source.stats()
+    return stats.fetched == taken + stats.size + stats.held + stats.duplicates + stats.unusable

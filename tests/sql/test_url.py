@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sqlite3
-import traceback
 
 import pytest
 
@@ -15,6 +14,7 @@ from drainq.delayed.cli import add_commands
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect
 from drainq.sql.url import shown, without_password
 from drainq.workers import BatchWriter, MetricsPersister
+from tests.passwords import NOT_OURS, PASSWORDS, SHAPES, URLS, everything_of
 
 
 def command(name, *arguments):
@@ -129,59 +129,13 @@ def test_every_door_opens_each_spelling_of_postgresql(door, scheme, postgres_url
     DOORS[door](scheme + postgres_url.removeprefix("postgresql"))
 
 
-# A piece of it that stands between two special characters is as secret as the whole: X7 never appears.
-PASSWORDS = [
-    "X7", "X7/X7", "X7@X7", "X7:X7", "X7#X7", "X7%X7", "X7?X7", "X7 X7", "X7&X7", "X7=X7", "X7;X7", "X7,X7", "X7+X7", "X7'X7",
-    'X7"X7', "X7\\X7", "X7\nX7", "X7%2FX7", "X7%zzX7", "[X7]", "X7://X7", "@X7", "/X7", "X7/X7@X7:X7#X7%X7?X7 X7",
-]  # fmt: skip
-URLS = [
-    "postgresql://me:{}@127.0.0.1:1/d",
-    "postgresql://:{}@127.0.0.1:1/d",
-    "postgresql://me:{}@[::1]:1/d",
-    "postgresql://me:{}@127.0.0.1:1,127.0.0.1:2/d",
-    "postgresql://me:{}@127.0.0.1:1",
-    "postgresql://me:{}@127.0.0.1:1/d?password={}",
-    "postgres://me:{}@127.0.0.1:1/d?connect_timeout=1",
-    "postgresql+psycopg://me:{}@127.0.0.1:1/d",
-    "postgresql://127.0.0.1:1/d?user=me&password={}",
-    "postgresql://127.0.0.1:1/d?PASSWORD={}&user=me",
-    "postgresql://127.0.0.1:1/d?sslpassword={}&user=me",
-    "postgresql://127.0.0.1:1/d?pass%77ord={}",
-]
-NOT_OURS = [
-    "POSTGRESQL://me:{}@127.0.0.1:1/d",
-    " postgresql://me:{}@127.0.0.1:1/d",
-    "mysql://me:{}@127.0.0.1:1/d",
-    "mysql+pymysql://me:{}@127.0.0.1/d",
-    "redis://:{}@127.0.0.1/0",
-    "jdbc:postgresql://127.0.0.1/d?user=me&password={}",
-    "sqlite://me:{}@127.0.0.1/x",
-    "host=127.0.0.1 port=1 user=me password='{}'",
-    "host=127.0.0.1 port=1 password={} user=me",
-    "password = '{}' host=127.0.0.1",
-    "host=127.0.0.1;password={};user=me",
-    "PGPASSWORD={}",
-]
-MISTYPED = [
-    "postgresql:/me:{}@127.0.0.1:1/d",
-    "postgresql:me:{}@127.0.0.1:1/d",
-    "postgresql//me:{}@127.0.0.1:1/d",
-    "//me:{}@127.0.0.1:1/d",
-    "me:{}@127.0.0.1:1/d",
-]
-SHAPES = [*URLS, *NOT_OURS, *MISTYPED]
-
-
 def everything_shown(door, url, caplog, capsys):
     """What a door's result, its exception with all causes, the log and the terminal show."""
     seen: list[object] = []
     try:
         seen += [opened := ALL_DOORS[door](url), f"{opened} {opened!r}"]
     except (Exception, SystemExit) as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            seen += [str(cause), repr(cause), *traceback.format_exception_only(cause)]
-            cause = cause.__cause__ or cause.__context__
+        seen.append(everything_of(error))
     text = " ".join(map(str, seen)) + caplog.text + "".join(capsys.readouterr())
     assert text
     return text

@@ -164,7 +164,10 @@ def target(parameter: str, endpoint: object, *, insecure: bool = True) -> str:
         ValueError: endpoint must be 'host:port', perhaps after 'https://', or 'unix:/path', got 'collector'
     """
     if not isinstance(endpoint, str):
-        raise TypeError(f"{parameter} must be a str 'host:port', got {endpoint!r}")
+        shown = (
+            repr(endpoint) if endpoint is None or isinstance(endpoint, (int, float)) else f"a {type(endpoint).__name__}"
+        )
+        raise TypeError(f"{parameter} must be a str 'host:port', got {shown}")
     if endpoint.startswith("unix:"):
         return endpoint
     scheme, separator, rest = endpoint.rpartition("://")
@@ -172,8 +175,9 @@ def target(parameter: str, endpoint: object, *, insecure: bool = True) -> str:
     if not (scheme in ("", "http", "https") and host and port.isdigit() and int(port) < 65536) or re.search(
         r"[/@\s]", host
     ):
-        shown = re.sub(r"//[^/]*@", "//...@", endpoint)  # a password
-        raise ValueError(f"{parameter} must be 'host:port', perhaps after 'https://', or 'unix:/path', got {shown!r}")
+        may_hold_password = re.search("[@?=]", endpoint)
+        shown = "a text that is not shown, because it may hold a password" if may_hold_password else repr(endpoint)
+        raise ValueError(f"{parameter} must be 'host:port', perhaps after 'https://', or 'unix:/path', got {shown}")
     if separator and (scheme == "http") != insecure:
         raise ValueError(
             f"{parameter} {endpoint!r} and insecure={insecure} contradict each other: http:// is insecure=True, "
@@ -216,6 +220,8 @@ def pem(parameter: str, source: str | Path | bytes | None) -> bytes | None:
     """The bytes of a PEM file, or those that were given; an error does not show them."""
     if source is None or isinstance(source, bytes):
         content = source
+    elif isinstance(source, str) and "-----BEGIN " in source:
+        raise TypeError(f"{parameter} must be the path of a PEM file, or its bytes, got its text: encode it")
     elif isinstance(source, (str, Path)):
         try:
             content = Path(source).read_bytes()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -332,12 +333,15 @@ def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:
     return settings
 
 
+_SECRET = re.compile("password|secret|key|token|jaas|oauthbearer.config|pem|credential", re.IGNORECASE)
+
+
 def _opened(kafka: Any, settings: Mapping[str, Any]) -> Any:
     try:
         return kafka.Producer(dict(settings))
     except (kafka.KafkaException, ValueError, TypeError) as error:
         text = error.args[0].str() if isinstance(error, kafka.KafkaException) else str(error)
-        for name, value in settings.items():
-            if ("password" in name or "secret" in name or "key" in name) and isinstance(value, str) and value:
-                text = text.replace(value, "...")
-        raise ValueError(f"config is not what librdkafka takes: {text}") from None
+    for name, value in settings.items():
+        if _SECRET.search(str(name)) and not isinstance(value, bool) and str(value):
+            text = text.replace(str(value), "...")
+    raise ValueError(f"config is not what librdkafka takes: {text}")  # here, so that librdkafka's is not its context

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import overload
 
 from drainq.metrics.errors import UserError
+from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -71,9 +72,9 @@ def find(number: int, path: str) -> Source:
         with open(path, "rb") as file:
             compressed = file.read(2) == _GZIP
     except FileNotFoundError:
-        raise UserError(f"there is no log {path!r}; check the name") from None
+        raise UserError(f"there is no log {shown(path)!r}; check the name") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot read the log {path!r}: {getattr(error, 'strerror', None) or error}") from error
+        raise UserError(f"cannot read the log {shown(path)!r}: {getattr(error, 'strerror', None) or error}") from error
     return Source(number, path, compressed, status.st_size, status.st_mtime_ns)
 
 

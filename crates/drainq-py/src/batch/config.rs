@@ -1,9 +1,12 @@
 //! `BatchQueueConfig`: the settings that a queue is made with.
 
+#![allow(unused_parens)] // around the defaults of the table, each of which is one token tree
+
 use super::buffer_strategy::BufferStrategy;
+use super::config_table::{Argument, Kept, config_table};
 use super::handler::Handler;
 use super::selector::{PartitionSelector, SelectorRule};
-use super::size_policies::{PartitionPolicy, ThreadPolicy, count};
+use super::size_policies::{PartitionPolicy, ThreadPolicy};
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use crate::pickling::{self, Recipe};
@@ -17,94 +20,75 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Duration;
 
-/// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
-///
-/// A configuration pickles and copies, with all settings; its callables travel as the pickler can send them: a lambda
-/// needs ``cloudpickle``, which Spark uses.
-///
-/// Args:
-///     threads: a :class:`ThreadPolicy`: the queue gets drain threads of its own.
-///     shared_scheduler: ``(name, ThreadPolicy)``: the queue shares the threads of a named
-///         scheduler. Give exactly one of ``threads`` and ``shared_scheduler``.
-///     partitions: a :class:`PartitionPolicy`; default one partition.
-///     partition_selector: a :class:`PartitionSelector` or a callable
-///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
-///     dispatch_key: a callable ``item -> hashable``: items of one key are of one type; default the
-///         item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
-///     buffer_size: items that fit into one partition; default 10,000, at most 2**30.
-///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
-///     consumer: a callable for every batch, whatever the types. Without one, batches go to
-///         the handlers that ``add_handler`` registers. With several drain threads it may be
-///         called by several at once.
-///     error_handler: a callable ``(batch, error)`` for batches whose handler raised; default
-///         is to log them.
-///     on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
-///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
-///     min_idle, max_idle: seconds; a drain thread that finds nothing while items arrive more often than every
-///         50 microseconds lets them gather for ``min_idle``; otherwise the next item wakes it at once. With ``on_idle``
-///         handlers it wakes by itself too: after ``min_idle``, then twice as long each time up to ``max_idle``.
-///     linger: seconds that a drain thread which was idle lets items gather before it takes
-///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
-///     len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of
-///         an Arrow record batch; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
-///     max_batch: items that a handler gets at most in one call; default 8,192.
-///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
-///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
-///         shape; None: partitions stay with their threads.
-///     rebalance_interval: seconds between two calls of the balancer; default 10.
-/// Raises:
-///     ValueError, TypeError: with the value that is wrong. A callable that would do nothing (``async def``, a
-///         generator function), or that takes other arguments, is a TypeError.
-///
-/// Example:
-///     >>> from drainq import BatchQueueConfig, ThreadPolicy
-///     >>> BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=500).buffer_size
-///     500
-///
-/// Source: ``BatchQueueConfig`` in SkyWalking's ``library-batch-queue``.
-#[pyclass(module = "drainq", frozen, get_all)]
-pub struct BatchQueueConfig {
-    pub(super) threads: Option<ThreadPolicy>,
-    pub(super) shared_scheduler: Option<(String, ThreadPolicy)>,
-    pub(super) partitions: PartitionPolicy,
-    pub(super) partition_selector: Py<PyAny>,
-    pub(super) dispatch_key: Option<Py<PyAny>>,
-    pub(super) buffer_size: usize,
-    pub(super) strategy: BufferStrategy,
-    pub(super) consumer: Option<Py<PyAny>>,
-    pub(super) error_handler: Option<Py<PyAny>>,
-    pub(super) on_drop: Option<Py<PyAny>>,
-    pub(super) min_idle: f64,
-    pub(super) max_idle: f64,
-    pub(super) linger: f64,
-    pub(super) len_of: Option<Py<PyAny>>,
-    pub(super) max_batch: usize,
-    pub(super) shutdown_timeout: Option<f64>,
-    pub(super) balancer: Option<Py<PyAny>>,
-    pub(super) rebalance_interval: f64,
+config_table! {
+    /// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
+    ///
+    /// A configuration pickles and copies, with all settings; its callables travel as the pickler can send them: a lambda
+    /// needs ``cloudpickle``, which Spark uses.
+    ///
+    /// Args:
+    pub struct BatchQueueConfig {
+        ///     threads: a :class:`ThreadPolicy`: the queue gets drain threads of its own.
+        threads: Option<ThreadPolicy> = None => Option<ThreadPolicy>,
+        ///     shared_scheduler: ``(name, ThreadPolicy)``: the queue shares the threads of a named
+        ///         scheduler. Give exactly one of ``threads`` and ``shared_scheduler``.
+        shared_scheduler: Option<(String, ThreadPolicy)> = None => Option<(String, ThreadPolicy)>,
+        ///     partitions: a :class:`PartitionPolicy`; default one partition.
+        partitions: Option<PartitionPolicy> = None => PartitionPolicy,
+        ///     partition_selector: a :class:`PartitionSelector` or a callable
+        ///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
+        partition_selector: Option<Py<PyAny>> = None => Py<PyAny>,
+        ///     dispatch_key: a callable ``item -> hashable``: items of one key are of one type; default the
+        ///         item's exact class. An ``operator.itemgetter`` or ``attrgetter`` of one name costs least.
+        dispatch_key: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     buffer_size: items that fit into one partition; default 10,000, at most 2**30.
+        buffer_size: i64 = (BUFFER_SIZE as i64) => usize,
+        ///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
+        strategy: BufferStrategy = (BufferStrategy::BLOCKING) => BufferStrategy,
+        ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
+        ///         the handlers that ``add_handler`` registers. With several drain threads it may be
+        ///         called by several at once.
+        consumer: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     error_handler: a callable ``(batch, error)`` for batches whose handler raised; default
+        ///         is to log them.
+        error_handler: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
+        ///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
+        on_drop: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     min_idle, max_idle: seconds; a drain thread that finds nothing while items arrive more often than every
+        ///         50 microseconds lets them gather for ``min_idle``; otherwise the next item wakes it at once. With
+        ///         ``on_idle`` handlers it wakes by itself too: after ``min_idle``, then twice as long each time up to
+        ///         ``max_idle``.
+        min_idle: f64 = (MIN_IDLE.as_secs_f64()) => f64,
+        max_idle: f64 = (MAX_IDLE.as_secs_f64()) => f64,
+        ///     linger: seconds that a drain thread which was idle lets items gather before it takes
+        ///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
+        linger: f64 = 0.0 => f64,
+        ///     len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of
+        ///         an Arrow record batch; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
+        len_of: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     max_batch: items that a handler gets at most in one call; default 8,192.
+        max_batch: i64 = (MAX_BATCH as i64) => usize,
+        ///     shutdown_timeout: seconds that ``shutdown`` waits by default; None: as long as it takes.
+        shutdown_timeout: Option<f64> = None => Option<f64>,
+        ///     balancer: a :class:`DrainBalancer`, an object with ``assign``, or a callable of that
+        ///         shape; None: partitions stay with their threads.
+        balancer: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        ///     rebalance_interval: seconds between two calls of the balancer; default 10.
+        rebalance_interval: f64 = (REBALANCE_INTERVAL.as_secs_f64()) => f64,
+    }
+    /// Raises:
+    ///     ValueError, TypeError: with the value that is wrong. A callable that would do nothing (``async def``, a
+    ///         generator function), or that takes other arguments, is a TypeError.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueueConfig, ThreadPolicy
+    ///     >>> BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=500).buffer_size
+    ///     500
+    ///
+    /// Source: ``BatchQueueConfig`` in SkyWalking's ``library-batch-queue``.
+    end
 }
-
-/// The names of all settings.
-const SETTINGS: [&str; 18] = [
-    "threads",
-    "shared_scheduler",
-    "partitions",
-    "partition_selector",
-    "dispatch_key",
-    "buffer_size",
-    "strategy",
-    "consumer",
-    "error_handler",
-    "on_drop",
-    "min_idle",
-    "max_idle",
-    "linger",
-    "len_of",
-    "max_batch",
-    "shutdown_timeout",
-    "balancer",
-    "rebalance_interval",
-];
 
 /// Checks a number of seconds.
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
@@ -127,93 +111,6 @@ fn check_balancer(balancer: &Bound<'_, PyAny>) -> PyResult<()> {
 
 #[pymethods]
 impl BatchQueueConfig {
-    #[new]
-    #[pyo3(signature = (
-        *, threads=None, shared_scheduler=None, partitions=None, partition_selector=None, dispatch_key=None,
-        buffer_size=BUFFER_SIZE as i64, strategy=BufferStrategy::BLOCKING, consumer=None, error_handler=None,
-        on_drop=None, min_idle=MIN_IDLE.as_secs_f64(), max_idle=MAX_IDLE.as_secs_f64(),
-        linger=0.0, len_of=None, max_batch=MAX_BATCH as i64, shutdown_timeout=None, balancer=None,
-        rebalance_interval=REBALANCE_INTERVAL.as_secs_f64()
-    ))]
-    #[allow(clippy::too_many_arguments)]
-    fn new(
-        py: Python<'_>,
-        threads: Option<ThreadPolicy>,
-        shared_scheduler: Option<(String, ThreadPolicy)>,
-        partitions: Option<PartitionPolicy>,
-        partition_selector: Option<Bound<'_, PyAny>>,
-        dispatch_key: Option<Bound<'_, PyAny>>,
-        buffer_size: i64,
-        strategy: BufferStrategy,
-        consumer: Option<Bound<'_, PyAny>>,
-        error_handler: Option<Bound<'_, PyAny>>,
-        on_drop: Option<Bound<'_, PyAny>>,
-        min_idle: f64,
-        max_idle: f64,
-        linger: f64,
-        len_of: Option<Bound<'_, PyAny>>,
-        max_batch: i64,
-        shutdown_timeout: Option<f64>,
-        balancer: Option<Bound<'_, PyAny>>,
-        rebalance_interval: f64,
-    ) -> PyResult<Self> {
-        if threads.is_some() == shared_scheduler.is_some() {
-            return Err(errors::bad_value(format!(
-                "give exactly one of threads=ThreadPolicy... and shared_scheduler=(name, ThreadPolicy...), got {}",
-                if threads.is_some() { "both" } else { "neither" }
-            )));
-        }
-        if let Some((name, _)) = &shared_scheduler
-            && name.is_empty()
-        {
-            return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
-        }
-        check_if_given("dispatch_key", dispatch_key.as_ref(), &["item"])?;
-        check_if_given("len_of", len_of.as_ref(), &["item"])?;
-        check_if_given("error_handler", error_handler.as_ref(), &["batch", "error"])?;
-        check_if_given("on_drop", on_drop.as_ref(), &["reason", "count"])?;
-        let callable = partition_selector.as_ref().filter(|selector| !selector.is_instance_of::<PartitionSelector>());
-        check_if_given("partition_selector", callable, &["item", "count"])?;
-        consumer.as_ref().map(|consumer| Handler::new("consumer", consumer)).transpose()?;
-        balancer.as_ref().map(check_balancer).transpose()?;
-        if linger > 0.0 && shared_scheduler.is_some() {
-            return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {linger}")));
-        }
-        if seconds("rebalance_interval", rebalance_interval)?.is_zero() {
-            return Err(errors::bad_value(format!("rebalance_interval must be > 0 seconds, got {rebalance_interval}")));
-        }
-        if let Some(timeout) = shutdown_timeout {
-            seconds("shutdown_timeout", timeout)?;
-        }
-        let partition_selector = match partition_selector {
-            Some(selector) => selector.unbind(),
-            None => Py::new(py, PartitionSelector(SelectorRule::TypeHash))?.into_any(),
-        };
-        let one = PartitionPolicy(core::PartitionPolicy::fixed(1).map_err(errors::bad_value)?);
-        let config = Self {
-            threads,
-            shared_scheduler,
-            partitions: partitions.unwrap_or(one),
-            partition_selector,
-            dispatch_key: dispatch_key.map(Bound::unbind),
-            buffer_size: count("buffer_size", buffer_size)?,
-            strategy,
-            consumer: consumer.map(Bound::unbind),
-            error_handler: error_handler.map(Bound::unbind),
-            on_drop: on_drop.map(Bound::unbind),
-            min_idle,
-            max_idle,
-            linger,
-            len_of: len_of.map(Bound::unbind),
-            max_batch: count("max_batch", max_batch)?,
-            shutdown_timeout,
-            balancer: balancer.map(Bound::unbind),
-            rebalance_interval,
-        };
-        config.settings(py)?.validate().map_err(errors::bad_value)?;
-        Ok(config)
-    }
-
     /// The same settings with some changed.
     ///
     /// Args:
@@ -257,20 +154,50 @@ impl BatchQueueConfig {
             self.max_batch,
         ))
     }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.partition_selector)?;
-        [&self.dispatch_key, &self.consumer, &self.error_handler, &self.on_drop, &self.len_of, &self.balancer]
-            .into_iter()
-            .try_for_each(|held| visit.call(held))
-    }
 }
 
 impl BatchQueueConfig {
+    /// Refuses settings that are wrong, or that do not go together.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.threads.is_some() == self.shared_scheduler.is_some() {
+            return Err(errors::bad_value(format!(
+                "give exactly one of threads=ThreadPolicy... and shared_scheduler=(name, ThreadPolicy...), got {}",
+                if self.threads.is_some() { "both" } else { "neither" }
+            )));
+        }
+        if let Some((name, _)) = &self.shared_scheduler
+            && name.is_empty()
+        {
+            return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
+        }
+        let callable = |name, held: &Option<Py<PyAny>>, arguments: &[&str]| {
+            check_if_given(name, held.as_ref().map(|held| held.bind(py)), arguments)
+        };
+        callable("dispatch_key", &self.dispatch_key, &["item"])?;
+        callable("len_of", &self.len_of, &["item"])?;
+        callable("error_handler", &self.error_handler, &["batch", "error"])?;
+        callable("on_drop", &self.on_drop, &["reason", "count"])?;
+        let selector = self.partition_selector.bind(py);
+        if !selector.is_instance_of::<PartitionSelector>() {
+            callables::check("partition_selector", selector, &["item", "count"])?;
+        }
+        self.consumer.as_ref().map(|consumer| Handler::new("consumer", consumer.bind(py))).transpose()?;
+        self.balancer.as_ref().map(|balancer| check_balancer(balancer.bind(py))).transpose()?;
+        if self.linger > 0.0 && self.shared_scheduler.is_some() {
+            return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {}", self.linger)));
+        }
+        let interval = self.rebalance_interval;
+        if seconds("rebalance_interval", interval)?.is_zero() {
+            return Err(errors::bad_value(format!("rebalance_interval must be > 0 seconds, got {interval}")));
+        }
+        self.shutdown_timeout.map(|timeout| seconds("shutdown_timeout", timeout)).transpose()?;
+        self.settings(py)?.validate().map_err(errors::bad_value)
+    }
+
     /// Returns all settings by name, as the constructor takes them.
     fn by_name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let settings = PyDict::new(slf.py());
-        for name in SETTINGS {
+        for name in Self::NAMES {
             settings.set_item(name, slf.getattr(name)?)?;
         }
         Ok(settings)

@@ -13,6 +13,7 @@
 //! | `scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `handlers.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
+//! | `config_table.rs` | a configuration of which each setting is written once |
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
 //! | `observed.rs` | what a monitoring system reads |
@@ -25,6 +26,7 @@ pub mod buffer_strategy;
 pub mod caller;
 pub mod caller_count;
 pub mod config;
+mod config_table;
 pub mod drain;
 pub mod drop_reports;
 pub mod exit;

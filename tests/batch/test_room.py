@@ -1,0 +1,115 @@
+"""What a producer meets when its partition is full."""
+
+import threading
+
+import pytest
+
+from drainq import (
+    BufferStrategy,
+    DrainqError,
+    WouldDeadlock,
+)
+from tests.batch.conftest import PATIENCE, Gate, accounts
+
+
+def full_queue(make_queue, **settings):
+    """A queue of two places, both taken, whose handler holds a third item."""
+    gate = Gate(is_open=False)
+    queue = make_queue(buffer_size=2, **settings)
+    queue.add_handler(int, gate)
+    queue.produce(0)
+    gate.wait_entered()
+    assert queue.produce(1) and queue.produce(2)
+    return queue, gate
+
+
+def test_if_possible_gives_up_when_there_is_no_room(make_queue):
+    drops = []
+    queue, gate = full_queue(
+        make_queue, strategy=BufferStrategy.IF_POSSIBLE, on_drop=lambda reason, count: drops.append((reason, count))
+    )
+    assert queue.produce(3) is False
+    assert queue.offer(3) is False
+    assert queue.produce_many([3, 4, 5]) == 0
+    stats = queue.stats()
+    assert (stats.offered, stats.accepted, stats.rejected["full"], stats.queued) == (8, 3, 5, 3)
+    accounts(stats)
+    gate.open()
+    assert queue.shutdown(PATIENCE)
+    assert gate.items == [0, 1, 2]
+    assert sum(count for reason, count in drops if reason == "full") == 5
+
+
+def test_blocking_waits_for_room(make_queue):
+    queue, gate = full_queue(make_queue)
+    done = []
+    producer = threading.Thread(target=lambda: done.append(queue.produce_many(range(3, 20))))
+    producer.start()
+    gate.open()
+    producer.join(PATIENCE)
+    assert done == [17]
+    assert queue.flush(PATIENCE)
+    assert gate.items == list(range(20))
+
+
+def test_offer_waits_until_its_timeout(make_queue):
+    queue, gate = full_queue(make_queue)
+    assert queue.offer(3, timeout=0) is False
+    assert queue.offer(3, timeout=0.01) is False
+    accepted = []
+    producer = threading.Thread(target=lambda: accepted.append(queue.offer(4, timeout=PATIENCE)))
+    producer.start()
+    gate.open()
+    producer.join(PATIENCE)
+    assert accepted == [True]
+    assert queue.stats().rejected["full"] == 2
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan")])
+def test_a_negative_timeout_is_refused(make_queue, timeout):
+    queue = make_queue(consumer=Gate())
+    for call in (
+        lambda: queue.offer(1, timeout=timeout),
+        lambda: queue.flush(timeout),
+        lambda: queue.shutdown(timeout),
+    ):
+        with pytest.raises(ValueError, match=f"(?i)timeout.*{timeout}"):
+            call()
+    assert queue.running and queue.stats().offered == 0
+
+
+def test_a_handler_that_waits_for_its_own_queue_is_told(make_queue):
+    told = []
+    queue = make_queue(buffer_size=1)
+
+    def handler(batch):
+        for call in (queue.flush, queue.shutdown, lambda: queue.remove_handler(str), lambda: queue.remove_handler(int)):
+            try:
+                told.append(call())
+            except WouldDeadlock:
+                told.append("refused")
+        try:
+            while True:
+                queue.produce("more")
+        except WouldDeadlock as error:
+            told.append(str(error))
+
+    queue.add_handler(int, handler)
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    assert told[:4] == ["refused", "refused", False, "refused"]
+    assert "would" not in told[4] and "waits for room" in told[4]
+    stats = queue.stats()
+    assert stats.rejected["would_deadlock"] == 1
+    assert stats.failed == 0
+    assert issubclass(WouldDeadlock, DrainqError)
+
+
+def test_a_handler_may_produce_into_its_own_queue_while_there_is_room(make_queue):
+    queue, words = make_queue(), Gate()
+    queue.add_handler(int, lambda batch: queue.produce_many([str(n) for n in batch]))
+    queue.add_handler(str, words)
+    queue.produce_many(range(5))
+    queue.flush(PATIENCE)
+    queue.flush(PATIENCE)
+    assert words.items == ["0", "1", "2", "3", "4"]

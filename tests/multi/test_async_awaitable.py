@@ -1,0 +1,166 @@
+"""The awaitable itself, beside the calls that it makes: it behaves as a coroutine does."""
+
+import asyncio
+import gc
+import sys
+import warnings
+import weakref
+
+import pytest
+
+from drainq import MultiQueue
+
+
+@pytest.fixture
+def queue():
+    return MultiQueue()
+
+
+def test_without_a_running_loop_waiting_is_a_runtime_error(queue):
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        queue.get_async().send(None)
+    assert queue.stats().blocked_getters == 0
+
+
+def test_awaiting_twice_is_a_runtime_error(queue):
+    async def main():
+        waiting = queue.get_async()
+        assert await waiting == 1
+        with pytest.raises(RuntimeError, match="awaited already"):
+            await waiting
+
+    queue.add_sub_queue("a").put(1)
+    asyncio.run(main())
+
+
+def test_an_unawaited_put_changes_nothing(queue):
+    sub = queue.add_sub_queue("a")
+    sub.put_async(1).close()
+    del sub
+    gc.collect()
+    stats = queue.stats()
+    assert (stats.put, stats.rejected) == (0, 0)
+
+
+def test_a_queue_and_a_task_that_only_know_each_other_are_collected():
+    class Canary:
+        pass
+
+    async def wait_forever(canary):
+        await MultiQueue().get_async()
+
+    async def main():
+        canary = Canary()
+        ghost = weakref.ref(canary)
+        task = asyncio.create_task(wait_forever(canary))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task._log_destroy_pending = False
+        del task, canary
+        gc.collect()
+        return ghost
+
+    assert asyncio.run(main())() is None
+
+
+def test_an_item_that_holds_the_put_it_waits_for_is_collected(queue):
+    class Canary:
+        pass
+
+    full = queue.add_sub_queue("full", capacity=1)
+    full.put("x")
+    canary = Canary()
+    canary.waiting = full.put_async(canary)
+    ghost = weakref.ref(canary)
+    del canary
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        gc.collect()
+    assert ghost() is None
+    assert list(full) == ["x"]
+
+
+def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(queue):
+    sub = queue.add_sub_queue("a")
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'SubQueue.put_async' was never awaited"):
+        sub.put_async("lost")
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'MultiQueue.get_async' was never awaited"):
+        queue.get_async()
+    assert queue.stats().put == 0
+
+
+def test_one_that_was_begun_closed_or_thrown_into_does_not_warn(queue, recwarn):
+    sub = queue.add_sub_queue("a")
+    sub.put_async(1).close()
+    with pytest.raises(KeyError):
+        sub.put_async(1).throw(KeyError)
+    asyncio.run(_await(sub.put_async(1)))
+    assert asyncio.run(_await(queue.get_async())) == 1
+    anext(queue).close()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+async def _await(waiting):
+    return await waiting
+
+
+def test_the_warning_leaves_an_exception_that_is_on_its_way_alone(queue):
+    def fail():
+        raise LookupError("first")
+
+    with pytest.warns(RuntimeWarning, match="never awaited"), pytest.raises(LookupError, match="first"):
+        [queue.get_async(), fail()]  # dropped from the stack while the exception unwinds it
+
+
+def test_the_warning_as_an_error_is_told_and_ends_nothing(queue, monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: heard.append(type(unraisable.exc_value)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        queue.get_async()
+    assert heard == [RuntimeWarning]
+
+
+class Two(Exception):
+    def __init__(self, left, right):
+        super().__init__(left, right)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((ValueError,), ValueError()),
+        ((ValueError, "text"), ValueError("text")),
+        ((ValueError, None), ValueError()),
+        ((Two, (1, 2)), Two(1, 2)),
+        ((ValueError, ValueError("same")), ValueError("same")),
+        ((ValueError("instance"),), ValueError("instance")),
+        ((ValueError("instance"), "extra"), TypeError("an exception that is an instance takes no separate value")),
+        ((5,), TypeError("exceptions must derive from BaseException")),
+    ],
+)
+def test_throw_takes_what_a_generators_takes(queue, arguments, expected):
+    sub = queue.add_sub_queue("a")
+    waiting = sub.put_async(1)
+    with pytest.raises(type(expected)) as caught:
+        waiting.throw(*arguments)
+    assert caught.value.args == expected.args
+    with pytest.raises(RuntimeError, match="awaited already"):
+        waiting.send(None)
+    assert queue.stats().put == 0
+
+
+def test_throw_sets_the_traceback_it_is_given(queue):
+    try:
+        raise LookupError
+    except LookupError as error:
+        traceback = error.__traceback__
+    with pytest.raises(ValueError) as caught:
+        queue.get_async().throw(ValueError, "text", traceback)
+    assert traceback in list(_chain(caught.value.__traceback__))
+
+
+def _chain(traceback):
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next

@@ -1,0 +1,111 @@
+"""PrefetchSource when its executor refuses, cancels or repeats a refill."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from drainq import PrefetchSource
+from tests.sources.by_hand import EXACT, Raises, balanced
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture
+def make(background, clock, heard):
+    """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
+
+    def make(source, capacity=4, threshold=1, **options):
+        options = {"executor": background, "clock": clock, "retry": EXACT, "on_error": heard.append, **options}
+        return PrefetchSource(source, capacity, threshold, **options)
+
+    return make
+
+
+class Refuses:
+    """An executor that raises at its first submit and keeps what comes then."""
+
+    def __init__(self, error):
+        self.submit = Raises(error, 1, then=lambda job: self.jobs.append(job))
+        self.jobs = []
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+def test_an_executor_that_refuses_is_an_error_and_is_asked_again(make, heard, clock, error):
+    executor = Refuses(error("full"))
+    source = make(lambda n: [1], executor=executor)
+    assert source.get_next_batch(1) == []
+    assert [type(one) for one in heard] == [error]
+    assert not source.stats().refilling
+    clock.advance(1.0)
+    source.get_next_batch(1)
+    executor.jobs.pop()()
+    assert source.get_next_batch(1) == [1]
+    assert source.close(0)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_a_pull_took_is_given_back_when_it_is_interrupted(make, error):
+    executor = Refuses(None)
+    executor.submit.calls = (2,)
+    executor.submit.error = error("out")
+    source = make(lambda n: [1, 2, 3], executor=executor)
+    source.get_next_batch(0)
+    executor.jobs.pop()()
+    with pytest.raises(error):
+        source.get_next_batch(2)
+    assert source.stats().size == 3
+    assert source.get_next_batch(1) == [1]
+    assert source.get_next_batch(9) == [2, 3]
+    assert not source.get_next_batch(1)
+    assert balanced(source, 3)
+
+
+def test_a_refill_that_the_executor_cancels_is_noticed():
+    heard, release = threading.Event(), threading.Event()
+    errors = []
+
+    def on_error(error):
+        errors.append(error)
+        heard.set()
+
+    executor = ThreadPoolExecutor(1)
+    executor.submit(release.wait)
+    source = PrefetchSource(lambda n: [1], 4, 1, executor=executor, on_error=on_error, eager=True)
+    assert source.stats().refilling
+    executor.shutdown(wait=False, cancel_futures=True)
+    release.set()
+    assert heard.wait(30)
+    assert "gave the refill up" in str(errors[0])
+    assert source.close(30)
+
+
+def test_a_refill_whose_future_fails_unrun_is_noticed(make, heard):
+    from concurrent.futures import Future
+
+    future = Future()
+
+    class Breaks:
+        def submit(self, job):
+            return future
+
+    source = make(lambda n: [1], executor=Breaks())
+    source.get_next_batch(1)
+    future.set_exception(OSError("the pool is broken"))
+    assert [str(error) for error in heard] == ["the pool is broken"]
+    assert not source.stats().refilling
+
+
+def test_close_does_not_wait_for_a_refill_that_has_not_begun(make, background):
+    asked = []
+    source = make(lambda n: asked.append(n) or [1])
+    source.get_next_batch(1)
+    assert source.stats().refilling
+    assert source.close()
+    background.run()
+    assert asked == []

@@ -1,0 +1,200 @@
+"""SetQueue: blocked calls, what wakes them and what ends them."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from drainq import SetQueue, ShutDown
+
+
+def test_empty_and_full_are_the_standard_librarys():
+    waiting = SetQueue(1)
+    with pytest.raises(queue.Empty):
+        waiting.get_nowait()
+    with pytest.raises(queue.Empty):
+        waiting.get(timeout=0)
+    assert waiting.put(1)
+    with pytest.raises(queue.Full, match="1"):
+        waiting.put_nowait(2)
+    with pytest.raises(queue.Full):
+        waiting.put(2, timeout=0.001)
+    assert waiting.full()
+    assert waiting.remaining_capacity() == 0
+
+
+def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
+    waiting = SetQueue(1)
+    waiting.put(1)
+    assert waiting.put(1) is False
+
+
+def test_put_many_stops_where_there_is_no_room():
+    waiting = SetQueue(2)
+    assert waiting.put_many([1, 1, 2, 3], block=False) == 2
+    assert waiting.put_many([1, 2, 3], timeout=0) == 0
+    assert list(waiting) == [1, 2]
+
+
+def test_a_blocked_get_wakes_for_an_item():
+    waiting, got = SetQueue(), []
+    getter = threading.Thread(target=lambda: got.append(waiting.get()))
+    getter.start()
+    waiting.put("a")
+    getter.join(30)
+    assert got == ["a"]
+
+
+def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
+    waiting, went_in = SetQueue(1), []
+    waiting.put("x")
+    putters = [threading.Thread(target=lambda: went_in.append(waiting.put("a"))) for _ in range(3)]
+    for putter in putters:
+        putter.start()
+    assert waiting.get() == "x"
+    for putter in putters:
+        putter.join(30)
+    assert sorted(went_in) == [False, False, True]
+    assert list(waiting) == ["a"]
+
+
+def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
+    waiting = SetQueue(2)
+    waiting.put_many(["w", "x"])
+    putters = [threading.Thread(target=waiting.put, args=(item,)) for item in "ab"]
+    for putter in putters:
+        putter.start()
+    while waiting.stats().blocked_putters < 2:
+        os.sched_yield()
+    assert waiting.clear() == ["w", "x"]
+    for putter in putters:
+        putter.join(30)
+    assert sorted(waiting) == ["a", "b"]
+
+
+def test_threads_lose_and_double_nothing():
+    """Each of 4 putters offers all of 0..n; every number comes out at least once, and each acceptance exactly once."""
+    waiting, n = SetQueue(50), 2000
+    accepted, got, ready = [], [], threading.Barrier(8)
+
+    def put():
+        ready.wait()
+        for item in range(n):
+            if waiting.put(item):
+                accepted.append(item)
+
+    def get():
+        ready.wait()
+        while (item := waiting.get()) is not None:
+            got.append(item)
+
+    putters = [threading.Thread(target=put) for _ in range(4)]
+    getters = [threading.Thread(target=get) for _ in range(4)]
+    for thread in putters + getters:
+        thread.start()
+    for thread in putters:
+        thread.join(60)
+    for _ in getters:
+        while not waiting.put(None):  # one None at a time: the next is a duplicate until this one is taken
+            pass
+    for getter in getters:
+        getter.join(60)
+    assert sorted(got) == sorted(accepted)
+    assert set(got) == set(range(n))
+    stats = waiting.stats()
+    assert (stats.size, stats.put, stats.put + stats.duplicates >= 4 * n) == (0, len(accepted) + 4, True)
+
+
+def test_shutdown_ends_puts_at_once_and_gets_when_it_is_empty():
+    waiting = SetQueue()
+    waiting.put(1)
+    waiting.shutdown()
+    with pytest.raises(ShutDown):
+        waiting.put(2)
+    assert waiting.get() == 1
+    with pytest.raises(ShutDown):
+        waiting.get()
+
+
+def test_shutdown_wakes_all_that_wait():
+    waiting, ended = SetQueue(), []
+
+    def get():
+        try:
+            waiting.get()
+        except ShutDown:
+            ended.append(True)
+
+    getters = [threading.Thread(target=get) for _ in range(3)]
+    for getter in getters:
+        getter.start()
+    waiting.shutdown(immediate=True)
+    for getter in getters:
+        getter.join(30)
+    assert ended == [True] * 3
+
+
+CTRL_C = """
+import os, signal, threading, time
+from drainq import SetQueue
+waiting = SetQueue(1)
+{before}
+sent = []
+def interrupt():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+class Armed:
+    # its hash is taken by the call that is about to block, so the signal comes with or after it
+    def __hash__(self):
+        threading.Timer(0.2, interrupt).start()
+        return 1
+    def __eq__(self, other):
+        return self is other
+try:
+    {call}
+except KeyboardInterrupt:
+    late = time.monotonic() - sent[0]
+    print("ok" if {after} else "changed", "late" if late > 5 else "soon")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "after"),
+    [
+        ("waiting.put(1)", "waiting.put(Armed())", "list(waiting) == [1]"),
+        ("", "hash(Armed()); waiting.get()", "len(waiting) == 0 and waiting.put(2) and waiting.get() == 2"),
+    ],
+    ids=["put", "get"],
+)
+def test_ctrl_c_ends_a_blocked_call_and_loses_nothing(before, call, after):
+    script = CTRL_C.format(before=before, call=call, after=after)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("ok soon\n", "")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
+def test_an_interrupted_getter_hands_its_wake_up_on():
+    """The main thread is woken and interrupted at once; the other getter must not sleep beside the item."""
+    waiting, got = SetQueue(), []
+
+    def interrupt(*_):
+        waiting.put("a")
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        with pytest.raises(KeyboardInterrupt):
+            waiting.get(timeout=30)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    other = threading.Thread(target=lambda: got.append(waiting.get(timeout=30)))
+    other.start()
+    other.join(30)
+    assert got == ["a"]
