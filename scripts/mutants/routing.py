@@ -104,14 +104,6 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
-        "class_read_twice",
-        "the route is cached for the class that the item has by then",
-        f"{BATCH}/produce/many.rs",
-        "            self.cache_route(list.py(), key);",
-        "            self.cache_route(list.py(), self.key(object.get_type().as_any())?);",
-        f"{KEYS}::test_an_item_goes_by_the_class_that_it_had_when_it_was_produced",
-    ),
-    Mutant(
         "serial_of_a_call",
         "several threads are in the handler of one type at once",
         f"{BATCH}/process.rs",
