@@ -84,6 +84,23 @@ class AtMostTimes(Ratio):
 
 
 @dataclass(frozen=True)
+class NoMoreThanBest:
+    """``ours`` costs at most ``times`` what the cheapest of ``theirs`` costs, round by round."""
+
+    ours: str
+    theirs: Sequence[str]
+    times: float
+    aim: float | None = None
+
+    def judge(self, costs: Costs) -> Verdict:
+        cheapest = [min(others) for others in zip(*(costs[name] for name in self.theirs), strict=True)]
+        best = Ratio(self.ours, "the cheapest", self.times, self.aim)
+        asked = f"{self.ours} at most {best.limits()} the cost of the cheapest of {', '.join(self.theirs)}"
+        ratios = best.ratios({self.ours: costs[self.ours], "the cheapest": cheapest})
+        return _verdict(asked, ratios, "x", lambda reached, limit: reached <= limit, self.times, self.aim)
+
+
+@dataclass(frozen=True)
 class Below:
     """``ours`` costs at most ``limit`` of the unit."""
 

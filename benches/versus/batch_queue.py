@@ -2,6 +2,9 @@
 
 Run it:  python -m benches.versus.batch_queue [--quick] [--only WORD] [--rounds N] [--out DIR]
 
+The first figures are of the load that drainq is for: producers make each item on the way, and there is room for 16,384 of
+them, so that back-pressure is part of the cost. The burst of ready-made items into unlimited room comes after them.
+
 Needs the rivals: the dependency group ``bench``.
 """
 
@@ -9,24 +12,60 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import itertools
 import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from benches import protocol
 from benches.pages import count
-from benches.protocol import AtMostTimes, Below, Faster, Goal, Report, measure, rounds
-from benches.python.batch_rivals import OURS, RIVALS, UNBOUNDED, Drainq, Make, Rival
+from benches.protocol import AtMostTimes, Below, Faster, Goal, NoMoreThanBest, Report, measure, rounds
+from benches.python.batch_loads import Load, dataclasses, dicts, tuples
+from benches.python.batch_rivals import (
+    BY_TYPE,
+    DEQUE,
+    IN_PRODUCER,
+    LEAN,
+    OTEL,
+    OURS,
+    POLLED,
+    RIVALS,
+    SIMPLE,
+    STANDARD,
+    UNBOUNDED,
+    Drainq,
+    Make,
+    Rival,
+    in_the_producer,
+)
 
-SIMPLE, DEQUE, OTEL, STANDARD = "SimpleQueue + grouping", "deque + Condition", "OpenTelemetry", "queue.Queue"
-TYPES = 100
+ROOM = 16_384
+UNLIMITED = 1_000_000
 # Ready-made items: these, again and again, so that it is not the memory that is measured.
 POOL = 10_000
+
+
+class Cost(NamedTuple):
+    """What a run cost, in seconds an item: on the clock, and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+class Summing:
+    """The handler of the end-to-end figures: adds the values of a batch up; counts what it got."""
+
+    def __init__(self, load: Load) -> None:
+        self.total, self.items, self._total_of = 0.0, 0, load.total
+
+    def __call__(self, batch: list[Any]) -> None:
+        self.total += self._total_of(batch)
+        self.items += len(batch)
 
 
 def main() -> int:
@@ -34,91 +73,123 @@ def main() -> int:
     # A dropped item is a count here, not a line.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     logging.getLogger("drainq").setLevel(logging.ERROR)
-    return protocol.run("batch_queue", end_to_end, dropped, latency)
+    return protocol.run("batch_queue", bounded, burst, dropped, latency)
 
 
-def make_types(count: int) -> list[type]:
-    """Item types with one number in them, as lean as Python allows."""
-
-    def item_type(number: int) -> type:
-        def __init__(self: Any, v: float) -> None:
-            self.v = v
-
-        return type(f"Item{number}", (), {"__slots__": ("v",), "__init__": __init__})
-
-    return [item_type(number) for number in range(count)]
-
-
-class Summing:
-    """The handler of the end-to-end figures: ``sum(item.v for item in batch)``; counts what it got."""
-
-    def __init__(self) -> None:
-        self.total, self.items = 0.0, 0
-
-    def __call__(self, batch: list[Any]) -> None:
-        self.total += sum(item.v for item in batch)
-        self.items += len(batch)
-
-
-def end_to_end(report: Report, options: argparse.Namespace) -> None:
-    """What does an item cost, from the first put to the end of the last handler call?"""
-    many = 20_000 if options.quick else 200_000
-    types = make_types(TYPES)
-    pool = [types[number % TYPES](number) for number in range(POOL)]
-    items = list(itertools.islice(itertools.cycle(pool), many))
-    goals: list[Goal] = [
-        Faster(OURS, SIMPLE, 2),
-        Faster(OURS, DEQUE, 7),
-        Faster(OURS, OTEL, 7),
-        Faster(OURS, STANDARD, 30),
-    ]
-    for fresh in (True, False):
-        for producers in (1, 4, 16):
-            contestants = {
-                name: functools.partial(through, make, types, items, producers, fresh) for name, make in RIVALS.items()
-            }
-            kind = "items made on the way" if fresh else "ready-made items"
-            report.add(
-                measure(
-                    f"burst, {count(producers, 'producer')}, {kind}",
-                    "s/item",
-                    contestants,
-                    rounds=rounds(options, 5),
-                    goals=() if fresh else goals,
-                    note=f"{many:,} items of 100 types into room for 1,000,000, handler sum(item.v for item in batch); producers loop in Python"
-                    + (", and make each item" if fresh else ""),
-                )
-            )
-
-
-def through(make: Make, types: Sequence[type], items: Sequence[Any], producers: int, fresh: bool) -> float:
-    """Seconds an item; refuses a run in which one was lost."""
-    handler = Summing()
-    rival = make(types, handler, 1_000_000, True)
+def through(make: Make, load: Load, many: int, producers: int, room: int, ready_made: bool = False) -> Cost:
+    """Send ``many`` items through; refuses a run in which one was lost."""
+    handler = Summing(load)
+    rival = make(load, handler, room, True)
     ready = threading.Barrier(producers)
-    share = len(items) // producers
+    share = many // producers
+    keys = list(itertools.islice(itertools.cycle(load.keys), share))
+    pool: list[Any] = []
+    if ready_made:
+        load.send(pool.append, keys[:POOL])
 
-    def produce(number: int) -> float:
-        put = rival.put
-        mine = items[number * share : (number + 1) * share]
-        kinds = [type(item) for item in mine] if fresh else []
+    def produce(_number: int) -> float:
+        mine = list(itertools.islice(itertools.cycle(pool), share)) if ready_made else []
         ready.wait()
         started = time.perf_counter()
-        if fresh:
-            for kind in kinds:
-                put(kind(1.0))
-        else:
+        if ready_made:
+            put = rival.put
             for item in mine:
                 put(item)
+        else:
+            load.send(rival.put, keys)
         return started
 
-    with ThreadPoolExecutor(producers) as pool:
-        started = min(pool.map(produce, range(producers)))
+    gc.collect()
+    with ThreadPoolExecutor(producers) as threads:
+        cpu = time.process_time()
+        started = min(threads.map(produce, range(producers)))
     rival.close()
-    taken = time.perf_counter() - started
+    taken = Cost(time.perf_counter() - started, time.process_time() - cpu)
     if handler.items != producers * share:
         raise RuntimeError(f"{handler.items} of {producers * share} items were handled")
-    return taken / handler.items
+    return Cost(taken.wall / handler.items, taken.cpu / handler.items)
+
+
+def compare(
+    report: Report,
+    name: str,
+    runs: Mapping[str, Callable[[], Cost]],
+    *,
+    count: int,
+    wall_goals: list[Goal] | None = None,
+    cpu_goals: list[Goal] | None = None,
+    note: str,
+) -> None:
+    """Add two figures of the same runs: the time of an item, and the processor time of an item."""
+    costs: dict[str, list[float]] = {contestant: [] for contestant in runs}
+
+    def wall_of(contestant: str) -> float:
+        cost = runs[contestant]()
+        costs[contestant].append(cost.cpu)
+        return cost.wall
+
+    contestants = {contestant: functools.partial(wall_of, contestant) for contestant in runs}
+    report.add(measure(f"{name}, time", "s/item", contestants, rounds=count, goals=wall_goals or [], note=note))
+    cpu = {contestant: values[-count:] for contestant, values in costs.items()}
+    note = "processor time of the whole process; the same runs as above"
+    report.add(protocol.figure(f"{name}, cpu", "cpu-s/item", cpu, cpu_goals or [], note))
+
+
+def bounded(report: Report, options: argparse.Namespace) -> None:
+    """What does an item cost that its producer makes on the way, where there is room for 16,384?"""
+    many = 40_000 if options.quick else 400_000
+    for load, producers in (
+        (dataclasses(1), 4),
+        *((dataclasses(100), threads) for threads in (1, 4, 16)),
+        (tuples(1), 4),
+        *((tuples(100), threads) for threads in (1, 4, 16)),
+        (dicts(1), 4),
+        (dicts(100), 4),
+    ):
+        makes = {name: RIVALS[name] for name in (OURS, BY_TYPE, *LEAN, DEQUE, OTEL)} | {IN_PRODUCER: in_the_producer}
+        if len(load.keys) == 1:
+            del makes[BY_TYPE]
+        runs = {
+            # OpenTelemetry drops what it has no room for, so it gets room for everything.
+            name: functools.partial(through, make, load, many, producers, many if name == OTEL else ROOM)
+            for name, make in makes.items()
+        }
+        limit = 0.75 if load.key_of is None else 0.8
+        goals: list[Goal] = [NoMoreThanBest(OURS, LEAN, limit, 0.6)]
+        if BY_TYPE in makes:
+            goals.append(AtMostTimes(BY_TYPE, OURS, 1.1))
+        compare(
+            report,
+            f"{load}, {count(producers, 'producer')}",
+            runs,
+            count=rounds(options, 11),
+            cpu_goals=goals,
+            note=f"{many:,} items, room for {ROOM:,}"
+            + ("; types by a dispatch key" if load.key_of else "; types by class"),
+        )
+
+
+def burst(report: Report, options: argparse.Namespace) -> None:
+    """What does a ready-made item cost in a burst into unlimited room?"""
+    many = 20_000 if options.quick else 200_000
+    load = dataclasses(100)
+    goals: list[Goal] = [Faster(BY_TYPE, SIMPLE, 2), Faster(BY_TYPE, OTEL, 7), Faster(BY_TYPE, STANDARD, 30)]
+    for producers in (1, 4, 16):
+        runs = {
+            name: functools.partial(through, make, load, many, producers, UNLIMITED, True)
+            for name, make in RIVALS.items()
+        }
+        contestants = {name: (lambda run=run: run().wall) for name, run in runs.items()}  # type: ignore[misc]
+        report.add(
+            measure(
+                f"burst of ready-made items, {count(producers, 'producer')}",
+                "s/item",
+                contestants,
+                rounds=rounds(options, 5),
+                goals=goals,
+                note=f"{many:,} dataclasses of 100 types into room for {UNLIMITED:,}: no producer ever waits",
+            )
+        )
 
 
 def spin(loops: int) -> None:
@@ -135,26 +206,26 @@ def loops_for(seconds: float) -> int:
 
 def dropped(report: Report, options: argparse.Namespace) -> None:
     """Which share of the items do busy producers lose that do not wait for room?"""
-    count = 20_000 if options.quick else 100_000
-    types = make_types(1)
+    each = 20_000 if options.quick else 100_000
+    load = dataclasses(1)
     loops = loops_for(2e-6)
 
     def share(make: Make) -> float:
-        handler = Summing()
-        rival = make(types, handler, 16_384, False)
+        handler = Summing(load)
+        rival = make(load, handler, ROOM, False)
         ready = threading.Barrier(4)
 
         def produce(_number: int) -> None:
-            put, kind = rival.put, types[0]
+            put, kind = rival.put, load.keys[0]
             ready.wait()
-            for _ in range(count):
+            for _ in range(each):
                 spin(loops)
-                put(kind(1.0))
+                put(kind("/search", 1.0))
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(produce, range(4)))
         rival.close()
-        return 100 * (1 - handler.items / (4 * count))
+        return 100 * (1 - handler.items / (4 * each))
 
     bounded = {name: functools.partial(share, make) for name, make in RIVALS.items() if name not in UNBOUNDED}
     report.add(
@@ -170,51 +241,61 @@ def dropped(report: Report, options: argparse.Namespace) -> None:
 
 
 def latency(report: Report, options: argparse.Namespace) -> None:
-    """How long from put to the handler, at 10,000 items a second and with nothing else to do?"""
-    count = 2_000 if options.quick else 20_000
+    """How long from put to the handler, with nothing else to do?"""
     prompt = f"{OURS}, min_idle=0"
     makes: dict[str, Make] = {
         OURS: RIVALS[OURS],
         prompt: functools.partial(Drainq, min_idle=0.0),
         SIMPLE: RIVALS[SIMPLE],
+        POLLED: RIVALS[POLLED],
         STANDARD: RIVALS[STANDARD],
     }
-    times: dict[str, list[list[float]]] = {name: [] for name in makes}
+    for rate, items in ((1_000, 2_000), (10_000, 20_000)):
+        items //= 10 if options.quick else 1
+        late: dict[str, list[float]] = {name: [] for name in makes}
+        cpu: dict[str, list[float]] = {name: [] for name in makes}
 
-    def once(name: str, make: Make) -> float:
-        waits = sorted(waits_of(make, count))
-        times[name].append(waits)
-        return waits[len(waits) // 2]
+        def once(name: str, rate: int = rate, items: int = items, late: Any = late, cpu: Any = cpu) -> float:
+            used = time.process_time()
+            waits = sorted(waits_of(makes[name], items, rate))
+            cpu[name].append((time.process_time() - used) / items)
+            late[name].append(waits[len(waits) * 99 // 100])
+            return waits[len(waits) // 2]
 
-    contestants: dict[str, Callable[[], float]] = {
-        name: functools.partial(once, name, make) for name, make in makes.items()
-    }
-    number = rounds(options, 5)
-    note = "one producer, an item each 100 us; drainq's default lets items gather for 1 ms while they flow"
-    goals: list[Goal] = [AtMostTimes(prompt, SIMPLE, 1.5)]
-    report.add(measure("latency, p50", "s", contestants, rounds=number, goals=goals, note=note))
-    late = {name: [waits[len(waits) * 99 // 100] for waits in runs[-number:]] for name, runs in times.items()}
-    report.add(protocol.figure("latency, p99", "s", late, [AtMostTimes(prompt, STANDARD, 1.0)], note))
+        contestants = {name: functools.partial(once, name) for name in makes}
+        number = rounds(options, 5)
+        title = f"latency at {rate:,} items a second"
+        note = "one producer that sleeps between its items; drainq with its default settings, and without naps"
+        goals: list[Goal] = [AtMostTimes(OURS, SIMPLE, 2.0, 1.2), AtMostTimes(prompt, SIMPLE, 1.5)]
+        report.add(measure(f"{title}, p50", "s", contestants, rounds=number, goals=goals, note=note))
+        goals = [AtMostTimes(prompt, STANDARD, 1.0)]
+        report.add(
+            protocol.figure(f"{title}, p99", "s", {name: runs[-number:] for name, runs in late.items()}, goals, note)
+        )
+        goals = [AtMostTimes(OURS, SIMPLE, 1.3)]
+        note = "processor time of the process, the producer's sleeps and the measuring included"
+        used = {name: runs[-number:] for name, runs in cpu.items()}
+        report.add(protocol.figure(f"{title}, cpu", "cpu-s/item", used, goals, note))
 
 
-def waits_of(make: Make, count: int) -> list[float]:
+def waits_of(make: Make, many: int, rate: int) -> list[float]:
     """The time that each item waited."""
     waits: list[float] = []
     clock = time.perf_counter
 
     def handler(batch: list[Any]) -> None:
         now = clock()
-        waits.extend(now - item.v for item in batch)
+        waits.extend(now - item.value for item in batch)
 
-    types = make_types(1)
-    rival: Rival = make(types, handler, 1_000_000, True)
-    put, kind = rival.put, types[0]
+    load = dataclasses(1)
+    rival: Rival = make(load, handler, UNLIMITED, True)
+    put, kind = rival.put, load.keys[0]
     started = clock()
-    for number in range(count):
-        due = started + number * 1e-4
+    for number in range(many):
+        due = started + number / rate
         while (left := due - clock()) > 0:
             time.sleep(left)
-        put(kind(clock()))
+        put(kind("/search", clock()))
     rival.close()
     return waits
 
