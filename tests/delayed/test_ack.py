@@ -10,6 +10,8 @@ import pytest
 from drainq.delayed import DeliveryType, ScheduledMessage
 from drainq.errors import ShutDown
 
+from .test_offer import _connect
+
 
 def test_an_acknowledged_message_never_comes_again(queue, world):
     queue.offer_or_update("a", 1, world.now)
@@ -244,3 +246,31 @@ def test_stats_count_each_message_in_its_state(queue, world):
     assert queue.stats().redelivered == 1
     assert queue.stats().in_flight == 5
     assert queue.stats().oldest_ready_age == 0.0
+
+
+def test_an_acknowledgement_in_the_callers_transaction_happens_when_it_is_committed(database):
+    queue = database.open()
+    queue.offer_batch([ScheduledMessage(key, key, database.now) for key in "ab"])
+    envelope = queue.try_poll_many(2)
+    connection = _connect(database)
+    try:
+        for end, there in (("rollback", True), ("commit", False)):
+            assert envelope.ack(connection=connection) is True
+            getattr(connection, end)()
+            assert queue.contains_message("a") is queue.contains_message("b") is there
+        assert envelope.ack(connection=connection) is False
+    finally:
+        connection.close()
+
+
+def test_an_acknowledgement_that_cannot_be_in_the_callers_transaction_is_refused(world):
+    queue = world.open(history=10)
+    queue.offer_or_update("a", 1, world.now)
+    with pytest.raises(ValueError, match="leave out connection="):
+        queue.try_poll().ack(connection="sqlite:///x")
+    with pytest.raises(ValueError, match="only read cannot be acknowledged in your transaction"):
+        queue.read("a").ack(connection="sqlite:///x")
+    with pytest.raises((TypeError, ValueError), match="connection"):
+        plain = world.open()
+        plain.offer_or_update("b", 1, world.now)
+        plain.try_poll().ack(connection="sqlite:///x")

@@ -90,16 +90,27 @@ class AckEnvelope(Generic[T]):
         before = 0 if self._lock is None else 1  # our own delivery is counted already
         return [DeliveryType.REDELIVERY if row.attempts > before else DeliveryType.FIRST_DELIVERY for row in self._rows]
 
-    def ack(self) -> bool:
+    def ack(self, *, connection: Any = None) -> bool:
         """Done: delete the message.
+
+        Args:
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the acknowledgement is part
+                of your transaction, beside what you write because of the message, and happens if you commit it.
 
         Returns:
             True if all of it was still ours and is gone now. False if something was updated, taken over or removed
             in the meantime: that stays as it is. An empty batch has nothing to lose: True.
+
+        Raises:
+            ValueError: ``connection`` with a message that was only read, with a queue in memory, or with ``history``.
         """
         self._settled = True
         if not self._rows:
             return True
+        if connection is not None:
+            if self._lock is None:
+                raise ValueError("a message that was only read cannot be acknowledged in your transaction: poll it")
+            return self._session.ack_within(self._held(), connection) == len(self._rows)
         if self._lock is None:
             return self._session.call(self._session.storage.delete_unchanged, self._session.kind, self._rows[0])
         return self._session.ack(self._held()) == len(self._rows)

@@ -290,6 +290,13 @@ class Session:
             return self.storage.ack(self.kind, held)
         return self.storage.ack_and_remember(self.kind, held, now, self.history)
 
+    def ack_within(self, held: Held, connection: Any) -> int:
+        """Delete what is still ours in the caller's transaction; return how many."""
+        self.check_open()
+        if self.history is not None:
+            raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
+        return self.storage.ack(self.kind, held, connection=connection)
+
     def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
         """Acknowledge ``done`` and take the next messages, in one try.
 

@@ -3,6 +3,7 @@
 from drainq.spark.aggregate import aggregate, partition_fn
 from drainq.spark.on_error import OnError
 from drainq.spark.queue import task_queue
+from drainq.spark.register import register
 from drainq.spark.resource import worker_resource
 from drainq.spark.rows import Rows
 from drainq.spark.ship import archive, ship
@@ -25,6 +26,7 @@ __all__ = [
     "aggregate",
     "archive",
     "partition_fn",
+    "register",
     "ship",
     "sink",
     "task_info",

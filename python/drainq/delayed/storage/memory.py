@@ -80,7 +80,9 @@ class MemoryStorage(MemoryTicks):
             room = Room(limits, self._queue(kind).in_flight(now))
             return Fetched(acked, self._acquire(kind, limit, now, until, lock, room))
 
-    def ack(self, kind: str, done: Held) -> int:
+    def ack(self, kind: str, done: Held, *, connection: Any = None) -> int:
+        if connection is not None:
+            raise ValueError("a queue in memory has no connection to share; leave out connection=")
         with self._lock:
             return self._each(kind, done, Queue.remove)
 

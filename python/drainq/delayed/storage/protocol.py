@@ -118,8 +118,8 @@ class Storage(Operator, Protocol):
         """Take up to ``limit`` due messages, earliest first, and delete ``done``; what came is ours until ``until``."""
         ...
 
-    def ack(self, kind: str, done: Held) -> int:
-        """Delete what is still ours; return how many."""
+    def ack(self, kind: str, done: Held, *, connection: Any = None) -> int:
+        """Delete what is still ours; return how many. ``connection``: the caller's own, which the caller commits."""
         ...
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:

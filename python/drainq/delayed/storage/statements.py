@@ -88,8 +88,12 @@ class StatementStorage(ABC):
 
     # --- consumers
 
-    def ack(self, kind: str, done: Held) -> int:
-        return self._do("ACK", self._held(done))
+    def ack(self, kind: str, done: Held, *, connection: Any = None) -> int:
+        if connection is None:
+            return self._do("ACK", self._held(done))
+        with self._in_transaction_of(connection) as cursor:
+            acked: int = cursor.execute(self._sql["ACK"], self._held(done)).rowcount
+            return acked
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
         return self._do("NACK", {**self._held(held), "due": due_at, "error": error})

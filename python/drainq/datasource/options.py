@@ -1,0 +1,108 @@
+"""The options of the data source, read and checked in one place; Spark hands them over with names in lower case."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from drainq.datasource.payload_form import PayloadForm
+from drainq.sql.url import DatabaseUrl
+
+NAMES = ("url", "queue", "table", "payload", "ifExists", "writeId", "consumer", "maxRows", "partitions", "pollInterval")
+MAX_ROWS = 10_000
+PARTITIONS = 8
+POLL_INTERVAL = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options.
+
+    Args:
+        url: the database; not shown, for it may hold a password.
+        queue, table: the queue's name, and its table's.
+        payload: the form of payloads; None: what the column's type says.
+        update: whether a row replaces the message of its key.
+        write_id: names a batch write that is published once; None: each write is another one.
+        consumer: names a streaming reader.
+        max_rows: messages in a batch; None: not said.
+        partitions: of a streaming batch, at most.
+        poll_interval: seconds that an empty answer is believed.
+    """
+
+    url: str = field(repr=False)
+    queue: str
+    table: str
+    payload: PayloadForm | None
+    update: bool
+    write_id: str | None
+    consumer: str | None
+    max_rows: int | None
+    partitions: int
+    poll_interval: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Read the options that Spark hands over.
+
+        Raises:
+            ValueError: one is missing, is not what it should be, or is nearly the name of another.
+
+        Example:
+            >>> Options.of({"url": "sqlite:///q.db", "queue": "mail", "maxrows": "100"}).max_rows
+            100
+        """
+        said = {name.lower(): value for name, value in given.items()}
+        _refuse_misspelt(said)
+        url = said.get("url")
+        if not url:
+            raise ValueError(
+                "the data source needs .option('url', 'sqlite:///FILE' or 'postgresql://USER@HOST/DATABASE')"
+            )
+        DatabaseUrl.parse(url)
+        if not said.get("queue"):
+            raise ValueError("the data source needs .option('queue', NAME): the delayed queue's name")
+        if_exists = said.get("ifexists", "update")
+        if if_exists not in ("update", "ignore"):
+            raise ValueError(f"ifExists must be 'update' or 'ignore', got {if_exists!r}")
+        form = said.get("payload")
+        if form is not None and form not in {each.value for each in PayloadForm}:
+            raise ValueError(f"payload must be 'text', 'json', 'binary' or 'utf8', got {form!r}")
+        return cls(
+            url=url,
+            queue=said["queue"],
+            table=said.get("table", "delayed_queue"),
+            payload=None if form is None else PayloadForm(form),
+            update=if_exists == "update",
+            write_id=said.get("writeid"),
+            consumer=said.get("consumer"),
+            max_rows=_whole("maxRows", said["maxrows"]) if "maxrows" in said else None,
+            partitions=_whole("partitions", said.get("partitions", str(PARTITIONS))),
+            poll_interval=_seconds("pollInterval", said.get("pollinterval", str(POLL_INTERVAL))),
+        )
+
+
+def _refuse_misspelt(said: Mapping[str, str]) -> None:
+    """Spark's own options come along, so only what is nearly one of ours is known to be wrong."""
+    ours = {name.lower(): name for name in NAMES}
+    for name in said:
+        near = [] if name in ours or name == "path" else difflib.get_close_matches(name, ours, n=1, cutoff=0.8)
+        if near:
+            raise ValueError(f"there is no option {name!r}: did you mean {ours[near[0]]!r}?")
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 2**31:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name} must be a finite number of seconds >= 0, got {text!r}")
+    return value

@@ -1,0 +1,67 @@
+"""A driver dies in the middle of a stream: the next one goes on, and each message is published once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
+pytest.importorskip("psutil")
+
+from drainq.delayed import DelayedQueue, ScheduledMessage
+from drainq.errors import DrainqError
+from drainq.spark.java import java_home
+from drainq.sql.database import Database
+
+MESSAGES = 900
+DRIVER = Path(__file__).with_name("stream_driver.py")
+QUICK = ["in a task", "after the commit"]
+ALL = [*QUICK, "after the claim", "before the commit", "after the commit"]
+
+
+def run(url, checkpoint, fault):
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, str(DRIVER), url, str(checkpoint), fault]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=540, check=False)
+
+
+def published(url):
+    with DelayedQueue.open(url, "out") as queue:
+        envelope = queue.try_poll_many(MESSAGES * 2)
+        envelope.ack()
+        return Counter(envelope.message_id)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_whatever_a_driver_was_at_when_it_died_each_message_is_published_once(database, tmp_path, request, monkeypatch):
+    try:
+        monkeypatch.setenv("JAVA_HOME", java_home())
+    except DrainqError as missing:
+        pytest.skip(str(missing))
+    everything = os.environ.get("DRAINQ_TEST_ALL") == "1"
+    if database == "postgres" and not everything:
+        pytest.skip("DRAINQ_TEST_ALL=1 runs it")
+    url = f"sqlite:///{tmp_path}/queue.db"
+    if database == "postgres":
+        url = request.getfixturevalue("own_postgres").url
+    with DelayedQueue.open(url, "in") as queue:
+        queue.offer_batch([ScheduledMessage(f"k{n}", f"of {n}", 1000 + n) for n in range(MESSAGES)])
+    counts = Counter()
+    for fault in ALL if everything else QUICK:
+        ended = run(url, tmp_path / "checkpoint", fault)
+        assert ended.returncode != 0, f"{fault}: {ended.stderr[-2000:]}"
+        counts += published(url)
+    ended = run(url, tmp_path / "checkpoint", "none")
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    counts += published(url)
+    assert len(counts) == MESSAGES and set(counts.values()) == {1}
+    with Database(url) as opened:
+        for table in ("stage", "claims"):
+            assert opened.execute(f'SELECT count(*) FROM "delayed_queue__spark_{table}"') == [(0,)]
+    with DelayedQueue.open(url, "in") as queue:
+        assert queue.stats().ready == queue.stats().in_flight == 0
