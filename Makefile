@@ -105,7 +105,7 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
+bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
 
 .PHONY: bench-core
 bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
@@ -147,6 +147,10 @@ bench-workers: $(READY) $(STAMP)-bench ## the batch writer, beside executemany a
 .PHONY: bench-export
 bench-export: $(READY) $(STAMP)-bench ## the exporters, beside OpenTelemetry's own and confluent-kafka by hand
 	$(BIN)/python -m benches.versus.export $(ARGS)
+
+.PHONY: bench-spark
+bench-spark: $(READY) $(STAMP)-bench ## a sink and an aggregation in Spark tasks, beside threads, dictionaries and applyInPandas by hand
+	$(BIN)/python -m benches.spark.tasks $(ARGS)
 
 .PHONY: bench-metrics
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow
