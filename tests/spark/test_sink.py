@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from tests.spark_session import by_value
 
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.backoff import Backoff
 from drainq.delayed import DelayedQueue
 from drainq.delivery.payload import unpack
@@ -252,11 +253,23 @@ def test_an_empty_frame_makes_no_writer(spark, tmp_path):
         ({"on_error": "park"}, "on_error='park' needs delayed="),
         ({"on_error": lambda row: "skip"}, "on_error is called with 2 positional arguments"),
         ({"delayed": "sqlite:///x"}, "delayed must be a callable"),
+        ({"backoff": 0.5}, "backoff must be a drainq.backoff.Backoff, got 0.5"),
+        ({"columns": "name"}, "columns must be a list of column names, .* got 'name'"),
+        ({"columns": []}, r"columns must be a list of column names, at least one, .* got \[\]"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_its_value_before_anything_runs(numbers, more, words):
     with pytest.raises((TypeError, ValueError), match=words):
         sink(numbers, lambda info: Poison(), **more)
+
+
+def test_a_live_object_that_a_writer_would_take_along_is_refused_with_what_to_send(numbers):
+    with DelayedQueue.open("memory:", "rows") as queue:
+        with pytest.raises(Exception, match="'DelayedQueue' object cannot be pickled or copied.*its URL and name"):
+            sink(numbers, lambda info: Poison(), delayed=lambda: queue)
+    with BatchQueue("live", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
+        with pytest.raises(Exception, match="'BatchQueue' object cannot be pickled or copied"):
+            sink(numbers, lambda info: queue)
 
 
 def test_a_writer_without_write_or_with_an_async_one_is_refused(numbers):

@@ -145,8 +145,8 @@ def sink(
     Returns:
         The account, of the attempts that Spark kept.
     Raises:
-        TypeError: ``make_writer``, ``on_error`` or ``delayed`` cannot be called.
-        ValueError: a number is out of range, or ``on_error="park"`` without ``delayed``.
+        TypeError: ``make_writer``, ``on_error`` or ``delayed`` cannot be called, or ``backoff`` is none.
+        ValueError: a number is out of range, ``columns`` is no list, or ``on_error="park"`` without ``delayed``.
         pyspark.errors.PySparkException: a task failed; the text shows the writer's exception and its line.
 
     Example:
@@ -164,6 +164,10 @@ def sink(
     """
     check_callable("make_writer", make_writer, "info")
     threads = whole("threads", threads, 1)
+    if not isinstance(backoff, Backoff):
+        raise TypeError(f"backoff must be a drainq.backoff.Backoff, got {backoff!r}")
+    if isinstance(columns, str) or (columns is not None and not columns):
+        raise ValueError(f"columns must be a list of column names, at least one, or None for all, got {columns!r}")
     settings = Settings(
         make_writer=make_writer,
         threads=threads,
