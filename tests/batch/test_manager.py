@@ -113,6 +113,23 @@ def test_shutdown_all_drains_every_queue():
     assert BatchQueueManager.names() == []
 
 
+@pytest.mark.parametrize("hangs", [0, 1])
+def test_shutdown_all_is_not_clean_where_one_queue_abandons_something(hangs):
+    gates = [Gate(is_open=number != hangs) for number in range(2)]
+    queues = [
+        BatchQueueManager.create(
+            f"q{number}", config(consumer=gate, shutdown_timeout=0.05 if number == hangs else None)
+        )
+        for number, gate in enumerate(gates)
+    ]
+    for queue, gate in zip(queues, gates):
+        queue.produce(1)
+        gate.wait_entered()
+    assert BatchQueueManager.shutdown_all() is False
+    gates[hangs].open()
+    assert [queue.stats().abandoned for queue in queues] == [1 - hangs, hangs]
+
+
 def test_the_timeout_of_shutdown_all_is_for_all_queues_together():
     """A hundred and fifty queues behind a handler that hangs: with the whole time for each it took half a minute."""
     hanging, pool = Gate(is_open=False), {"shared_scheduler": ("all together", ThreadPolicy.fixed(1))}

@@ -159,6 +159,37 @@ def drain_threads(name):
     return [thread for thread in threading.enumerate() if thread.name.startswith(f"drainq-{name}-")]
 
 
+def test_on_close_waits_for_an_on_idle_of_another_thread():
+    class Consumer:
+        idle, entered, leave, events = [], threading.Event(), threading.Event(), []
+
+        def consume(self, batch):
+            raise AssertionError("there was no item")
+
+        def on_idle(self):
+            if not self.idle:
+                self.idle.append(threading.current_thread())
+                self.entered.set()
+                assert self.leave.wait(PATIENCE)
+                self.events.append("on_idle returns")
+
+        def on_close(self):
+            self.events.append("on_close")
+
+    consumer = Consumer()
+    queue = BatchQueue("closing", config(n=2, partitions=PartitionPolicy.fixed(2), consumer=consumer))
+    threads = drain_threads("closing")
+    assert len(threads) == 2 and consumer.entered.wait(PATIENCE)
+    ending = threading.Thread(target=queue.shutdown)
+    ending.start()
+    (other,) = (thread for thread in threads if thread not in consumer.idle)
+    other.join(PATIENCE)
+    assert not other.is_alive() and consumer.events == []
+    consumer.leave.set()
+    ending.join(PATIENCE)
+    assert consumer.events == ["on_idle returns", "on_close"]
+
+
 def test_a_queue_that_nobody_holds_delivers_its_items_and_ends():
     gate = Gate(is_open=False)
     queue = BatchQueue("orphan", config(n=2, partitions=PartitionPolicy.fixed(2)))
