@@ -288,6 +288,15 @@ MUTANTS = [
         "tests/batch/test_manager.py::test_shutdown_all_is_not_clean_where_one_queue_abandons_something",
     ),
     Mutant(
+        "run_of_a_long_list_skips_one",
+        "an item of a long list is neither queued nor refused",
+        f"{BATCH}/produce/many.rs",
+        "        end.saturating_sub(from)\n",
+        "        (end + 1).saturating_sub(from)\n",
+        "tests/batch/test_fast_path.py"
+        "::test_a_long_list_of_a_class_that_the_queue_has_not_met_goes_in_whole_and_in_order",
+    ),
+    Mutant(
         "last_but_one_closes",
         "on_close is called while another thread is still in a call",
         f"{BATCH}/caller_count.rs",

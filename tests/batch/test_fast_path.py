@@ -158,3 +158,11 @@ def test_a_dispatch_key_may_change_the_list_that_is_produced(make_queue):
     assert queue.flush(PATIENCE)
     assert gate.items == [("a", number) for number in range(400)]
     assert queue.stats().per_type["a"].accepted == 400
+
+
+def test_a_long_list_of_a_class_that_the_queue_has_not_met_goes_in_whole_and_in_order(make_queue):
+    gate, items = Gate(), list(range(5_000))
+    queue = make_queue(consumer=gate)
+    assert queue.produce_many(items) == len(items)
+    assert queue.flush(PATIENCE)
+    assert gate.items == items
