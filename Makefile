@@ -60,12 +60,13 @@ test-all: $(READY) $(STAMP)-test ## the same, and what needs more: a real Kafka 
 # -- checks -----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy; each warning is an error
+lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy, the stub; each warning is an error
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd python && $(abspath $(BIN))/python -m mypy.stubtest drainq._native --mypy-config-file ../pyproject.toml
 
 .PHONY: format
 format: $(STAMP)-lint ## rewrite the sources in the one format

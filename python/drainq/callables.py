@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
-__all__ = ["check_answer", "check_callable"]
+__all__ = ["check_answer", "check_callable", "is_async"]
 
 
 def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = False) -> None:
@@ -42,6 +42,8 @@ def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = Fal
         raise TypeError(f"{name} must be a callable that takes {wanted}, got {_shown(value)}")
     if (lazy := _lazy(value)) and not (may_yield and lazy[1] is _GENERATOR):
         what, remedy = lazy
+        if what == _ASYNC_FUNCTION and arguments == ("batch",):
+            remedy += _OR_A_LOOP
         raise TypeError(
             f"{name} must be a plain function that takes {wanted}, got {_shown(value)}, which is {what}: "
             f"a call of it runs nothing; {remedy}"
@@ -82,6 +84,19 @@ def check_answer(name: str, answer: Any) -> None:
         )
 
 
+def is_async(value: Any) -> bool:
+    """Whether a call of ``value`` makes a coroutine: ``async def``, also behind a partial or ``__call__``.
+
+    Example:
+        >>> from drainq.callables import is_async
+        >>> async def size(item): ...
+        >>> is_async(size), is_async(len)
+        (True, False)
+    """
+    lazy = _lazy(value)
+    return lazy is not None and lazy[0] == _ASYNC_FUNCTION
+
+
 def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
     """What a callable takes, and why not these arguments; nothing of both if it does or does not say."""
     import functools
@@ -108,6 +123,8 @@ def _shown(value: object) -> str:
         return f"<an object of class {type(value).__name__} whose repr raised {type(error).__name__}>"
 
 
+_ASYNC_FUNCTION = "an async function"
+_OR_A_LOOP = "; a handler of a queue may be one if BatchQueueConfig(loop=...) names the event loop that runs it"
 _ASYNC = "make it a plain function that waits for it, with asyncio.run(...) or asyncio.run_coroutine_threadsafe(...)"
 _GENERATOR = "make it a plain function without yield"
 
@@ -121,7 +138,7 @@ def _lazy(value: Any) -> tuple[str, str] | None:
         value = value.func
     for found in (value, None if isinstance(value, type) else type(value).__call__):
         if inspect.iscoroutinefunction(found):
-            return "an async function", _ASYNC
+            return _ASYNC_FUNCTION, _ASYNC
         if inspect.isasyncgenfunction(found):
             return "an async generator function", _ASYNC
         if inspect.isgeneratorfunction(found):

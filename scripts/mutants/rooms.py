@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .aio import MUTANTS as AIO
 from .binding import MUTANTS as BINDING
 from .columns import MUTANTS as COLUMNS
 from .delayed import MUTANTS as DELAYED
@@ -19,6 +20,7 @@ from .sketch import MUTANTS as SKETCH
 from .workers import MUTANTS as WORKERS
 
 ROOMS: dict[str, list[Mutant]] = {
+    "aio": AIO,
     "binding": BINDING,
     "life": LIFE,
     "routing": ROUTING,

@@ -86,7 +86,7 @@ def test_replace_changes_some_settings_and_keeps_all_others():
     changed = config.replace(buffer_size=9, threads=None, shared_scheduler=("pool", ONE), linger=0.0)
     assert (changed.buffer_size, changed.shared_scheduler, changed.linger) == (9, ("pool", ONE), 0.0)
     names = [name for name in dir(config) if not name.startswith("_") and name != "replace"]
-    assert len(names) == 18
+    assert len(names) == 19
     for name in set(names) - {"buffer_size", "threads", "shared_scheduler", "linger"}:
         assert getattr(changed, name) == getattr(config, name), name
     with pytest.raises(ValueError, match="buffer_size"):

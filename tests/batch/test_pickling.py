@@ -127,7 +127,7 @@ def test_every_policy_selector_strategy_and_balancer_arrives_as_it_was_sent(valu
 
 @given(configs())
 def test_every_setting_of_every_configuration_arrives_as_it_was_sent(config):
-    assert len(SETTINGS) == 18
+    assert len(SETTINGS) == 19
     for arrived in copies(config):
         for name in SETTINGS:
             assert same(getattr(arrived, name), getattr(config, name)), name

@@ -15,6 +15,7 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
     "_calls": {"callables", "threads"},
+    "aio": {"callables", "errors"},
     "cli": {"_native", "errors", "sql"},
     "delivery": {"_native", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
     "columns": {"_native", "errors"},

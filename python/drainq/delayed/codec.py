@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 import msgspec
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Codec(Protocol):
+    PayloadT = TypeVar("PayloadT", default=Any)  # a codec that says nothing of its payloads takes any
+else:
+    from typing import TypeVar
+
+    PayloadT = TypeVar("PayloadT")
+
+
+class Codec(Protocol[PayloadT]):
     """What turns payloads into bytes and back."""
 
     @property
@@ -21,11 +30,11 @@ class Codec(Protocol):
         """Names the encoding; queues with different names do not see each other's messages."""
         ...
 
-    def encode(self, payload: Any) -> bytes:
+    def encode(self, payload: PayloadT) -> bytes:
         """Return the payload as bytes; raise TypeError or ValueError for one it cannot encode."""
         ...
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> PayloadT:
         """Return the payload; raise ValueError for bytes it cannot decode."""
         ...
 
@@ -34,7 +43,7 @@ _PLAIN = {str, int, float, bool, type(None), list, dict}
 """The types that JSON has."""
 
 
-class MsgspecCodec:
+class MsgspecCodec(Generic[PayloadT]):
     """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys come back as they were.
 
     Args:
@@ -46,12 +55,21 @@ class MsgspecCodec:
         {'to': 'ann', 'tries': [1, 2.5, None]}
     """
 
+    @overload
+    def __init__(self) -> None: ...
+
+    @overload
+    def __init__(self, type: type[PayloadT]) -> None: ...
+
+    @overload
+    def __init__(self: MsgspecCodec[Any], type: Any) -> None: ...
+
     def __init__(self, type: Any = Any) -> None:
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(type)
         self.type_name = "json" if type is Any else f"json:{getattr(type, '__qualname__', type)}"
 
-    def encode(self, payload: Any) -> bytes:
+    def encode(self, payload: PayloadT) -> bytes:
         """The payload as JSON."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             raise TypeError(
@@ -65,9 +83,10 @@ class MsgspecCodec:
             return list(map(self._encoder.encode, payloads))
         return [self.encode(payload) for payload in payloads]
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> PayloadT:
         """The payload from JSON."""
-        return self._decoder.decode(data)
+        payload: PayloadT = self._decoder.decode(data)
+        return payload
 
 
 class JsonCodec:

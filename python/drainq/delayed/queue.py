@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 from drainq.clock import Clock
 from drainq.delayed.admin import Admin, QueueInfo, queues_at
 from drainq.delayed.aio import AsyncDelayedQueue
-from drainq.delayed.codec import Codec
+from drainq.delayed.codec import Codec, PayloadT
 from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
@@ -74,7 +74,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         storage: Storage,
         queue: str,
         *,
-        codec: Codec | None = None,
+        codec: Codec[T] | None = None,
         time: TimeConfig | None = None,
         retry: RetryConfig | None = None,
         clock: Clock | None = None,
@@ -113,7 +113,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         url: str,
         queue: str = "default",
         *,
-        codec: Codec | None = None,
+        codec: Codec[PayloadT] | None = None,
         table: str = "delayed_queue",
         time: TimeConfig | None = None,
         retry: RetryConfig | None = None,
@@ -126,7 +126,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         prepare: bool | None = None,
         database_time: bool = False,
         history: int | None = None,
-    ) -> DelayedQueue[Any]:
+    ) -> DelayedQueue[PayloadT]:
         """Open a queue, and create its tables if they are missing.
 
         Safe from many processes at once.

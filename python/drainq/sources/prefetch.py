@@ -30,6 +30,8 @@ from drainq.sources.stats import PrefetchStats
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from drainq.sources.async_items import AsyncItems
+
 T = TypeVar("T")
 
 
@@ -275,6 +277,25 @@ class PrefetchSource(Replenisher[T]):
                 return False
         self._intake.let_go()
         return True
+
+    def __aiter__(self) -> AsyncItems[T]:
+        """Take the items one by one in a coroutine: ``async for item in source``; it ends with the stream or a close.
+
+        Example:
+            >>> import asyncio
+            >>> async def numbers():
+            ...     return [number async for number in PrefetchSource(iter(range(5)), 3, 1)]
+            >>> asyncio.run(numbers())
+            [0, 1, 2, 3, 4]
+        """
+        from drainq.sources.async_items import AsyncItems  # asyncio loads with its first use
+
+        return AsyncItems(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
 
     def __enter__(self) -> PrefetchSource[T]:
         return self

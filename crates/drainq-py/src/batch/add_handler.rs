@@ -6,6 +6,7 @@ use crate::deadline::Deadline;
 use crate::errors;
 use drainq_core::batch::flush::Flush;
 use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyTuple};
 
 #[pymethods]
 impl BatchQueue {
@@ -40,7 +41,9 @@ impl BatchQueue {
             return Err(errors::DRAINQ_ERROR
                 .error(py, format!("queue {:?} is shut down; add handlers before that", self.shared().name())));
         }
-        let handler = Handler::new("handler", &handler)?;
+        let event_loop = self.shared().callables.event_loop.as_ref();
+        let runs_on = event_loop.map(|event_loop| (event_loop.bind(py), self.shared().number()));
+        let handler = Handler::new("handler", &handler, runs_on)?;
         if !(weight.is_finite() && weight > 0.0) {
             return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
         }
@@ -58,6 +61,37 @@ impl BatchQueue {
         let key = self.shared().key(&r#type)?;
         self.shared().callables.handlers.set(self.shared().queue(), key, handler, weight);
         Ok(())
+    }
+
+    /// Decorate a function as the handler of ``type``: ``add_handler`` as a decorator.
+    ///
+    /// Args:
+    ///     type, weight: as ``add_handler``.
+    /// Returns:
+    ///     What registers a handler and returns it.
+    /// Raises:
+    ///     TypeError, ValueError, DrainqError: as ``add_handler``, where the function is decorated.
+    ///
+    /// Example:
+    ///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+    ///     >>> with BatchQueue("decorated", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
+    ///     ...     @queue.handler(str)
+    ///     ...     def show(batch):
+    ///     ...         print(batch)
+    ///     ...     _ = queue.produce_many(["a", "b"]), queue.flush()
+    ///     ['a', 'b']
+    #[pyo3(signature = (r#type, weight=1.0), text_signature = "($self, type, weight=1.0)")]
+    fn handler<'py>(
+        slf: &Bound<'py, Self>,
+        r#type: Bound<'py, PyAny>,
+        weight: f64,
+    ) -> PyResult<Bound<'py, PyCFunction>> {
+        let (queue, r#type) = (slf.clone().unbind(), r#type.unbind());
+        PyCFunction::new_closure(slf.py(), Some(c"handler"), None, move |arguments: &Bound<'_, PyTuple>, _| {
+            let (py, handler) = (arguments.py(), arguments.get_item(0)?);
+            queue.get().add_handler(py, r#type.bind(py).clone(), handler.clone(), weight)?;
+            Ok::<_, PyErr>(handler.unbind())
+        })
     }
 
     /// Remove the handler of ``type``, after the items that are queued for it were handled.

@@ -15,14 +15,23 @@ pub struct BatchCallables {
     pub consumer: Option<Handler>,
     /// The callable for batches that failed.
     pub error_handler: Option<Py<PyAny>>,
+    /// The event loop of handlers that are `async def`.
+    pub event_loop: Option<Py<PyAny>>,
 }
 
 impl BatchCallables {
     /// Reads the `consumer` and the `error_handler` of a configuration. There are no handlers yet.
-    pub fn new(py: Python<'_>, config: &BatchQueueConfig) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, config: &BatchQueueConfig, number: u64) -> PyResult<Self> {
+        let event_loop = config.r#loop.as_ref().map(|held| held.bind(py));
+        let runs_on = event_loop.map(|event_loop| (event_loop, number));
         Ok(Self {
+            event_loop: event_loop.map(|event_loop| event_loop.clone().unbind()),
             handlers: Handlers::default(),
-            consumer: config.consumer.as_ref().map(|held| Handler::new("consumer", held.bind(py))).transpose()?,
+            consumer: config
+                .consumer
+                .as_ref()
+                .map(|held| Handler::new("consumer", held.bind(py), runs_on))
+                .transpose()?,
             error_handler: config.error_handler.as_ref().map(|held| held.clone_ref(py)),
         })
     }
@@ -42,6 +51,7 @@ impl BatchCallables {
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.handlers.traverse(visit)?;
         self.consumer.iter().flat_map(Handler::held).try_for_each(|held| visit.call(held))?;
-        visit.call(&self.error_handler)
+        visit.call(&self.error_handler)?;
+        visit.call(&self.event_loop)
     }
 }

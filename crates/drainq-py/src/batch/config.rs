@@ -4,6 +4,7 @@
 
 use super::buffer_strategy::BufferStrategy;
 use super::config_table::{Argument, Kept, config_table};
+use super::coroutines;
 use super::handler::Handler;
 use super::selector::{PartitionSelector, SelectorRule};
 use super::size_policies::{PartitionPolicy, ThreadPolicy};
@@ -76,6 +77,9 @@ config_table! {
         balancer: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
         ///     rebalance_interval: seconds between two calls of the balancer; default 10.
         rebalance_interval: f64 = (REBALANCE_INTERVAL.as_secs_f64()) => f64,
+        ///     loop: an asyncio event loop: ``async def`` handlers and consumers run there, and the drain thread waits
+        ///         for them. It has to run, and to outlive the queue. None: ``async def`` is refused.
+        r#loop: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
     }
     /// Raises:
     ///     ValueError, TypeError: with the value that is wrong. A callable that would do nothing (``async def``, a
@@ -181,7 +185,10 @@ impl BatchQueueConfig {
         if !selector.is_instance_of::<PartitionSelector>() {
             callables::check("partition_selector", selector, &["item", "count"])?;
         }
-        self.consumer.as_ref().map(|consumer| Handler::new("consumer", consumer.bind(py))).transpose()?;
+        let event_loop = self.r#loop.as_ref().map(|event_loop| event_loop.bind(py));
+        event_loop.map(coroutines::check_loop).transpose()?;
+        let runs_on = event_loop.map(|event_loop| (event_loop, 0));
+        self.consumer.as_ref().map(|consumer| Handler::new("consumer", consumer.bind(py), runs_on)).transpose()?;
         self.balancer.as_ref().map(|balancer| check_balancer(balancer.bind(py))).transpose()?;
         if self.linger > 0.0 && self.shared_scheduler.is_some() {
             return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {}", self.linger)));
@@ -198,6 +205,7 @@ impl BatchQueueConfig {
     fn by_name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let settings = PyDict::new(slf.py());
         for name in Self::NAMES {
+            let name = name.trim_start_matches("r#"); // `loop` is a keyword of Rust
             settings.set_item(name, slf.getattr(name)?)?;
         }
         Ok(settings)

@@ -1,5 +1,6 @@
 //! `flush`: waits until items have been handled.
 
+use super::coroutines;
 use super::queue::BatchQueue;
 use super::types::item::Item;
 use crate::ctrl_c;
@@ -32,5 +33,18 @@ impl BatchQueue {
         let flushed = self.wait_flushed(py, Flush::of_queue(self.shared().queue()), deadline)?;
         self.shared().drops.flush(py);
         Ok(flushed)
+    }
+
+    /// Wait as ``flush`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
+    ///
+    /// Args:
+    ///     timeout: seconds to wait; None: as long as it takes. Where the wait is cancelled, the thread goes on waiting.
+    /// Returns:
+    ///     What ``flush`` returns, when awaited.
+    /// Raises:
+    ///     WouldDeadlock: awaited in a handler of this queue.
+    #[pyo3(signature = (timeout=None))]
+    fn flush_async<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "flush", timeout)
     }
 }

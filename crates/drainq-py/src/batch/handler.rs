@@ -1,5 +1,6 @@
 //! The Python callables of a queue: handlers, error handler, and how they are called.
 
+use super::coroutines;
 use super::types::item::Item;
 use crate::calls::{self, log_error};
 use crate::{callables, errors, gil};
@@ -16,7 +17,9 @@ pub struct Handler {
 impl Handler {
     /// Reads the methods of `object` once. Raises TypeError for an object of another shape, and for a callable
     /// whose call would run nothing (`async def`, a generator function).
-    pub fn new(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    ///
+    /// With the event loop of a configuration, and the number of the queue, `async def` is run there.
+    pub fn new(name: &str, object: &Bound<'_, PyAny>, runs_on: Option<(&Bound<'_, PyAny>, u64)>) -> PyResult<Self> {
         let method = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
             Ok(object.getattr_opt(name)?.filter(|found| found.is_callable()))
         };
@@ -30,9 +33,14 @@ impl Handler {
                 )));
             }
         };
+        let is_method = !consume.is(object);
+        let consume = match runs_on {
+            Some((event_loop, number)) => coroutines::on_loop(&consume, event_loop, number)?,
+            None => consume,
+        };
         let (on_idle, on_close) = (method("on_idle")?, method("on_close")?);
         let part = |method: &str| format!("{name}.{method}");
-        callables::check(&if consume.is(object) { name.into() } else { part("consume") }, &consume, &["batch"])?;
+        callables::check(&if is_method { part("consume") } else { name.into() }, &consume, &["batch"])?;
         callables::check_if_given(&part("on_idle"), on_idle.as_ref(), &[])?;
         callables::check_if_given(&part("on_close"), on_close.as_ref(), &[])?;
         Ok(Self {

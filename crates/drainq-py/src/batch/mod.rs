@@ -17,6 +17,7 @@
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
 //! | `observed.rs` | what a monitoring system reads |
+//! | `coroutines.rs` | the calls of `drainq/aio.py` |
 //! | `exit.rs` | the end of a process |
 
 pub mod add_handler;
@@ -27,6 +28,7 @@ pub mod caller;
 pub mod caller_count;
 pub mod config;
 mod config_table;
+pub mod coroutines;
 pub mod drain;
 pub mod drop_reports;
 pub mod exit;

@@ -2,6 +2,7 @@
 //! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
 
 use super::config::BatchQueueConfig;
+use super::coroutines;
 use super::exit::{self, Live};
 use super::observed;
 use super::shared::SharedQueue;
@@ -38,7 +39,7 @@ use std::sync::{Arc, Weak};
 ///     [1, 4, 2, 5]
 ///
 /// Source: ``BatchQueue`` in Apache SkyWalking's ``library-batch-queue``.
-#[pyclass(module = "drainq", frozen, weakref)]
+#[pyclass(module = "drainq", frozen, weakref, generic)]
 pub struct BatchQueue {
     shared: Arc<SharedQueue>,
     config: Py<BatchQueueConfig>,
@@ -64,6 +65,17 @@ impl BatchQueue {
                 format!(
                     "{what} of queue {:?} was called from one of its own handlers, which it would wait for; \
                      call it from another thread",
+                    self.shared.name()
+                ),
+            ));
+        }
+        let Some(event_loop) = &self.shared.callables.event_loop else { return Ok(()) };
+        if coroutines::is_here(event_loop.bind(py))? {
+            return Err(errors::WOULD_DEADLOCK.error(
+                py,
+                format!(
+                    "{what} of queue {:?} was called in the event loop that runs its handlers, which it would keep \
+                     from running; await {what}_async, or call it from another thread",
                     self.shared.name()
                 ),
             ));

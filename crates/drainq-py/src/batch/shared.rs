@@ -28,6 +28,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyWeakrefReference};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A queue, as its threads see it.
 pub struct SharedQueue {
@@ -47,6 +48,8 @@ pub struct SharedQueue {
     pub drops: Arc<DropReports>,
     /// A weak reference on the queue's object, which closes the queue at the object's end.
     guard: PyOnceLock<Py<PyWeakrefReference>>,
+    /// The number of the queue in this program.
+    number: u64,
 }
 
 impl SharedQueue {
@@ -57,9 +60,11 @@ impl SharedQueue {
             Some((pool, policy)) => Some(Pool::get_or_create(py, pool, policy.0)?),
             None => None,
         };
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let on_drop = config.on_drop.as_ref().map(|held| held.clone_ref(py));
         let shared = Self {
-            callables: BatchCallables::new(py, config)?,
+            callables: BatchCallables::new(py, config, number)?,
             routing: Routing::new(py, config),
             process: ForkCell::new(Process::new(name, settings.clone(), grouping, pool.as_deref())),
             pool,
@@ -69,6 +74,7 @@ impl SharedQueue {
             shutdown_timeout: config.default_shutdown_timeout(),
             drops: DropReports::new(name, on_drop),
             guard: PyOnceLock::new(),
+            number,
         };
         shared.queue().report_idle_passes(shared.callables.consumer_wants_idle());
         Ok(Arc::new(shared))
@@ -110,6 +116,11 @@ impl SharedQueue {
     /// Returns the queue's name.
     pub fn name(&self) -> &str {
         self.queue().name()
+    }
+
+    /// Returns the number of the queue in this program, which no other queue has.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Whether producers wait when there is no room.

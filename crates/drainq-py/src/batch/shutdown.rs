@@ -1,5 +1,6 @@
 //! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`exit.rs`).
 
+use super::coroutines;
 use super::drop_reports::DropReason;
 use super::exit::{self, Live};
 use super::queue::BatchQueue;
@@ -110,6 +111,33 @@ impl BatchQueue {
         let deadline = Deadline::after("timeout", timeout)?;
         self.refuse_in_handler(py, "shutdown")?;
         self.shared().end(py, deadline)
+    }
+
+    /// Shut down as ``shutdown`` does, from a coroutine; a thread of asyncio's executor waits meanwhile.
+    ///
+    /// Args:
+    ///     timeout: as ``shutdown``. Where the wait is cancelled, the shutdown goes on.
+    /// Returns:
+    ///     What ``shutdown`` returns, when awaited.
+    /// Raises:
+    ///     WouldDeadlock: awaited in a handler of this queue.
+    #[pyo3(signature = (timeout=None))]
+    fn shutdown_async<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "shutdown", timeout)
+    }
+
+    fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        coroutines::entered(slf.as_any())
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __aexit__<'py>(slf: &Bound<'py, Self>, _exception: &Bound<'_, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "_leave", None)
+    }
+
+    /// Shuts the queue down for ``async with``, which hides no exception.
+    fn _leave(&self, py: Python<'_>, _timeout: Option<f64>) -> PyResult<()> {
+        self.shutdown(py, None).map(drop)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

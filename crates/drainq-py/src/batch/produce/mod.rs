@@ -22,6 +22,7 @@
 //!
 //! `many.rs` takes the same steps for a list; `gil_yield.rs` gives the GIL to a drain thread in time.
 
+pub mod attempt;
 pub mod fast_path;
 pub mod gil_yield;
 pub mod many;

@@ -4,6 +4,7 @@
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
+use crate::batch::coroutines;
 use crate::batch::drop_reports::DropReason;
 use crate::batch::shared::SharedQueue;
 use crate::batch::types::item::Item;
@@ -149,6 +150,19 @@ impl SharedQueue {
     }
 
     fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {
+        let event_loop = self.callables.event_loop.as_ref();
+        let is_loop_here = event_loop.map(|event_loop| coroutines::is_here(event_loop.bind(py))).transpose()?;
+        if is_loop_here == Some(true) {
+            self.queue().count_rejected(Rejection::WouldDeadlock, weight);
+            return Err(errors::WOULD_DEADLOCK.error(
+                py,
+                format!(
+                    "a producer of queue {:?} waits for room in the event loop that runs its handlers, which alone can \
+                     make room; await produce_async(item)",
+                    self.name()
+                ),
+            ));
+        }
         if !self.queue().is_draining_here() {
             return Ok(());
         }

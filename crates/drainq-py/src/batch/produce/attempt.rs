@@ -1,0 +1,165 @@
+//! `produce_async` and `offer_async`: an item that a coroutine tries to queue, as often as it takes.
+//!
+//! The coroutines are written in `drainq/aio.py`: asyncio's own `async def`. Here is one item on its way: its type, its
+//! partition and its weight are found once, and each try is one push that never waits.
+//!
+//! # Invariants
+//! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
+//! 2. Every push of a queue happens with the GIL held (`slow_path.rs`, invariant 1).
+
+use crate::batch::coroutines;
+use crate::batch::queue::BatchQueue;
+use crate::batch::types::item::Item;
+use crate::ctrl_c;
+use crate::errors;
+use crate::fork::Generation;
+use drainq_core::batch::produce::FAST_SHARE;
+use drainq_core::batch::{Keyed, PartitionId, Rejection};
+use drainq_core::ring::Refusal;
+use drainq_core::sync::Mutex;
+use pyo3::prelude::*;
+
+/// An item that is offered to a queue from a coroutine.
+#[pyclass(module = "drainq", frozen)]
+pub struct ProduceAttempt {
+    queue: Py<BatchQueue>,
+    partition: PartitionId,
+    weight: u64,
+    begun_in: Generation,
+    /// The item until the end of the attempt. Locked with the GIL held; no item is dropped under the lock.
+    item: Mutex<Option<Item>>,
+}
+
+#[pymethods]
+impl ProduceAttempt {
+    /// Pushes the item if there is room: True if the queue accepted it, False if the queue is closed, None if the
+    /// partition is full.
+    fn try_now(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+        if self.begun_in.is_past() {
+            std::mem::forget(self.item.lock().take());
+            return Err(ctrl_c::forked(py));
+        }
+        let shared = self.queue.get().shared();
+        if !shared.process().is_started() {
+            shared.start_threads(py)?;
+        }
+        let item = self.item.lock().take();
+        let Some(item) = item else { return Err(errors::bad_state("this attempt has ended")) };
+        // SAFETY: the GIL is held (invariant 2).
+        match unsafe { shared.queue().try_produce_serialised(self.partition, item) } {
+            Ok(()) => Ok(Some(true)),
+            Err((item, Refusal::Full)) => {
+                *self.item.lock() = Some(item);
+                Ok(None)
+            }
+            Err((item, Refusal::Closed)) => {
+                drop(item);
+                shared.reject(py, Rejection::Closed, self.weight);
+                Ok(Some(false))
+            }
+        }
+    }
+
+    /// Ends the attempt without the item: its time is over, or its task was cancelled.
+    fn give_up(&self, py: Python<'_>) {
+        let item = self.item.lock().take();
+        if self.begun_in.is_past() {
+            std::mem::forget(item);
+        } else if let Some(item) = item {
+            drop(item);
+            self.queue.get().shared().reject(py, Rejection::Full, self.weight);
+        }
+    }
+
+    /// Ends the attempt of a handler that would wait for itself.
+    fn would_deadlock(&self, py: Python<'_>) {
+        let item = self.item.lock().take();
+        if item.is_some() {
+            drop(item);
+            self.queue.get().shared().reject(py, Rejection::WouldDeadlock, self.weight);
+        }
+    }
+
+    /// Whether a drain thread waits for the GIL while the partition fills up: the event loop is to let it run.
+    fn is_crowded(&self) -> bool {
+        let shared = self.queue.get().shared();
+        shared.process().gil_yield.is_wanted() && shared.queue().partition(self.partition).holds_one_in(FAST_SHARE)
+    }
+}
+
+#[pymethods]
+impl BatchQueue {
+    /// Queue one item from a coroutine: ``await queue.produce_async(item)``.
+    ///
+    /// On a ``BLOCKING`` queue this waits for room, and the event loop goes on meanwhile. Cancelling the wait queues
+    /// nothing; the item then counts as rejected: ``full``.
+    ///
+    /// Args:
+    ///     item: any object.
+    /// Returns:
+    ///     True if it was queued, False if there was no room (``IF_POSSIBLE``) or the queue is shut down; when awaited.
+    /// Raises:
+    ///     WouldDeadlock: awaited in an ``async def`` handler of this queue while the partition is full and the queue
+    ///         is ``BLOCKING``.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+    ///     >>> async def main():
+    ///     ...     config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=2, consumer=lambda batch: None)
+    ///     ...     async with BatchQueue("coroutine", config) as queue:
+    ///     ...         return [await queue.produce_async(number) for number in range(5)]
+    ///     >>> asyncio.run(main())
+    ///     [True, True, True, True, True]
+    ///
+    /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the coroutine is ours.
+    fn produce_async<'py>(slf: &Bound<'py, Self>, item: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (shared, py) = (slf.get().shared(), slf.py());
+        coroutines::produce(slf.as_any(), item, py.None().bind(py), shared.number(), shared.blocks())
+    }
+
+    /// Queue one item from a coroutine, waiting for room until a deadline, whatever the queue's strategy.
+    ///
+    /// Args:
+    ///     item: any object.
+    ///     timeout: seconds to wait for room; 0 never waits; None does what ``produce_async`` does.
+    /// Returns:
+    ///     True if it was queued, False if the time ran out or the queue is shut down; when awaited.
+    /// Raises:
+    ///     WouldDeadlock: as ``produce_async``.
+    ///     ValueError: ``timeout`` is negative or not a number; when awaited.
+    ///
+    /// Example:
+    ///     >>> import asyncio
+    ///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+    ///     >>> async def main():
+    ///     ...     config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
+    ///     ...     async with BatchQueue("coroutine", config) as queue:
+    ///     ...         return await queue.offer_async("item", timeout=0.5)
+    ///     >>> asyncio.run(main())
+    ///     True
+    ///
+    /// Source: as ``offer``.
+    #[pyo3(signature = (item, timeout=None))]
+    fn offer_async<'py>(
+        slf: &Bound<'py, Self>,
+        item: &Bound<'py, PyAny>,
+        timeout: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (shared, py) = (slf.get().shared(), slf.py());
+        let timeout = timeout.unwrap_or_else(|| py.None().into_bound(py));
+        coroutines::produce(slf.as_any(), item, &timeout, shared.number(), shared.blocks())
+    }
+
+    /// Makes the attempt of ``drainq/aio.py``.
+    fn _attempt(slf: &Bound<'_, Self>, item: &Bound<'_, PyAny>) -> PyResult<ProduceAttempt> {
+        let shared = slf.get().shared();
+        let name = shared.routing.keys.name_of(item)?;
+        let key = shared.key(&name)?;
+        let partition = shared.routing.partition_of(shared.queue(), item, key)?;
+        let begun_in = Generation::now();
+        let item = shared.routing.ring_item(item, key)?;
+        let (queue, weight) = (slf.clone().unbind(), item.weight());
+        Ok(ProduceAttempt { queue, partition, weight, begun_in, item: Mutex::new(Some(item)) })
+    }
+}

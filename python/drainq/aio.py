@@ -1,0 +1,139 @@
+"""The batch queue and asyncio: producing from a coroutine, and handlers that are ``async def``.
+
+Producing: an item is pushed if there is room, in one step that never waits. While its partition is full the coroutine
+sleeps, 1 ms at first and up to 20 ms, and tries again. So a full queue never stops the event loop, and no thread waits
+on a coroutine's behalf. A coroutine has no place in the line of producers that wait: of a coroutine and a thread, the
+first to try after room was made gets it.
+
+Handling: the drain thread hands the batch to the event loop of the configuration and waits, without the GIL, until the
+handler's coroutine has ended there. So the promises of the queue stay what they are: one call of a handler at a time,
+in order, each batch counted once.
+
+# Invariants
+
+1. Between the push of an item and the end of its coroutine nothing is awaited: a task that is cancelled has either its
+   item in the queue and its result, or neither. An item that was given up counts as rejected.
+2. A coroutine that would wait for its own handler call raises WouldDeadlock: ``HANDLING`` goes with the context of the
+   call, into every task that the handler starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any
+
+from drainq.callables import is_async
+from drainq.errors import WouldDeadlock
+
+_FIRST_PAUSE = 0.001  # seconds
+_LONGEST_PAUSE = 0.020
+_SLICE = 0.1  # seconds after which a drain thread looks whether the handlers' event loop was closed
+
+HANDLING: ContextVar[tuple[int, ...]] = ContextVar("drainq_handling", default=())
+"""The queues in whose async handlers the current task runs, by number."""
+
+
+async def produce(queue: Any, item: object, timeout: float | None, number: int, waits: bool) -> bool:
+    """Queue an item; ``waits``: whether without a timeout there is a wait for room."""
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout must be a number of seconds >= 0, or None, got {timeout!r}")
+    attempt = queue._attempt(item)
+    try:
+        if attempt.is_crowded():
+            await asyncio.sleep(0)  # the loop's own wait gives the GIL up
+        accepted: bool | None = attempt.try_now()
+        if accepted is not None:
+            return accepted
+        if timeout == 0 or (timeout is None and not waits):
+            attempt.give_up()
+            return False
+        if number in HANDLING.get():
+            attempt.would_deadlock()
+            raise WouldDeadlock(
+                f"a handler of queue {queue.name!r} awaits room in a full partition of the same queue, which only its "
+                "own return can make; use offer_async(item, timeout=0), IF_POSSIBLE, or a larger buffer_size"
+            )
+        clock = asyncio.get_running_loop().time
+        deadline = None if timeout is None else clock() + timeout
+        pause = _FIRST_PAUSE
+        while True:
+            left = pause if deadline is None else deadline - clock()
+            await asyncio.sleep(max(0.0, min(pause, left)))
+            accepted = attempt.try_now()
+            if accepted is not None:
+                return accepted
+            if deadline is not None and clock() >= deadline:
+                attempt.give_up()
+                return False
+            pause = min(pause * 2, _LONGEST_PAUSE)
+    except BaseException:  # a cancelled task, or a loop that is closed
+        attempt.give_up()
+        raise
+
+
+async def in_thread(queue: Any, number: int, name: str, timeout: float | None) -> bool:
+    """Run a call of the queue that waits, on a thread of asyncio's executor."""
+    if number in HANDLING.get():
+        raise WouldDeadlock(
+            f"{name}_async of queue {queue.name!r} was awaited in one of its own handlers, which it would wait for; "
+            "await it in another task"
+        )
+    done: bool = await asyncio.to_thread(getattr(queue, name), timeout)
+    return done
+
+
+async def entered(queue: Any) -> Any:
+    """What ``async with`` binds."""
+    return queue
+
+
+def on_loop(handler: Any, loop: asyncio.AbstractEventLoop | None, number: int) -> Any:
+    """The handler itself; or, if it is ``async def``, a plain function that runs it on the loop and waits for it."""
+    if loop is None or not is_async(handler):
+        return handler
+    return _OnLoop(handler, loop, number)
+
+
+class _OnLoop:
+    def __init__(
+        self, handler: Callable[[list[Any]], Coroutine[Any, Any, object]], loop: asyncio.AbstractEventLoop, number: int
+    ) -> None:
+        self._handler = handler
+        self._loop = loop
+        self._number = number
+
+    def __repr__(self) -> str:
+        return f"<{self._handler!r} on {self._loop!r}>"
+
+    def __call__(self, batch: list[Any]) -> None:
+        coroutine = self._handler(batch)
+        before = HANDLING.set((*HANDLING.get(), self._number))  # call_soon_threadsafe copies the context
+        try:
+            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except BaseException:  # the loop is closed
+            coroutine.close()
+            raise
+        finally:
+            HANDLING.reset(before)
+        while True:
+            concurrent.futures.wait([running], _SLICE)
+            if running.done():
+                running.result()
+                return
+            if self._loop.is_closed():
+                coroutine.close()
+                raise RuntimeError(f"the event loop of the handler {self._handler!r} was closed during a batch")
+
+
+def check_loop(loop: object) -> None:
+    """Refuse what is no event loop."""
+    if not isinstance(loop, asyncio.AbstractEventLoop):
+        raise TypeError(f"loop must be an asyncio event loop, such as asyncio.get_running_loop(), got {loop!r}")
+
+
+def is_here(loop: object) -> bool:
+    """Whether the current thread runs this event loop now."""
+    return asyncio._get_running_loop() is loop

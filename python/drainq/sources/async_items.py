@@ -1,0 +1,82 @@
+"""``async for item in source``: the items of a prefetching source, one by one, without stopping the event loop.
+
+# Invariants
+
+1. One item is taken at a time, and between the pull and the end of ``__anext__`` nothing is awaited: a task that is
+   cancelled has taken nothing.
+2. A pull that finds nothing is repeated after each refill, and every ``LONGEST_WAIT`` seconds: the source may have a
+   back-off that only a pull ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 0.25
+
+
+class AwaitedSource(Protocol[T]):
+    """What is asked of a source."""
+
+    def get_next_batch(self, batch_size: int) -> list[T]:
+        """As ``PrefetchSource``."""
+        ...
+
+    def subscribe(self, listener: Callable[[], object]) -> None:
+        """As ``PrefetchSource``."""
+        ...
+
+    def unsubscribe(self, listener: Callable[[], object]) -> None:
+        """As ``PrefetchSource``."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """As ``PrefetchSource``."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """As ``PrefetchSource``."""
+        ...
+
+
+class AsyncItems(Generic[T]):
+    """What ``aiter(source)`` returns; it ends with the stream, or with the source's close."""
+
+    def __init__(self, source: AwaitedSource[T]) -> None:
+        self._source = source
+
+    def __aiter__(self) -> AsyncItems[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """The next item, waited for."""
+        source = self._source
+        loop = asyncio.get_running_loop()
+        refilled = asyncio.Event()
+
+        def notify() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(refilled.set)
+
+        if items := source.get_next_batch(1):
+            return items[0]
+        source.subscribe(notify)
+        try:
+            while True:
+                refilled.clear()
+                over = source.closed or source.finished  # asked first: what came before it is still pulled
+                if items := source.get_next_batch(1):
+                    return items[0]
+                if over:
+                    raise StopAsyncIteration
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(refilled.wait(), LONGEST_WAIT)
+        finally:
+            source.unsubscribe(notify)

@@ -1,0 +1,377 @@
+"""Coroutines and the batch queue: producing, waiting for its end, and handlers that are ``async def``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, ThreadPolicy, WouldDeadlock
+from drainq.callables import is_async
+
+PATIENCE = 30
+
+
+def config(**settings) -> BatchQueueConfig:
+    return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
+
+
+class Gate:
+    """A handler that waits until the test opens it, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.entered = threading.Event()
+        self.items: list = []
+
+    def __call__(self, batch: list) -> None:
+        self.entered.set()
+        assert self.open.wait(PATIENCE)
+        self.items += batch
+
+
+async def fill(queue: BatchQueue, gate: Gate) -> int:
+    """Fill a queue whose handler waits; the number of items that went in."""
+    assert await queue.produce_async("first")
+    await asyncio.to_thread(gate.entered.wait, PATIENCE)
+    count = 1
+    while await queue.offer_async(count, timeout=0):
+        count += 1
+    return count
+
+
+def test_a_full_queue_does_not_stop_the_event_loop():
+    async def main() -> list[bool]:
+        gate = Gate()
+        async with BatchQueue("full", config(buffer_size=4, consumer=gate)) as queue:
+            accepted = await fill(queue, gate)
+            waiting = asyncio.create_task(queue.produce_async("waits"))
+            for _ in range(200):  # the loop goes on, or the test would never end
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            gate.open.set()
+            assert await waiting
+            await queue.flush_async()
+            stats = queue.stats()
+            assert stats.accepted == stats.handled == accepted + 1
+            assert stats.rejected["full"] == 1  # the offer that found no room
+            return gate.items
+
+    assert asyncio.run(main())[-1] == "waits"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_wait_that_is_cancelled_at_any_step_queues_nothing(steps):
+    async def main() -> None:
+        gate = Gate()
+        async with BatchQueue("cancelled", config(buffer_size=2, consumer=gate)) as queue:
+            accepted = await fill(queue, gate)
+            before = queue.stats().rejected["full"]
+            waiting = asyncio.create_task(queue.produce_async("cancelled"))
+            for _ in range(steps):
+                await asyncio.sleep(0.001 * (steps > 4))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            began = 1 if steps else 0  # a task that never ran has offered nothing
+            assert queue.stats().rejected["full"] == before + began
+            gate.open.set()
+            await queue.flush_async()
+            assert queue.stats().handled == accepted
+        assert "cancelled" not in gate.items
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_totals_are_exact_with_tasks_cancelled_at_random(seed):
+    async def main() -> None:
+        rng, handled = random.Random(seed), []
+        async with BatchQueue("random", config(buffer_size=3, consumer=handled.extend)) as queue:
+            began: list[int] = []
+
+            async def produce(number: int) -> bool:
+                began.append(number)
+                return await queue.produce_async(number)
+
+            tasks = [asyncio.create_task(produce(number)) for number in range(300)]
+            while not all(task.done() for task in tasks):
+                rng.choice(tasks).cancel()
+                await asyncio.sleep(0)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            await queue.flush_async()
+            stats = queue.stats()
+            accepted = [number for number, end in enumerate(ends) if end is True]
+            assert sorted(handled) == accepted
+            assert stats.accepted == stats.handled == len(accepted)
+            assert stats.offered == len(began)
+            assert stats.rejected["full"] == len(began) - len(accepted)
+            assert stats.balanced
+
+    asyncio.run(main())
+
+
+def test_many_coroutines_and_a_thread_share_a_small_queue():
+    async def main() -> None:
+        handled: list[int] = []
+        async with BatchQueue("shared", config(buffer_size=2, consumer=handled.extend)) as queue:
+            thread = threading.Thread(target=lambda: [queue.produce(number) for number in range(1000, 1200)])
+            thread.start()
+            assert all(await asyncio.gather(*(queue.produce_async(number) for number in range(200))))
+            await asyncio.to_thread(thread.join)
+        assert sorted(handled) == [*range(200), *range(1000, 1200)]
+
+    asyncio.run(main())
+
+
+def test_each_coroutine_keeps_the_order_of_its_items():
+    async def main() -> None:
+        handled: list[tuple[int, int]] = []
+        async with BatchQueue("order", config(buffer_size=2, consumer=handled.extend)) as queue:
+
+            async def produce(who: int) -> None:
+                for number in range(50):
+                    await queue.produce_async((who, number))
+
+            await asyncio.gather(*(produce(who) for who in range(5)))
+        for who in range(5):
+            assert [number for by, number in handled if by == who] == list(range(50))
+
+    asyncio.run(main())
+
+
+def test_offers_end_in_time_and_say_why():
+    async def main() -> None:
+        gate = Gate()
+        async with BatchQueue("late", config(buffer_size=2, consumer=gate)) as queue:
+            await fill(queue, gate)
+            assert await queue.offer_async("x", timeout=0.01) is False
+            for bad in (-1, float("nan")):
+                with pytest.raises(ValueError, match="timeout must be a number of seconds >= 0"):
+                    await queue.offer_async("x", timeout=bad)
+            gate.open.set()
+        assert await queue.produce_async("late") is False
+        assert queue.stats().rejected["closed"] == 1
+        gate = Gate()
+        async with BatchQueue(
+            "drops", config(buffer_size=2, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE)
+        ) as queue:
+            await fill(queue, gate)
+            assert await queue.produce_async("x") is False
+            gate.open.set()
+
+    asyncio.run(main())
+
+
+def test_a_wait_for_room_ends_with_the_queue():
+    async def main() -> None:
+        gate = Gate()
+        queue = BatchQueue("closes", config(buffer_size=2, consumer=gate))
+        accepted = await fill(queue, gate)
+        waiting = asyncio.create_task(queue.produce_async("x"))
+        await asyncio.sleep(0)
+        ends = asyncio.create_task(queue.shutdown_async())
+        assert await waiting is False
+        gate.open.set()
+        assert await ends
+        assert queue.stats().handled == accepted
+
+    asyncio.run(main())
+
+
+def test_an_item_whose_dispatch_key_raises_is_not_offered():
+    async def main() -> None:
+        async with BatchQueue("keys", config(dispatch_key=lambda item: item["kind"])) as queue:
+            with pytest.raises(TypeError):
+                await queue.produce_async(3)
+            assert queue.stats().offered == 0
+
+    asyncio.run(main())
+
+
+def test_async_handlers_run_on_the_loop_one_at_a_time_and_in_order():
+    async def main() -> None:
+        running, handled, loops = [0], [], set()
+
+        async def handler(batch: list[int]) -> None:
+            running[0] += 1
+            assert running[0] == 1
+            loops.add(asyncio.get_running_loop())
+            await asyncio.sleep(0)
+            handled.extend(batch)
+            running[0] -= 1
+
+        here = asyncio.get_running_loop()
+        async with BatchQueue("async", config(loop=here, max_batch=7, buffer_size=10)) as queue:
+            queue.add_handler(int, handler)
+            for number in range(100):
+                await queue.produce_async(number)
+            assert await queue.flush_async()
+            assert queue.stats().handled == 100
+        assert handled == list(range(100))
+        assert loops == {here}
+
+    asyncio.run(main())
+
+
+def test_a_consumer_and_an_object_with_consume_may_be_async():
+    async def main() -> None:
+        handled: list = []
+
+        class Handler:
+            async def consume(self, batch: list) -> None:
+                handled.extend(batch)
+
+        async def consumer(batch: list) -> None:
+            handled.extend(batch)
+
+        loop = asyncio.get_running_loop()
+        async with BatchQueue("object", config(loop=loop)) as queue:
+            queue.add_handler(str, Handler())
+            queue.add_handler(int, lambda batch: handled.extend(batch))
+            queue.produce("a"), queue.produce(1)
+            await queue.flush_async()
+        async with BatchQueue("consumer", config(loop=loop, consumer=consumer)) as queue:
+            queue.produce("b")
+        assert sorted(map(str, handled)) == ["1", "a", "b"]
+
+    asyncio.run(main())
+
+
+def test_an_async_handler_that_raises_or_is_cancelled_fails_its_batch_and_no_other():
+    async def main() -> None:
+        failures: list = []
+
+        async def handler(batch: list) -> None:
+            await asyncio.sleep(0)
+            if batch[0] == "raise":
+                raise ValueError("no")
+            if batch[0] == "cancel":
+                asyncio.current_task().cancel()
+                await asyncio.sleep(0)
+
+        settings = config(
+            loop=asyncio.get_running_loop(),
+            max_batch=1,
+            error_handler=lambda batch, error: failures.append(type(error).__name__),
+        )
+        async with BatchQueue("fails", settings) as queue:
+            queue.add_handler(str, handler)
+            queue.produce_many(["raise", "fine", "cancel", "fine"])
+            await queue.flush_async()
+            stats = queue.stats()
+            assert (stats.handled, stats.failed) == (2, 2)
+        assert failures == ["ValueError", "CancelledError"]
+
+    asyncio.run(main())
+
+
+def test_what_would_wait_for_itself_raises():
+    async def main() -> None:
+        errors: list[BaseException] = []
+        settings = config(loop=asyncio.get_running_loop(), buffer_size=2)
+        queue = BatchQueue("itself", settings)
+
+        async def handler(batch: list) -> None:
+            for attempt in (
+                lambda: queue.flush_async(),
+                lambda: queue.shutdown_async(),
+                lambda: asyncio.create_task(queue.produce_async("one too many")),
+            ):
+                try:
+                    while queue.running and len(errors) < 3:
+                        await attempt()
+                except WouldDeadlock as error:
+                    errors.append(error)
+
+        queue.add_handler(str, handler)
+        queue.produce("go")
+        with pytest.raises(WouldDeadlock, match="await flush_async"):
+            queue.flush()
+        with pytest.raises(WouldDeadlock, match="await shutdown_async"):
+            queue.shutdown()
+        await queue.flush_async()
+        await queue.shutdown_async()
+        assert len(errors) == 3
+        assert queue.stats().rejected["would_deadlock"] == 1
+        assert queue.stats().balanced
+
+    asyncio.run(main())
+
+
+def test_a_plain_produce_in_the_loop_of_the_handlers_does_not_wait_for_them():
+    async def main() -> None:
+        started = asyncio.Event()
+        let_go = asyncio.Event()
+
+        async def handler(batch: list) -> None:
+            started.set()
+            await let_go.wait()
+
+        async with BatchQueue("plain", config(loop=asyncio.get_running_loop(), buffer_size=2)) as queue:
+            queue.add_handler(int, handler)
+            queue.produce(0)
+            await started.wait()
+            with pytest.raises(WouldDeadlock, match=r"await produce_async\(item\)"):
+                for number in range(10):
+                    queue.produce(number)
+            let_go.set()
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_was_closed_fails_the_batches_and_holds_nothing_up():
+    failures: list = []
+    loop = asyncio.new_event_loop()
+    queue = BatchQueue("closed", config(loop=loop, error_handler=lambda batch, error: failures.append(str(error))))
+
+    async def handler(batch: list) -> None:
+        raise AssertionError("never runs")
+
+    queue.add_handler(int, handler)
+    queue.produce(1)  # the loop does not run: the drain thread waits for it
+    loop.close()
+    assert queue.flush(PATIENCE)
+    queue.produce(2)
+    assert queue.shutdown(PATIENCE)
+    assert queue.stats().failed == 2
+    assert all("closed" in failure for failure in failures)
+
+
+@pytest.mark.parametrize("loop", [3, "loop", asyncio])
+def test_what_is_no_event_loop_is_refused(loop):
+    with pytest.raises(TypeError, match="loop must be an asyncio event loop"):
+        config(loop=loop)
+
+
+def test_without_a_loop_async_handlers_are_refused():
+    async def handler(batch: list) -> None: ...
+
+    assert is_async(handler)
+    with BatchQueue("none", config()) as queue, pytest.raises(TypeError, match="loop="):
+        queue.add_handler(int, handler)
+    with pytest.raises(TypeError, match="loop="):
+        config(consumer=handler)
+
+
+def test_async_with_ends_the_queue_also_after_an_exception():
+    async def main() -> BatchQueue:
+        with pytest.raises(ZeroDivisionError):
+            async with BatchQueue("leaves", config()) as queue:
+                raise ZeroDivisionError
+        return queue
+
+    assert not asyncio.run(main()).running
+
+
+def test_a_coroutine_that_is_never_awaited_offers_nothing():
+    with BatchQueue("forgotten", config()) as queue:
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            queue.produce_async(1)
+        assert queue.stats().offered == 0
+
+
+def test_errors_are_drainqs():
+    assert issubclass(WouldDeadlock, DrainqError)

@@ -1,0 +1,89 @@
+"""``async for`` over a prefetching source: every item once, also with tasks that are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from drainq import Backoff, PrefetchSource
+
+
+def test_it_ends_with_the_stream():
+    async def main() -> list[int]:
+        return [number async for number in PrefetchSource(iter(range(100)), 7, 2)]
+
+    assert asyncio.run(main()) == list(range(100))
+
+
+def test_it_waits_for_a_slow_source_and_the_event_loop_goes_on():
+    let_go = threading.Event()
+
+    def slow(n: int) -> list[str] | None:
+        assert let_go.wait(30)
+        return ["a"] if not asked.append(n) and len(asked) == 1 else None
+
+    asked: list[int] = []
+
+    async def main() -> list[str]:
+        async def items() -> list[str]:
+            return [item async for item in PrefetchSource(slow, 5, 1)]
+
+        waiting = asyncio.create_task(items())
+        for _ in range(100):  # the loop goes on, or the test would never end
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        let_go.set()
+        return await waiting
+
+    assert asyncio.run(main()) == ["a"]
+
+
+def test_it_ends_with_the_close_and_hands_out_what_was_fetched():
+    async def main() -> list[int]:
+        source = PrefetchSource(lambda n: list(range(n)), 5, 1, eager=True)
+        source.wait(30)
+        await asyncio.to_thread(source.close)
+        return [item async for item in source]
+
+    assert asyncio.run(main()) == list(range(5))
+
+
+def test_an_error_of_the_source_comes_out_of_the_loop():
+    def broken(n: int) -> list[int]:
+        raise OSError("away")
+
+    async def main() -> None:
+        source = PrefetchSource(broken, 5, 1, on_error="raise", retry=Backoff(60.0, 60.0, 2.0))
+        with pytest.raises(OSError, match="away"):
+            async for _ in source:
+                raise AssertionError("there is no item")
+        await asyncio.to_thread(source.close)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cancelled_tasks_take_nothing(seed):
+    async def main() -> None:
+        rng, taken = random.Random(seed), []
+        source = PrefetchSource(iter(range(200)), 5, 2)
+
+        async def consume() -> None:
+            async for item in source:
+                taken.append(item)
+                await asyncio.sleep(0)
+
+        tasks = [asyncio.create_task(consume()) for _ in range(3)]
+        for _ in range(50):
+            victim = rng.randrange(3)
+            tasks[victim].cancel()
+            await asyncio.sleep(0)
+            tasks[victim] = asyncio.create_task(consume())
+            await asyncio.sleep(0.0005)
+        await asyncio.gather(*tasks)
+        assert sorted(taken) == list(range(200))
+
+    asyncio.run(main())

@@ -1,0 +1,58 @@
+"""Mistakes that a type checker can find before the program runs. A line with an E has one; E16 is not found.
+
+Not imported by any test: ``test_types.py`` has it checked.
+"""
+
+from dataclasses import dataclass
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
+from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
+from drainq.workers import BatchWriter
+
+
+@dataclass
+class Hit:
+    path: str
+
+
+@dataclass
+class Click:
+    x: int
+
+
+def on_hits(batch: list[Hit]) -> None: ...
+
+
+THREADS = ThreadPolicy.fixed(1)
+plain = BatchQueue("plain", BatchQueueConfig(threads=THREADS))
+hits: BatchQueue[Hit] = BatchQueue("hits", BatchQueueConfig(threads=THREADS))
+mail = DelayedQueue.open("memory:", "mail", codec=MsgspecCodec(Hit))
+envelope = mail.try_poll()
+assert envelope
+numbers: MultiQueue[int] = MultiQueue()
+words: SetQueue[str] = SetQueue(3)
+
+plain.add_handler(Click, on_hits)  # E1: the handler of another type
+BatchQueueConfig(threads=THREADS, on_drop=lambda reason: None)  # E2: too few parameters
+BatchQueueConfig()  # E3: neither threads nor a shared scheduler
+BatchQueueConfig(threads=2.5)  # E4: a number is no policy
+BatchQueueConfig(threads=THREADS).replace(bufer_size=3)  # E5: no such setting
+mail.offer_or_update("key", Click(1), 0)  # E6: another payload
+envelope.payload.nosuch  # E7: no such attribute  # noqa: B018
+numbers.add_sub_queue("a").put("word")  # E8: another item
+mail.offer_batch([ScheduledMessage("a", Click(1), 0)])  # E9: another payload
+words.put(4)  # E10: another item
+plain.produce_many(3)  # E11: not iterable
+BatchWriter(url=3, table="t", columns=["a"])  # E12: no URL
+hits.produce(Click(1))  # E13: another item
+
+
+async def forgets_to_wait() -> None:
+    numbers.get_async()  # E14: not awaited
+
+
+@plain.handler(Click)  # E15: the handler of another type
+def on_clicks(batch: list[Hit]) -> None: ...
+
+
+plain.add_handler("nonsense", on_hits)  # E16: no class, and the queue has no dispatch_key; not found

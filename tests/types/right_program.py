@@ -1,0 +1,104 @@
+"""A program without a mistake, as many ways as there are to write it: a type checker must have nothing to say.
+
+Not imported by any test: ``test_types.py`` has it checked.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
+from drainq.delayed import AckEnvelope, DelayedQueue, JsonCodec, MsgspecCodec, StrCodec
+
+
+@dataclass
+class Hit:
+    path: str
+
+
+@dataclass
+class Click:
+    x: int
+
+
+class Level(enum.Enum):
+    LOW = 0
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.hits = 0
+
+    def consume(self, batch: list[Hit]) -> None:
+        self.hits += len(batch)
+
+
+class OwnCodec:
+    type_name = "own"
+
+    def encode(self, payload: Any) -> bytes:
+        return repr(payload).encode()
+
+    def decode(self, data: bytes) -> Any:
+        return data.decode()
+
+
+def on_hits(batch: list[Hit]) -> None: ...
+def on_any(batch: list[Any]) -> int:
+    return len(batch)
+
+
+def on_sequence(batch: Sequence[Hit]) -> None: ...
+
+
+threads = ThreadPolicy.fixed(1)
+config: BatchQueueConfig = BatchQueueConfig(threads=threads, partitions=PartitionPolicy.fixed(2), consumer=on_any)
+config = BatchQueueConfig(shared_scheduler=("IO", threads), dispatch_key=lambda row: row["kind"])
+config = config.replace(buffer_size=3, linger=0.1)
+queue: BatchQueue[Hit | Click] = BatchQueue("typed", BatchQueueConfig(threads=threads))
+queue.produce(Hit("/"))
+queue.produce_many([Click(1), Hit("/")])
+queue.add_handler(Hit, on_hits)
+queue.add_handler(Hit, on_any, weight=2.0)
+queue.add_handler(Hit, on_sequence)
+queue.add_handler(Hit, Counts())
+queue.add_handler(Click, lambda batch: print(batch[0].x))
+untyped = BatchQueue("untyped", config)
+untyped.produce({"kind": "a"})
+for key in ("a", 1, (1, "a"), Level.LOW, None):
+    untyped.add_handler(key, on_any)
+managed = BatchQueueManager.get_or_create("managed", config)
+managed.produce(3)
+
+
+@queue.handler(Hit)
+def decorated(batch: list[Hit]) -> int:
+    return len(batch)
+
+
+count: int = decorated([Hit("/")])
+
+typed: DelayedQueue[Hit] = DelayedQueue.open("memory:", "mail", codec=MsgspecCodec(Hit))
+typed.offer_or_update("key", Hit("/"), 0)
+envelope: AckEnvelope[Hit] | None = typed.try_poll()
+if envelope is not None:
+    path: str = envelope.payload.path
+anything = DelayedQueue.open("memory:", "mail")
+anything.offer_or_update("key", {"a": [1, 2.5, None]}, 0)
+lists = DelayedQueue.open("memory:", "lists", codec=MsgspecCodec(list[int]))
+lists.offer_or_update("key", [1, 2], 0)
+texts = DelayedQueue.open("memory:", "texts", codec=StrCodec())
+texts.offer_or_update("key", "text", 0)
+for codec in (JsonCodec(), OwnCodec(), MsgspecCodec()):
+    DelayedQueue.open("memory:", "other", codec=codec).offer_or_update("key", 3, 0)
+
+multi: MultiQueue[str] = MultiQueue()
+unique: SetQueue[str] = SetQueue(3)
+
+
+async def gets() -> str:
+    await multi["a"].put_async("x")
+    async for item in multi:
+        return item
+    return await multi.get_async()
