@@ -122,6 +122,16 @@ def test_lines_come_in_many_ways(way):
     assert natively(WAYS[way](BATCH)) == by_the_rules(BATCH)
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from([*BATCH, b"\r", b"x\r"]), st.binary(max_size=9)), max_size=6), st.booleans())
+def test_a_piece_of_a_log_is_its_lines(batch, ends):
+    piece = b"\n".join(batch) + (b"\n" if ends and batch else b"")
+    lines = piece.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    assert natively(piece) == natively(pa.array(lines, pa.binary()))
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_strings_give_strings(kind):
     line = REGULAR.decode().replace("/a", "/ä").replace("curl", "cürl\\")
@@ -135,6 +145,7 @@ def test_strings_give_strings(kind):
 
 @pytest.mark.parametrize("batch", [[], [b""]])
 def test_nothing_is_no_record(batch):
+    assert parse_access_log(b"")[1] == []
     columns, bad = parse_access_log(pa.array(batch, pa.binary()))
     assert (len(columns), len(bad)) == (0, len(batch))
     pa.record_batch(columns).validate(full=True)

@@ -74,7 +74,7 @@ mod _native {
     #[pymodule_export]
     use crate::arrow::batch::RecordBatch;
     #[pymodule_export]
-    use crate::columns::{GroupBy, parse_access_log};
+    use crate::columns::{GroupBy, parse_access_log, percentiles};
     #[pymodule_export]
     use crate::monitoring::functions::{
         metric_families, observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples,

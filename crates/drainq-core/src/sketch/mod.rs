@@ -256,14 +256,27 @@ impl DDSketch {
             return Err(SketchRefusal::Quantile(q));
         }
         let Some(last) = self.count.checked_sub(1) else { return Ok(None) };
-        let rank = ((q * last as f64) as u64).min(last);
-        if rank == 0 || rank == last {
-            return Ok(Some(if rank == 0 { self.min } else { self.max }));
-        }
-        Ok(Some(self.value_at(rank).clamp(self.min, self.max)))
+        Ok(Some(self.value_at(((q * last as f64) as u64).min(last))))
+    }
+
+    /// The smallest value that at least `percent` percent of the values do not exceed, off by at most the relative
+    /// accuracy: the nearest rank, in whole numbers.
+    ///
+    /// The first and the last rank are exact. None: the sketch is empty.
+    pub fn percentile(&self, percent: u8) -> Option<f64> {
+        let last = self.count.checked_sub(1)?;
+        let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).saturating_sub(1);
+        Some(self.value_at(u64::try_from(rank).map_or(last, |rank| rank.min(last))))
     }
 
     fn value_at(&self, rank: u64) -> f64 {
+        if rank == 0 || rank == self.count - 1 {
+            return if rank == 0 { self.min } else { self.max };
+        }
+        self.inner_value_at(rank).clamp(self.min, self.max)
+    }
+
+    fn inner_value_at(&self, rank: u64) -> f64 {
         let mut below = 0;
         let mut reaches = |count: u64| {
             below += count;

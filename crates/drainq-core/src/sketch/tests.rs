@@ -250,3 +250,17 @@ fn bytes_of_totals_that_cannot_be_are_refused() {
     (one.min, one.max) = (5.001, 5.0);
     assert!(matches!(bytes::decode(&bytes::encode(&one)), Err(SketchRefusal::Bytes(_))), "minimum above the maximum");
 }
+
+#[test]
+fn a_percentile_has_the_nearest_rank() {
+    for count in 1..=120_u64 {
+        let values: Vec<f64> = (1..=count).map(|value| value as f64).collect();
+        let sketch = sketch_of(&values, 0.01, 4096);
+        for percent in [0, 1, 50, 90, 99, 100] {
+            let rank = (count * u64::from(percent)).div_ceil(100).max(1);
+            let found = sketch.percentile(percent).expect("values");
+            assert!((found - rank as f64).abs() <= 0.01 * rank as f64, "p{percent} of {count}: {found}");
+        }
+    }
+    assert_eq!(sketch_of(&[], 0.01, 4096).percentile(50), None);
+}

@@ -5,11 +5,15 @@ use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::{errors, gil};
+use drainq_core::columns::access_log::line::lines_of;
 use drainq_core::columns::access_log::records::{Records, Texts};
 use drainq_core::columns::column::{self, Kind, Values};
 use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+/// Bytes of a line for which room is made beforehand.
+const USUAL_LINE: usize = 200;
 
 /// A line that is no record: its place, the line, the reason.
 type BadLine = (usize, Vec<u8>, String);
@@ -25,12 +29,13 @@ type BadLines<'py> = Vec<(usize, Bound<'py, PyBytes>, String)>;
 /// server wrote them.
 ///
 /// Args:
-///     lines: strings or bytes with Arrow's PyCapsule interface, without their line ends; a last ``\r`` counts as one.
-///         At most 2 GiB in one call, none of them null.
+///     lines: strings or bytes with Arrow's PyCapsule interface, without their line ends, none of them null; or a piece of
+///         a log as ``bytes``, whose lines end with ``\n``, the last one perhaps without. A ``\r`` at the end of a line is
+///         not part of it. At most 2 GiB in one call.
 /// Returns:
 ///     The columns as a ``RecordBatch``, and the lines that are no records as a list of (place in ``lines``, line, reason).
 /// Raises:
-///     TypeError: ``lines`` is no Arrow array of strings or bytes.
+///     TypeError: ``lines`` is neither ``bytes`` nor an Arrow array of strings or bytes.
 ///     ValueError: a line is null, or there are more than 2 GiB.
 ///
 /// Example:
@@ -49,6 +54,12 @@ type BadLines<'py> = Vec<(usize, Bound<'py, PyBytes>, String)>;
 #[pyfunction]
 pub fn parse_access_log<'py>(lines: &Bound<'py, PyAny>) -> PyResult<(RecordBatch, BadLines<'py>)> {
     let py = lines.py();
+    if let Ok(piece) = lines.cast::<PyBytes>() {
+        let piece = piece.as_bytes();
+        check_size(piece.len()).map_err(errors::bad_value)?;
+        let (records, bad) = gil::released(py, || read_piece(piece));
+        return Ok((RecordBatch::of(batch(records, "z")), for_python(py, bad)));
+    }
     let imported = import::arrays_of("lines", lines)?;
     let columns = view::columns("lines", &imported).map_err(|unreadable| refused("lines", unreadable))?;
     let mut format = "z";
@@ -60,8 +71,35 @@ pub fn parse_access_log<'py>(lines: &Bound<'py, PyAny>) -> PyResult<(RecordBatch
         format = if column.kind.format == "u" { "u" } else { "z" };
     }
     let (records, bad) = gil::released(py, || read(&columns)).map_err(errors::bad_value)?;
-    let bad = bad.into_iter().map(|(place, line, reason)| (place, PyBytes::new(py, &line), reason)).collect();
-    Ok((RecordBatch::of(batch(records, format)), bad))
+    Ok((RecordBatch::of(batch(records, format)), for_python(py, bad)))
+}
+
+fn for_python(py: Python<'_>, bad: Vec<BadLine>) -> BadLines<'_> {
+    bad.into_iter().map(|(place, line, reason)| (place, PyBytes::new(py, &line), reason)).collect()
+}
+
+fn check_size(bytes: usize) -> Result<(), String> {
+    if bytes > i32::MAX as usize {
+        return Err(format!("lines must be at most {} bytes in one call, got {bytes}: pass slices", i32::MAX));
+    }
+    Ok(())
+}
+
+/// Reads the lines of a piece of a log.
+fn read_piece(piece: &[u8]) -> (Records, Vec<BadLine>) {
+    let mut records = Records::with_capacity(piece.len() / USUAL_LINE, piece.len());
+    let mut bad = Vec::new();
+    for (place, line) in lines_of(piece).enumerate() {
+        read_line(&mut records, &mut bad, place, line);
+    }
+    (records, bad)
+}
+
+fn read_line(records: &mut Records, bad: &mut Vec<BadLine>, place: usize, line: &[u8]) {
+    if let Err(reason) = records.read(line) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        bad.push((place, line.to_vec(), reason.text().into_owned()));
+    }
 }
 
 fn read(columns: &[column::Column<'_>]) -> Result<(Records, Vec<BadLine>), String> {
@@ -70,9 +108,7 @@ fn read(columns: &[column::Column<'_>]) -> Result<(Records, Vec<BadLine>), Strin
         let Values::Texts(text) = &column.values else { return Err("lines are texts".to_owned()) };
         bytes += text.size(column.length).ok_or("lines: a text does not lie in its bytes")?;
     }
-    if bytes > i32::MAX as usize {
-        return Err(format!("lines must be at most {} bytes in one call, got {bytes}: pass slices", i32::MAX));
-    }
+    check_size(bytes)?;
     let rows = columns.iter().map(|column| column.length).sum();
     let (mut records, mut bad, mut place) = (Records::with_capacity(rows, bytes), Vec::new(), 0);
     for column in columns {
@@ -82,10 +118,7 @@ fn read(columns: &[column::Column<'_>]) -> Result<(Records, Vec<BadLine>), Strin
                 return Err(format!("line {place} is null: drop nulls first"));
             }
             let line = text.get(row).ok_or_else(|| format!("line {place} does not lie in its column's bytes"))?;
-            if let Err(reason) = records.read(line) {
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
-                bad.push((place, line.to_vec(), reason.text().into_owned()));
-            }
+            read_line(&mut records, &mut bad, place, line);
             place += 1;
         }
     }

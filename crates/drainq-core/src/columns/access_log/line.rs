@@ -11,6 +11,17 @@ use super::endpoint::endpoint_of;
 use super::stamp;
 use std::borrow::Cow;
 
+/// The lines of a piece of a log, without the `\n` that each ends with, the last one perhaps not.
+pub fn lines_of(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut begin = 0;
+    std::iter::from_fn(move || {
+        let rest = piece.get(begin..).filter(|rest| !rest.is_empty())?;
+        let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        begin += length + 1;
+        Some(&rest[..length])
+    })
+}
+
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record<'a> {
