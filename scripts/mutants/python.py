@@ -305,10 +305,10 @@ MUTANTS = [
     Mutant(
         "offset_the_wrong_way",
         "a time zone is added where it is to be taken away",
-        f"{PACKAGE}/metrics/line.py",
+        "tests/columns/line_rules.py",
         'return local + offset if sign == b"-" else local - offset',
         "return local + offset",
-        "tests/metrics/test_line.py::test_stamps_are_moments",
+        "tests/columns/test_line_rules.py::test_stamps_are_moments",
     ),
     # -- forks ------------------------------------------------------------------------------------
     Mutant(

@@ -1,4 +1,4 @@
-"""The native reader says of every line what the rules in ``drainq.metrics.line`` say."""
+"""The native reader says of every line what the rules in ``line_rules`` say."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from drainq.columns import parse_access_log
 
 from ..metrics.conftest import real_log  # noqa: F401
-from ..metrics.test_columns import REGULAR, lines
+from . import line_rules as rules
+from .lines import REGULAR, lines
 
 pa = pytest.importorskip("pyarrow")
-rules = pytest.importorskip("drainq.metrics.line")
 NAMES = ["client", "second", "endpoint", "status", "size", "referrer", "agent", "milliseconds"]
 
 

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
+from drainq import DDSketch
 from drainq.sql import Database, DatabaseUrl
 
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
@@ -63,16 +64,28 @@ TABLES = (
     "client_hour",
     "user_agent_day",
     "referrer_day",
-    "latency_minute",
     "top_endpoints",
     "bad_lines",
 )
 
 
-def contents(url: DatabaseUrl | str, *, sources: bool = True) -> dict[str, list[tuple]]:
-    """Everything in the database, without the time at which it came there."""
+def contents(url: DatabaseUrl | str, *, sources: bool = True, raw: bool = False) -> dict[str, list[tuple]]:
+    """Everything in the database, without the time at which it came there.
+
+    Sketches are equal if they count the same, unless ``raw``: the last bits of their sums depend on the order of loads.
+    """
+
+    def value(stored: object) -> object:
+        return DDSketch.from_bytes(stored) if isinstance(stored, bytes) and not raw else stored
+
     with Database(url) as database:
-        found = {table: sorted(database.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+        found = {
+            table: [
+                tuple(map(value, row))
+                for row in sorted(database.execute(f"SELECT * FROM {table}"), key=lambda row: repr(row[:3]))
+            ]
+            for table in TABLES
+        }
         if sources:
             found["sources"] = sorted(database.execute("SELECT sha256, source, lines, parsed, bad FROM sources"))
     return found

@@ -1,4 +1,4 @@
-"""The whole job, on Spark, from logs to tables."""
+"""The whole job, in threads and on Spark, from logs to tables."""
 
 from __future__ import annotations
 
@@ -13,38 +13,49 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from drainq.metrics import spark_job as reading
+from drainq.metrics import blocks, engine
+from drainq.metrics import job as job_module
 from drainq.metrics.errors import JobFailed, UserError
+from drainq.metrics.handlers import MakeHandlers
 from drainq.metrics.job import run
-from drainq.metrics.merge_by_key import make_handlers
-from drainq.metrics.sketch import RELATIVE_ERROR
-from drainq.metrics.spark_job import Door
-from drainq.sql import Database, DatabaseUrl
+from drainq.metrics.types import RELATIVE_ERROR
+from drainq.sql import Database, DatabaseError, DatabaseUrl
 from tests.metrics.logs import contents, counted, timed_lines, write
 from tests.spark_session import by_value
 
 
 @pytest.fixture
-def job(spark, tmp_path):
-    """Runs the job on the shared session; the database is ``out/metrics.db`` in the test's directory."""
+def job(tmp_path):
+    """Runs the job in threads; the database is ``out/metrics.db`` in the test's directory."""
 
     def load(*logs, out="out", **more):
-        outcome = run([str(log) for log in logs], out=tmp_path / out, spark=spark, **more)
+        outcome = run([str(log) for log in logs], out=tmp_path / out, **{"engine": "local", **more})
         assert outcome.reconciled, outcome
         return outcome
 
     return load
 
 
+@pytest.fixture
+def on_spark(spark, job):
+    """The same on the shared Spark."""
+    return lambda *logs, **more: job(*logs, engine="spark", context=spark.sparkContext, **more)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Logs are cut into many blocks and pieces."""
+    monkeypatch.setattr(blocks, "BLOCK", 300_000)
+    monkeypatch.setattr(blocks, "PIECE", 70_000)
+
+
 @pytest.fixture(scope="module")
-def loaded(spark, real_log, tmp_path_factory):
+def loaded(real_log, tmp_path_factory):
     """The real log in SQLite, read in many small blocks: (outcome, url)."""
     out = tmp_path_factory.mktemp("real")
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "300k")
-    try:
-        outcome = run([str(real_log)], out=out, spark=spark)
-    finally:
-        spark.conf.set("spark.sql.files.maxPartitionBytes", "64m")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", 300_000)
+        outcome = run([str(real_log)], out=out, engine="local")
     assert outcome.reconciled
     return outcome, DatabaseUrl.sqlite(out / "metrics.db")
 
@@ -120,10 +131,13 @@ def test_postgresql_holds_the_same_as_sqlite(loaded, job, real_log, postgres_dat
     assert contents(postgres_database) == contents(url)
 
 
-def test_both_doors_give_the_same(loaded, job, real_log, tmp_path):
-    _, url = loaded
-    job(real_log, door=Door.RDD)
-    assert contents(f"sqlite:///{tmp_path}/out/metrics.db") == contents(url)
+def test_spark_and_threads_give_the_same_to_the_last_bit(on_spark, job, real_log, tmp_path, small_blocks):
+    timed = write(tmp_path / "timed.log", [line for *_, line in timed_lines(9_000, seed=8)])
+    on_spark(real_log, timed)
+    job(real_log, timed, out="local")
+    found = contents(f"sqlite:///{tmp_path}/out/metrics.db", raw=True)
+    assert any(row[-1] for row in found["endpoint_minute"])
+    assert found == contents(f"sqlite:///{tmp_path}/local/metrics.db", raw=True)
 
 
 def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real_log, tmp_path):
@@ -142,23 +156,22 @@ def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real
     assert contents(here, sources=False)["service_minute"] == expected["service_minute"]
 
 
-def test_a_killed_worker_changes_nothing(loaded, job, real_log, tmp_path, monkeypatch):
+def test_a_killed_worker_changes_nothing(loaded, on_spark, real_log, tmp_path, monkeypatch, small_blocks):
     _, url = loaded
     by_value(__name__)
     marks = tmp_path / "killed"
     marks.mkdir()
-    monkeypatch.setattr(reading, "make_handlers", killing(str(marks)))
-    monkeypatch.setattr(reading, "ROWS_A_BATCH", 1_000)
-    job(real_log)
+    monkeypatch.setattr(engine, "MakeHandlers", lambda spool: killing(spool, str(marks)))
+    on_spark(real_log)
     assert [mark.name for mark in marks.iterdir()] == ["attempt-0"]
     assert contents(f"sqlite:///{tmp_path}/out/metrics.db") == contents(url)
 
 
-def killing(marks):
+def killing(spool, marks):
     """Handlers of which one kills the worker after it has consumed something, at the first attempt."""
 
     def make(info):
-        handlers = make_handlers(info)
+        handlers = MakeHandlers(spool)(info)
         victim = next(iter(handlers.values()))
         consume = victim.consume
 
@@ -174,24 +187,46 @@ def killing(marks):
     return make
 
 
-def test_a_handler_that_always_fails_loads_nothing_and_says_why(job, tmp_path, monkeypatch):
+@pytest.mark.parametrize("where", ["job", "on_spark"])
+def test_a_handler_that_always_fails_loads_nothing_and_says_why(where, request, tmp_path, monkeypatch):
     by_value(__name__)
-    monkeypatch.setattr(reading, "make_handlers", failing)
+    monkeypatch.setattr(engine, "MakeHandlers", failing)
     log = write(tmp_path / "a.log", [line for *_, line in timed_lines(10, seed=1)])
-    with pytest.raises(JobFailed, match="this handler fails"):
-        job(log)
+    with pytest.raises(JobFailed, match="the job failed, and nothing was loaded: RuntimeError: this handler fails"):
+        request.getfixturevalue(where)(log)
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
     assert found and not any(found.values())
 
 
-def failing(info):
-    handlers = make_handlers(info)
+def failing(spool):
+    def make(info):
+        handlers = MakeHandlers(spool)(info)
 
-    def consume(batch):
-        raise RuntimeError("this handler fails")
+        def consume(batch):
+            raise RuntimeError("this handler fails")
 
-    next(iter(handlers.values())).consume = consume
-    return handlers
+        next(iter(handlers.values())).consume = consume
+        return handlers
+
+    return make
+
+
+def test_the_end_of_memory_is_one_sentence(job, tmp_path, monkeypatch):
+    monkeypatch.setattr("drainq.metrics.engine.InThreads.__call__", out_of_memory)
+    with pytest.raises(JobFailed, match="memory came to its end; give Java more with --heap, or load fewer logs"):
+        job(write(tmp_path / "a.log", ["x"]))
+
+
+def out_of_memory(self, tasks, spool):
+    raise MemoryError
+
+
+def test_tables_of_another_making_are_refused(job, tmp_path):
+    with Database(f"sqlite:///{tmp_path}/old.db") as database:
+        database.execute("CREATE TABLE endpoint_minute (endpoint TEXT, minute TEXT, requests INTEGER)")
+    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=1)])
+    with pytest.raises(DatabaseError, match="'endpoint_minute' in .* is not as this version makes it"):
+        job(log, database=DatabaseUrl.sqlite(tmp_path / "old.db"))
 
 
 def test_logs_loaded_one_after_the_other_or_together_give_the_same(job, tmp_path):
@@ -206,13 +241,28 @@ def test_logs_loaded_one_after_the_other_or_together_give_the_same(job, tmp_path
     for endpoint, minute, seconds, _ in lines:
         exact[endpoint, f"2026-01-01T10:{minute:02d}:00Z"].append(1000 * seconds)
     assert len(apart["endpoint_minute"]) == len(exact) == 12
-    for endpoint, minute, requests, _, _, *found in apart["endpoint_minute"]:
+    for endpoint, minute, requests, _, _, *found, _ in apart["endpoint_minute"]:
         ordered = sorted(exact[endpoint, minute])
         assert requests == len(ordered)
         for percent, milliseconds in zip((50, 90, 99), found):
             assert milliseconds == pytest.approx(
                 ordered[-(-len(ordered) * percent // 100) - 1], rel=RELATIVE_ERROR * 1.001
             )
+
+
+def test_a_second_load_adds_to_the_first_in_postgresql_too(job, tmp_path, postgres_database):
+    url = DatabaseUrl.parse(postgres_database)
+    lines = timed_lines(900, seed=9)
+    for part in range(2):
+        log = write(tmp_path / f"{part}.log", [line for *_, line in lines[part::2]])
+        job(log, database=url)
+        job(log)
+    assert contents(url) == contents(f"sqlite:///{tmp_path}/out/metrics.db")
+    with Database(url) as database:
+        keys = database.execute(
+            "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid::regclass::text ~ '_minute$'"
+        )
+        assert keys == [(3,)]
 
 
 def test_a_log_named_twice_counts_once(job, tmp_path):
@@ -282,12 +332,12 @@ HOSTILE_NAMES = [
 ]
 
 
-def test_any_file_name_is_read(job, tmp_path):
+def test_any_file_name_is_read(on_spark, tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     for place, name in enumerate(HOSTILE_NAMES):
         write(logs / name, [line for *_, line in timed_lines(2, seed=100 + place)])
-    outcome = job(*(logs / name for name in HOSTILE_NAMES), out="out [*]?#%20")
+    outcome = on_spark(*(logs / name for name in HOSTILE_NAMES), out="out [*]?#%20")
     assert [(source.path, source.lines) for source in outcome.sources] == [
         (str(logs / name), 2) for name in HOSTILE_NAMES
     ]
@@ -295,14 +345,14 @@ def test_any_file_name_is_read(job, tmp_path):
 
 def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch):
     log = write(tmp_path / "live.log", [line for *_, line in timed_lines(5, seed=6)])
-    whole = reading.read
+    whole = job_module._results
 
     def read_and_append(*arguments):
         with open(log, "a") as file:
             file.write("one more line\n")
         return whole(*arguments)
 
-    monkeypatch.setattr("drainq.metrics.job.read", read_and_append)
+    monkeypatch.setattr(job_module, "_results", read_and_append)
     with pytest.raises(UserError, match="changed while it was read"):
         job(log)
     assert not any(contents(f"sqlite:///{tmp_path}/out/metrics.db").values())
@@ -310,14 +360,14 @@ def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkey
 
 def test_a_log_that_another_run_loads_meanwhile_is_not_counted_twice(job, tmp_path, monkeypatch):
     log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=7)])
-    whole = reading.read
+    whole = job_module._results
 
     def read_while_another_loads(*arguments):
-        monkeypatch.setattr("drainq.metrics.job.read", whole)
+        monkeypatch.setattr(job_module, "_results", whole)
         job(log)
         return whole(*arguments)
 
-    monkeypatch.setattr("drainq.metrics.job.read", read_while_another_loads)
+    monkeypatch.setattr(job_module, "_results", read_while_another_loads)
     with pytest.raises(UserError, match="loaded by another run"):
         job(log)
     assert sum(row[1] for row in contents(f"sqlite:///{tmp_path}/out/metrics.db")["service_minute"]) == 5

@@ -12,11 +12,13 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
 
+from drainq import DDSketch
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage, accounted
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
 from drainq.metrics.summary import shortened, summary
 from drainq.metrics.tables import create_tables
+from drainq.metrics.types import RELATIVE_ERROR
 from drainq.sql import Database
 
 HOSTILE = '/<script>alert(1)</script>$x^2$&"\x07\u202e\U0001f980'
@@ -37,7 +39,9 @@ def fill(database):
                 "INSERT INTO service_minute (minute, requests, bytes, errors) VALUES (?, 10, 1000, 1)", (at,)
             )
             database.execute("INSERT INTO status_minute VALUES (200, ?, 9), (500, ?, 1)", (at, at))
-            database.execute("INSERT INTO latency_minute VALUES ('/', ?, ?, 10)", (500 + minute, at))
+            sketch = DDSketch(RELATIVE_ERROR)
+            sketch.add(20.0 + minute, 10)
+            database.execute("UPDATE service_minute SET latency = ? WHERE minute = ?", (sketch.to_bytes(), at))
         database.execute("INSERT INTO bad_lines VALUES (?, 7, ?, 'cut off')", (HOSTILE, HOSTILE))
         database.execute("INSERT INTO sources VALUES ('x', ?, 31, 30, 1, '2026-01-01')", (HOSTILE,))
     return JobOutcome([], top=[(HOSTILE, 25, 2500), ("/", 5, 500)])
@@ -79,6 +83,7 @@ def test_the_page_has_its_four_plots_and_asks_nothing_of_the_network(database, t
         "Status shares",
         "percentiles",
         "30</b>",
+        "p50</span>",
         "10.00%</b>",
     ):
         assert said in text, said

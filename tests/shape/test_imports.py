@@ -22,7 +22,7 @@ MAY_KNOW = {
     "datasource": {"delayed", "errors", "sql"},
     "delayed": {"backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},
     "export": {"_native", "callables", "clock", "delivery", "errors", "fork", "threads"},
-    "metrics": {"_native", "errors", "spark", "sql", "threads", "workers"},
+    "metrics": {"_native", "columns", "errors", "spark", "sql", "threads", "workers"},
     "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql", "threads"},
     "monitoring": {"_native", "fork", "timer"},
     "spark": {"_native", "backoff", "callables", "datasource", "delivery", "errors", "fork", "timer"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from typing import Any
 
@@ -12,7 +13,7 @@ def add_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "metrics",
         help="access logs to service metrics, on Spark, into SQL",
-        description="Read access logs with Spark, aggregate them in the tasks' batch queues, add to a database.\n"
+        description="Read access logs in Spark tasks, aggregate them in the tasks' batch queues, add to a database.\n"
         "A log that was loaded before, by content, is not counted again; another log for the same minutes adds up.",
         formatter_class=_Help,
     )
@@ -37,10 +38,23 @@ def add_commands(subparsers: Any) -> None:
         "--top", type=_positive, default=10, metavar="N", help="how many endpoints to rank (default: %(default)s)"
     )
     parser.add_argument(
-        "--door",
-        choices=("arrow", "rdd"),
-        default="arrow",
-        help="mapInArrow, or the slower rdd.mapPartitions (default: %(default)s)",
+        "--engine",
+        choices=("spark", "local"),
+        default="spark",
+        help="spark, or threads of this process without Java; the tables are the same (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heap",
+        type=_heap,
+        default="512m",
+        metavar="SIZE",
+        help="memory of Java's objects with a local master; it holds no rows, so it need not grow with the logs "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-archive",
+        action="store_true",
+        help="start Java without the archive of classes that `python -m drainq.metrics.make_archive` makes",
     )
     parser.set_defaults(run=_run)
 
@@ -64,19 +78,24 @@ def _positive(text: str) -> int:
     return number
 
 
+def _heap(text: str) -> str:
+    from drainq.metrics.session import parse_heap
+
+    try:
+        return parse_heap(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _run(arguments: argparse.Namespace) -> int:
     """Run the job; 0 if all is accounted for, 1 if not, or if a log holds nothing but bad lines."""
     from drainq.metrics.errors import UserError
 
-    try:
-        import matplotlib  # noqa: F401
-        import pyarrow  # noqa: F401
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise UserError(f"{error.name} is not installed: pip install 'drainq[metrics]'") from error
+    for package in ("matplotlib", "pyarrow", "pyspark")[: 3 if arguments.engine == "spark" else 2]:
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"{package} is not installed: pip install 'drainq[metrics]'")
     from drainq.metrics.job import run
     from drainq.metrics.progress import Progress
-    from drainq.metrics.spark_job import Door
     from drainq.metrics.summary import summary
     from drainq.sql import DatabaseUrl
 
@@ -88,13 +107,15 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.logs,
         database=database,
         out=arguments.out,
+        engine=arguments.engine,
         master=arguments.master,
-        door=Door(arguments.door),
+        heap=arguments.heap,
+        use_archive=not arguments.no_archive,
         top=arguments.top,
         progress=Progress(sys.stderr),
     )
     print(summary(outcome))
-    print(f"\nreport: {arguments.out}/report.html")
+    print(f"\nreport: {arguments.out}/report.html", flush=True)  # Spark may be stopping for another second
     for log in outcome.unparsed:
         print(
             f"drainq: no line of {log.path!r} could be parsed ({log.bad:,} bad); "

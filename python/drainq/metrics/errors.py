@@ -10,13 +10,13 @@ class UserError(DrainqError):
 
 
 class JobFailed(DrainqError):
-    """Spark gave up on the job; nothing was loaded. The message names the log that tells more."""
+    """A task failed for good; nothing was loaded."""
 
     exit_code = 1
 
 
 class Interrupted(DrainqError):
-    """Ctrl-C while Spark was at work: it comes out of Py4J as whatever went wrong because of it."""
+    """Ctrl-C while tasks were at work: it comes out of Py4J as whatever went wrong because of it."""
 
     exit_code = 130
 

@@ -1,9 +1,11 @@
-"""L2: merged rows into the database, in one transaction, once for each source.
+"""L2: merged groups into the database, in one transaction, once for each source.
 
 1. The rows of a load and the ``sources`` rows that say so are one transaction: a load is there whole or not at all.
 2. Sources are looked up by content inside that transaction, which holds off every other load: none is counted twice.
-3. Counts are added by the upsert statement; percentiles and ranks are made anew from what is then stored.
-4. A handler that fails fails the load: nothing is written, and its error is what the caller sees.
+3. Rows of an empty table are inserted in the order of its key (PostgreSQL: copied, and indexed afterwards); those of a
+   table with rows are merged by the upsert statement, and sketches with those that are stored.
+4. Percentiles come from the merged sketches; ranks are made anew from what is then stored.
+5. A handler that fails fails the load: nothing is written, and its error is what the caller sees.
 
 Source: ``MetricsPersistentWorker`` in SkyWalking: L2 merges what L1 sent with what is stored.
 """
@@ -12,39 +14,36 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq.columns import percentiles
+from drainq.metrics.arrays import as_array
 from drainq.metrics.errors import UserError
+from drainq.metrics.handlers import Spooled
 from drainq.metrics.outcome import LogCounts
-from drainq.metrics.sketch import percentiles
+from drainq.metrics.partials import batches, slices
 from drainq.metrics.tables import (
     BAD_LINES,
     METRIC_TABLES,
     PERCENTILE_COLUMNS,
+    PERCENTS,
     SOURCES,
     TOP_ENDPOINTS,
-    metric_upsert,
+    JobTable,
+    loaded_before,
 )
-from drainq.metrics.types import (
-    DAY,
-    METRICS,
-    BadLine,
-    EndpointMinute,
-    JobMetric,
-    LatencyMinute,
-    ServiceMinute,
-    records_of,
-)
+from drainq.metrics.types import METRICS, JobMetric, ServiceMinute
 from drainq.sql import Database, Dialect, Upsert
 from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue
-MINUTES_AT_ONCE = 200  # minutes whose percentiles are worked out together
+QUEUED = 4 * ROWS_A_BATCH
 
 
 @dataclass
@@ -52,23 +51,18 @@ class Load:
     """What one load writes.
 
     Args:
-        metrics: merged rows by type; ``name`` is text.
-        bad_lines: the bad lines, and ``line_number`` maps one to its place in its file.
-        sources: those that were read, by number.
+        files: the tasks' files by table.
+        lines_before: for a block, as (source, begin), how many lines of its source come before it.
+        sources: those that were read, by number; their bad lines are counted here.
+        written: rows by table, afterwards.
+        requests: of the merged ``service_minute`` groups, afterwards.
     """
 
-    metrics: dict[type[JobMetric], pa.Table]
-    bad_lines: Sequence[BadLine]
-    line_number: Callable[[BadLine], int]
+    files: Mapping[str, Sequence[Spooled]]
+    lines_before: Mapping[tuple[int, int], int]
     sources: Sequence[LogCounts]
-    written: dict[str, int] = field(default_factory=dict)
-
-
-def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
-    """Which of these contents are in the database."""
-    quote, mark = database.dialect.quote, database.dialect.placeholder
-    statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
-    return {digest for digest in digests if database.execute(statement, (digest,))}
+    written: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
 
 
 def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
@@ -95,115 +89,126 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         rows = [(s.sha256, s.path, s.lines, s.parsed, s.bad, now) for s in load.sources]
         load.written[SOURCES.name] = Upsert(SOURCES.name, SOURCES.names).write(database, rows)
-        _refresh_percentiles(database, load.metrics.get(LatencyMinute))
         load.written[TOP_ENDPOINTS.name] = _refresh_top(database, top)
     return stats
 
 
-class _WriteMetric:
-    """Upserts one type's rows; called by one drain thread at a time."""
+class _Rows:
+    """Rows of a table, as columns in the order of its own; what goes through the queue."""
 
-    def __init__(self, database: Database, metric: type[JobMetric], load: Load) -> None:
-        self._database, self._metric, self._load = database, metric, load
-        self._upsert = metric_upsert(metric)
+    def __init__(self, table: JobTable, columns: pa.Table) -> None:
+        self.table, self.columns = table, columns
 
-    def consume(self, batch: list[JobMetric]) -> None:
-        for item in batch:
-            columns: list[Iterable[Any]] = []
-            for key in self._metric.keys:
-                values = item.rows[key].to_pylist()
-                columns.append(map(_time_of(self._metric), values) if key == "time" else values)
-            columns += [item.rows[column].to_pylist() for column in self._metric.sums]
-            written = self._upsert.write(self._database, list(zip(*columns)))
-            self._load.written[self._metric.table] = self._load.written.get(self._metric.table, 0) + written
+    def __len__(self) -> int:
+        return len(self.columns)
 
 
-class _WriteBadLines:
-    """Inserts bad lines."""
+class _Write:
+    """Writes the rows of any table; called by one drain thread at a time."""
 
-    def __init__(self, database: Database, load: Load) -> None:
-        self._database, self._load = database, load
+    def __init__(self, database: Database, upserts: Mapping[str, Upsert], written: Counter[str]) -> None:
+        self._database, self._upserts, self._written = database, upserts, written
 
-    def consume(self, batch: list[BadLine]) -> None:
-        load = self._load
-        rows = [(load.sources[bad.source].path, load.line_number(bad), bad.line, bad.reason) for bad in batch]
-        written = Upsert(BAD_LINES.name, BAD_LINES.names).write(self._database, rows)
-        load.written[BAD_LINES.name] = load.written.get(BAD_LINES.name, 0) + written
+    def consume(self, batch: list[_Rows]) -> None:
+        for rows in batch:
+            tuples = list(zip(*(column.to_pylist() for column in rows.columns.columns)))
+            self._written[rows.table.name] += self._upserts[rows.table.name].write(self._database, tuples)
 
 
 def _write_rows(database: Database, load: Load) -> BatchQueueStats:
-    """Send the rows through a batch queue, one handler per type, into the open transaction."""
+    """Send the rows through a batch queue into the open transaction: one thread prepares them, one writes."""
+    first = {metric for metric in METRICS if not _has_rows(database, metric.table)}
+    upserts = {metric.table: METRIC_TABLES[metric].upsert(first=metric in first) for metric in METRICS}
+    upserts[BAD_LINES.name] = Upsert(BAD_LINES.name, BAD_LINES.names)
     failures: list[BaseException] = []
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1),  # one connection, one transaction
         partitions=PartitionPolicy.fixed(1),
-        buffer_size=4 * ROWS_A_BATCH,
-        len_of=records_of,
+        buffer_size=QUEUED,
+        len_of=len,
         strategy=BufferStrategy.BLOCKING,
         error_handler=lambda batch, error: failures.append(error),
     )
     with BatchQueue("drainq-metrics-l2", config) as queue:
-        metric: Any
-        for metric in METRICS:
-            queue.add_handler(metric, _WriteMetric(database, metric, load))
-        queue.add_handler(BadLine, _WriteBadLines(database, load))
-        for metric, rows in load.metrics.items():
+        queue.add_handler(_Rows, _Write(database, upserts, load.written))
+
+        def put(table: JobTable, rows: pa.Table) -> None:
             for start in range(0, len(rows), ROWS_A_BATCH):
-                chunk = rows.slice(start, ROWS_A_BATCH)
-                queue.produce(metric(chunk, len(chunk)))
-                if failures:
-                    break
-        queue.produce_many(list(load.bad_lines))
+                if not failures:
+                    queue.produce(_Rows(table, rows.slice(start, ROWS_A_BATCH)))
+
+        for metric in METRICS:
+            table, files = METRIC_TABLES[metric], load.files.get(metric.table, ())
+            if not files:
+                continue
+            copied = metric in first and database.dialect is Dialect.POSTGRESQL
+            if copied:
+                queue.flush()  # one thread at a time may use the connection
+                database.execute(table.drop_key(database.dialect))
+            for groups in slices(metric, files):
+                if metric is ServiceMinute:
+                    load.requests = sum(groups["requests"].to_pylist())
+                if metric not in first and "latency" in metric.aggregates:
+                    queue.flush()
+                    groups = _with_stored(database, metric, groups)
+                put(table, _as_rows(table, groups))
+            if copied:
+                queue.flush()
+                if not failures:
+                    database.execute(table.add_key(database.dialect))
+        for batch in batches(load.files.get(BAD_LINES.name, ())):
+            put(BAD_LINES, _bad_lines(load, batch))
     if failures:
         raise failures[0]
     return queue.stats()
 
 
-def iso(second: int, period: int) -> str:
-    """A period's beginning as ISO 8601, UTC: ``2015-05-17T10:05:00Z``, or ``2015-05-17`` for a day.
-
-    Example:
-        >>> iso(0, 60), iso(86400, 86400)
-        ('1970-01-01T00:00:00Z', '1970-01-02')
-    """
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=second)
-    return moment.date().isoformat() if period == DAY else f"{moment.isoformat(timespec='seconds')}Z"
+def _has_rows(database: Database, table: str) -> bool:
+    return bool(database.execute(f"SELECT 1 FROM {database.dialect.quote(table)} LIMIT 1"))
 
 
-def _time_of(metric: type[JobMetric]) -> Callable[[int], str]:
-    known: dict[int, str] = {}
+def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
+    """The columns of the table, percentiles among them; without sketches where no request had a time."""
+    columns = {name: groups[name] for name in groups.column_names}
+    if "latency" in columns:
+        found = pa.record_batch(percentiles(columns["latency"], PERCENTS))
+        columns.update(zip(PERCENTILE_COLUMNS, found.columns))
+        if found.column(0).null_count:
+            nothing = pa.nulls(len(groups), pa.binary())
+            columns["latency"] = pc.if_else(found.column(0).is_valid(), columns["latency"], nothing)
+    return pa.table({name: columns[name] for name in table.names})
 
-    def text(second: int) -> str:
-        found = known.get(second)
-        if found is None:
-            found = known[second] = iso(second, metric.period)
-        return found
 
-    return text
-
-
-def _refresh_percentiles(database: Database, latencies: pa.Table | None) -> None:
-    """Work out the percentiles of every minute that got request times."""
-    if latencies is None or not len(latencies):
-        return
+def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) -> pa.Table:
+    """The groups with sketches that count what is stored as well."""
+    if not len(groups):
+        return groups
     quote, mark = database.dialect.quote, database.dialect.placeholder
-    assignments = ", ".join(f"{quote(column)} = {mark}" for column in PERCENTILE_COLUMNS)
-    of_endpoint, of_service = METRIC_TABLES[EndpointMinute], METRIC_TABLES[ServiceMinute]
-    minutes = sorted({iso(second, LatencyMinute.period) for second in latencies["time"].unique().to_pylist()})
-    for start in range(0, len(minutes), MINUTES_AT_ONCE):
-        chunk = minutes[start : start + MINUTES_AT_ONCE]
-        marks = ", ".join([mark] * len(chunk))
-        rows = database.execute(
-            f"SELECT endpoint, minute, bucket, requests FROM {quote(LatencyMinute.table)} WHERE minute IN ({marks})",
-            chunk,
-        )
-        for table, places in ((of_endpoint, (0, 1)), (of_service, (1,))):
-            sketches: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-            for row in rows:
-                sketches.setdefault(tuple([row[place] for place in places]), []).append((row[2], row[3]))
-            key = " AND ".join(f"{quote(column)} = {mark}" for column in table.key)
-            statement = f"UPDATE {quote(table.name)} SET {assignments} WHERE {key}"
-            database.execute_many(statement, [(*percentiles(counts), *names) for names, counts in sketches.items()])
+    keys = list(metric.keys())
+    wanted = metric.groups(only=("latency",))
+    wanted.merge(groups)  # groups stay in the order in which they came, so the wanted ones are the first
+    ends = [(min(values), max(values)) for values in (groups[key].to_pylist() for key in keys)]
+    collation = "" if database.dialect is Dialect.SQLITE else ' COLLATE "C"'
+    stored = database.stream(
+        f"SELECT {', '.join(map(quote, keys))}, latency FROM {quote(metric.table)} WHERE latency IS NOT NULL AND "
+        + " AND ".join(f"{quote(key)}{collation} BETWEEN {mark} AND {mark}" for key in keys),
+        [end for pair in ends for end in pair],
+    )
+    schema = groups.select([*keys, "latency"]).schema
+    while rows := list(itertools.islice(stored, ROWS_A_BATCH)):
+        columns = [pa.array(column, field.type) for column, field in zip(zip(*rows), schema)]
+        wanted.merge(pa.RecordBatch.from_arrays(columns, schema=schema))
+    merged = pa.Table.from_batches([pa.record_batch(wanted.take())]).slice(0, len(groups))
+    return groups.set_column(groups.column_names.index("latency"), "latency", merged["latency"])
+
+
+def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
+    """Bad lines with their source's path and their number in it; they are counted."""
+    rows = []
+    for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
+        load.sources[source].bad += 1
+        rows.append((load.sources[source].path, load.lines_before[source, block] + number, line, reason))
+    return pa.table(dict(zip(BAD_LINES.names, map(as_array, zip(*rows)))))
 
 
 def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:

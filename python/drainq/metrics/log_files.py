@@ -1,10 +1,8 @@
-"""The logs: are they there, what is in them, and under which names does Spark read them.
+"""The logs: are they there, and what is in them.
 
 1. A source is known by the SHA-256 of its *uncompressed* content, so ``access.log.1`` and, a day later,
    ``access.log.2.gz`` are one source.
-2. Spark reads through links named by number. A name that Spark would expand (``*``, ``[``), split (``,``), hide
-   (``_x``, ``.x``) or refuse (``a:b``) never reaches it, and a compressed file is known by its first bytes.
-3. A source that changes while it is read is refused, not loaded in part.
+2. A source that changes while it is read is refused, not loaded in part.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import zlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import overload
 
 from drainq.metrics.errors import UserError
@@ -44,6 +41,11 @@ class Source:
     compressed: bool
     size: int
     changed: int
+
+    @property
+    def absolute(self) -> str:
+        """The path that tasks open."""
+        return os.path.abspath(self.path)
 
     def check_unchanged(self) -> None:
         """Raise a UserError if the file was written to since it was found."""
@@ -115,10 +117,3 @@ class Digests:
     def close(self) -> None:
         """Cancel the digests that have not begun."""
         self._pool.shutdown(cancel_futures=True)
-
-
-def link(sources: Sequence[Source], directory: Path) -> None:
-    """Put a link to each source into an empty directory, under a name that begins with its number."""
-    for source in sources:
-        name = f"{source.number:06d}.log{'.gz' if source.compressed else ''}"
-        (directory / name).symlink_to(os.path.abspath(source.path))

@@ -15,8 +15,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.metrics.sketch import PERCENTILES, RELATIVE_ERROR, percentiles
+from drainq._native import DDSketch
+from drainq.metrics.tables import PERCENTS
 from drainq.metrics.text import shortened
+from drainq.metrics.types import RELATIVE_ERROR
 from drainq.sql import Database
 
 if TYPE_CHECKING:
@@ -65,9 +67,9 @@ def write_report(database: Database, path: Path, outcome: JobOutcome) -> None:
             dict(database.execute("SELECT status, CAST(SUM(requests) AS BIGINT) FROM status_minute GROUP BY status"))
         )
         width = bin_width([row[0] for row in service])
-        latency: dict[int, Counter[int]] = defaultdict(Counter)  # sketches, by the beginning of their stretch
-        for minute, bucket, requests in database.stream("SELECT minute, bucket, requests FROM latency_minute"):
-            latency[_second(minute) // width * width][bucket] += requests
+        latency: dict[int, DDSketch] = defaultdict(_sketch)  # by the beginning of their stretch
+        for minute, sketch in database.stream("SELECT minute, latency FROM service_minute WHERE latency IS NOT NULL"):
+            latency[_second(minute) // width * width].merge(DDSketch.from_bytes(sketch))
         bad = database.execute(
             "SELECT source, line_number, line, reason FROM bad_lines "
             f"ORDER BY source, line_number LIMIT {SHOWN_BAD_LINES}"
@@ -79,7 +81,7 @@ def write_report(database: Database, path: Path, outcome: JobOutcome) -> None:
 
 
 def _page(
-    service: list[tuple[int, int, int, int]], width: int, statuses: Counter[int], latency: dict[int, Counter[int]],
+    service: list[tuple[int, int, int, int]], width: int, statuses: Counter[int], latency: dict[int, DDSketch],
     top: list[tuple[str, int, int]], bad: list[tuple[Any, ...]], sources: list[tuple[Any, ...]],
 ) -> str:  # fmt: skip
     requests, errors = sum(row[1] for row in service), sum(row[2] for row in service)
@@ -156,13 +158,12 @@ def _shares(axes: Any, statuses: Counter[int]) -> None:
     _bars(axes, [f"{count / total:.2%}  ({count:,})" for count in counts], counts)
 
 
-def _percentiles(axes: Any, latency: dict[int, Counter[int]], width: int) -> None:
+def _percentiles(axes: Any, latency: dict[int, DDSketch], width: int) -> None:
     bins = sorted(latency)
-    values = [percentiles(latency[second].items()) for second in bins]
-    for place, (percent, colour) in enumerate(zip(PERCENTILES, PERCENTILE_COLOURS)):
+    for percent, colour in zip(PERCENTS, PERCENTILE_COLOURS):
         axes.plot(
             [_moment(second) for second in bins],
-            [value[place] for value in values],
+            [latency[second].quantile(percent / 100) or 0.0 for second in bins],
             ".-",
             color=colour,
             markersize=4,
@@ -220,16 +221,17 @@ def _plot(draw: Any, height: float) -> str:
     return text[text.index("<svg") :]
 
 
-def _tiles(requests: int, errors: int, size: int, latency: dict[int, Counter[int]], bad: int) -> str:
+def _tiles(requests: int, errors: int, size: int, latency: dict[int, DDSketch], bad: int) -> str:
     tiles = [
         (f"{requests:,}", "requests"),
         (f"{errors / requests:.2%}" if requests else "-", f"errors ({errors:,})"),
         (_size(size), "sent"),
     ]
-    whole = sum(latency.values(), Counter())
-    for percent, value in zip(PERCENTILES, percentiles(whole.items())):
-        if value is not None:
-            tiles.append((f"{value:.3g} ms", f"p{percent}"))
+    whole = _sketch()
+    for sketch in latency.values():
+        whole.merge(sketch)
+    for percent in PERCENTS if whole.count else ():
+        tiles.append((f"{whole.quantile(percent / 100):.3g} ms", f"p{percent}"))
     tiles.append((f"{bad:,}", "bad lines"))
     return (
         '<div class="tiles">'
@@ -251,6 +253,10 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _sketch() -> DDSketch:
+    return DDSketch(RELATIVE_ERROR)
 
 
 def _second(minute: str) -> int:

@@ -1,90 +1,174 @@
-"""A Spark session that needs no set-up, prints nothing on the terminal, and connects to this machine alone.
+"""Spark, started in a thread of its own; it prints nothing on the terminal and connects to this machine alone.
 
 1. The workers run this very Python: ``PYSPARK_PYTHON`` would otherwise be whatever ``python3`` is on the PATH.
 2. Without ``spark.task.maxFailures`` in the master (``local[2,4]``) local mode never retries a task.
-3. Spark's own output goes to a file. Only its start is redirected; this process's stderr comes back.
+3. What Java prints goes to a file.
+4. Java holds no rows: tasks read logs and write files themselves. So its heap does not grow with the logs.
+5. Python ends only after Spark has been stopped.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drainq.metrics import archive
 from drainq.metrics.errors import UserError
 from drainq.spark.java import java_home
+from drainq.threads import DaemonThread
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, four tries for each task
-SHORT = 2_000_000_000  # bytes of logs up to which the job ends before Java's second compiler has earned its keep
-_SHORT_JOB = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+DEFAULT_HEAP = "512m"
+LEAST_HEAP = 471_859_200  # bytes; Spark refuses to start with less
+# Java has nothing to do for each line, so its quick compiler and its simplest collector are enough.
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _SETTINGS = {
     "spark.app.name": "drainq metrics",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.maxResultSize": "0",  # merged rows come to the driver; there is no use in a limit below its memory
-    "spark.driver.memory": "1g",
-    "spark.sql.adaptive.enabled": "false",  # one small shuffle: planning it again costs more than it can gain
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "drainq.metrics.daemon",
+}
+_stopping: list[DaemonThread] = []
+
+
+def parse_heap(text: str) -> str:
+    """A size of Java's heap, such as ``512m`` or ``2g``.
+
+    Raises:
+        ValueError: it is none, or Spark does not start with so little.
+    """
+    found = re.fullmatch(r"([0-9]{1,6})([mg])", text.lower())
+    if not found or int(found[1]) << (20 if found[2] == "m" else 30) < LEAST_HEAP:
+        raise ValueError(f"needs a size from 450m on, such as 512m or 2g, got {text!r}")
+    return text.lower()
+
+
+def settings_for(master: str, directory: Path, heap: str = DEFAULT_HEAP, java_options: str = "") -> dict[str, str]:
+    """Spark's settings."""
+    settings = {**_SETTINGS, "spark.master": master, "spark.sql.warehouse.dir": str(directory / "warehouse")}
+    if master.startswith("local"):
+        settings |= _LOCAL_SETTINGS
+        settings["spark.driver.memory"] = heap
+        settings["spark.driver.extraJavaOptions"] = f"{_JAVA_OPTIONS} {java_options}".strip()
+    return settings
+
+
+class Launch:
+    """A Spark that is starting; a context manager that stops it.
+
+    Args:
+        settings: Spark's.
+        log: the file that takes what Java prints.
+        use_archive: start Java with the archive of classes, if there is one.
+    """
+
+    def __init__(self, settings: Mapping[str, str], log: Path, *, use_archive: bool = True) -> None:
+        self._settings, self._log, self._use_archive = dict(settings), log, use_archive
+        self._context: Future[SparkContext] = Future()
+        self._is_stopping = False
+        DaemonThread(self._run, name="drainq-spark-start").start()
+
+    def context(self) -> SparkContext:
+        """Wait until Spark has started.
+
+        Raises:
+            UserError: PySpark is not installed, or Spark does not start; the message names the log.
+        """
+        return self._context.result()
+
+    def stop(self) -> None:
+        """Stop Spark, in a thread of its own; the second call does nothing."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            thread = DaemonThread(self._stop, name="drainq-spark-stop")
+            _stopping.append(thread)
+            thread.start()
+
+    def __enter__(self) -> Launch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            self._context.set_result(self._start())
+        except BaseException as error:
+            self._context.set_exception(error)
+
+    def _start(self) -> SparkContext:
+        wait_until_stopped()
+        try:
+            from pyspark import SparkConf, SparkContext
+            from pyspark.java_gateway import launch_gateway
+        except ImportError as error:
+            raise UserError("Spark is not installed: pip install 'drainq[metrics]', or use --engine local") from error
+        master = self._settings["spark.master"]
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        if master.startswith("local"):
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        home = os.environ["JAVA_HOME"] = java_home()
+        name = "spark.driver.extraJavaOptions"
+        if self._use_archive and name in self._settings:
+            self._settings[name] += f" {archive.options(home)}"
+        conf = SparkConf(loadDefaults=False).setAll(list(self._settings.items()))
+        with warnings.catch_warnings(), quiet_py4j(), open(self._log, "wb") as log:
+            warnings.simplefilter("ignore")
+            try:
+                launched: Any = launch_gateway
+                gateway = SparkContext._gateway or launched(conf, {"stdout": log, "stderr": log})
+                return SparkContext(conf=conf, gateway=gateway)
+            except Exception as error:  # Py4J and PySpark raise whatever Java did
+                raise UserError(
+                    f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(self._log)!r}"
+                ) from error
+
+    def _stop(self) -> None:
+        with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
+            with quiet_py4j():
+                self._context.result().stop()
 
 
 @contextlib.contextmanager
-def open_session(master: str, log: Path, *, size: int = 0) -> Iterator[SparkSession]:
-    """Start Spark, and stop it after the block.
+def open_session(master: str, log: Path, *, heap: str = DEFAULT_HEAP) -> Iterator[SparkSession]:
+    """Start Spark with the job's settings, for DataFrames; stop it after the block, and wait for that."""
+    from pyspark.sql import SparkSession
 
-    Args:
-        master: Spark's master, such as ``local[2,4]`` or ``spark://host:7077``.
-        log: the file that takes what Spark prints.
-        size: bytes of logs to read; a short job is done sooner by a Java that compiles less.
-    Raises:
-        UserError: PySpark is not installed, or Spark does not start; the message names the log.
-    """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise UserError("the job runs on Spark: pip install 'drainq[metrics]'") from error
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    local = master.startswith("local")
-    if local:
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["JAVA_HOME"] = java_home()
-    builder = SparkSession.builder.master(master)
-    settings = {**_SETTINGS, "spark.sql.warehouse.dir": str(log.parent / "warehouse")}
-    if size <= SHORT:
-        settings["spark.driver.extraJavaOptions"] = _SHORT_JOB
-    for name, value in settings.items():
-        if local or not name.startswith("spark.driver."):
-            builder = builder.config(name, value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with _stderr_to(log):
-                session = builder.getOrCreate()
-        except Exception as error:  # Py4J and PySpark raise whatever Java did
-            raise UserError(
-                f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(log)!r}"
-            ) from error
-        try:
-            with _quiet_py4j():
-                yield session
-        except BaseException:
-            with _quiet_py4j(), contextlib.suppress(Exception):  # a Java that Ctrl-C ended cannot be asked to stop
-                session.stop()
-            raise
-        session.stop()
+    settings = settings_for(master, log.parent, heap)
+    settings.pop("spark.python.daemon.module", None)
+    with Launch(settings, log, use_archive=False) as launch:
+        yield SparkSession(launch.context())
+    wait_until_stopped()
+
+
+def wait_until_stopped() -> None:
+    """Wait for every Spark that is being stopped: a process has one at a time."""
+    while _stopping:
+        _stopping.pop().join()
+
+
+atexit.register(wait_until_stopped)
 
 
 def _first_line(error: BaseException) -> str:
@@ -93,9 +177,9 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet_py4j() -> Iterator[None]:
+def quiet_py4j() -> Iterator[None]:
     """Keep Py4J's own records out of the log: each of its errors is raised too, and some are logged at the root."""
-    loggers = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
+    loggers: list[Any] = [logging.getLogger(name) for name in (None, "py4j", "py4j.java_gateway", "py4j.clientserver")]
 
     def not_py4j(record: logging.LogRecord) -> bool:
         return "py4j" not in Path(record.pathname).parts
@@ -107,26 +191,3 @@ def _quiet_py4j() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.removeFilter(not_py4j)
-
-
-@contextlib.contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """What is started in the block inherits the file as its stderr."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        os.dup2(file, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(file)
-
-
-def tasks_done(session: Any) -> tuple[int, int]:
-    """How many tasks of the running stages are done, and how many there are."""
-    tracker = session.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)

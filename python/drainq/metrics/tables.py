@@ -9,32 +9,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drainq.metrics.sketch import PERCENTILES
-from drainq.metrics.types import METRICS, EndpointMinute, JobMetric, ServiceMinute
-from drainq.sql import Database, Dialect, Upsert
+from drainq.metrics.types import METRICS, JobMetric
+from drainq.sql import Database, DatabaseError, Dialect, Upsert
+from drainq.sql.errors import one_line
 
-SQL_TYPES = {Dialect.SQLITE: {"float": "REAL", "int": "INTEGER", "text": "TEXT"},
-             Dialect.POSTGRESQL: {"float": "DOUBLE PRECISION", "int": "BIGINT", "text": "TEXT"}}  # fmt: skip
-PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTILES)
-WITH_PERCENTILES: tuple[type[JobMetric], ...] = (ServiceMinute, EndpointMinute)
+SQL_TYPES = {Dialect.SQLITE: {"float": "REAL", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB"},
+             Dialect.POSTGRESQL: {"float": "DOUBLE PRECISION", "int": "BIGINT", "text": "TEXT", "bytes": "BYTEA"},
+             }  # fmt: skip
+PERCENTS = (50, 90, 99)
+PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTS)
+LATENCY = "latency"
+"""The sketch that the percentiles come from, as bytes of :class:`drainq.DDSketch`."""
 
 
 @dataclass(frozen=True)
 class JobTable:
-    """A table's name, what a row is, its columns with their types, and the primary key."""
+    """A table's name, what a row is, its columns with their types, the primary key, and the columns that add up.
+
+    ``in_key_order``: SQLite keeps the rows in the key itself, which are half the writes.
+    """
 
     name: str
     row: str
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    in_key_order: bool = False
 
     def create(self, dialect: Dialect) -> str:
         """The statement that makes the table unless it is there."""
         types = SQL_TYPES[dialect]
         parts = [f"{dialect.quote(name)} {types[kind]}" for name, kind in self.columns]
         if self.key:
-            parts.append(f"PRIMARY KEY ({', '.join(map(dialect.quote, self.key))})")
-        return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)})"
+            parts.append(self._primary_key(dialect))
+        kept = " WITHOUT ROWID" if self.in_key_order and dialect is Dialect.SQLITE else ""
+        return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)}){kept}"
+
+    def _primary_key(self, dialect: Dialect) -> str:
+        return f"PRIMARY KEY ({', '.join(map(dialect.quote, self.key))})"
+
+    def drop_key(self, dialect: Dialect) -> str:
+        """PostgreSQL's statement that takes the index off the primary key away."""
+        return f"ALTER TABLE {dialect.quote(self.name)} DROP CONSTRAINT {dialect.quote(f'{self.name}_pkey')}"
+
+    def add_key(self, dialect: Dialect) -> str:
+        """PostgreSQL's statement that builds it again."""
+        return f"ALTER TABLE {dialect.quote(self.name)} ADD {self._primary_key(dialect)}"
+
+    def upsert(self, *, first: bool) -> Upsert:
+        """Adds rows to those that are there; ``first``: inserts rows into the empty table."""
+        if first:
+            return Upsert(self.name, self.names)
+        return Upsert(self.name, self.names, key=self.key, merge=dict.fromkeys(self.sums, "sum"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,12 +69,12 @@ class JobTable:
 
 
 def _metric_table(metric: type[JobMetric]) -> JobTable:
-    kinds = {"name": "text", "number": "int", "time": "text"}
-    keys = [(metric.columns[key], kinds[key]) for key in metric.keys]
-    sums = [(column, "int") for column in metric.sums]
-    derived = [(column, "float") for column in PERCENTILE_COLUMNS] if metric in WITH_PERCENTILES else []
+    keys = [(key, "int" if key == "status" else "text") for key in metric.keys()]
+    sums = [(column, "int") for column in metric.aggregates if column != LATENCY]
+    derived = [(column, "float") for column in PERCENTILE_COLUMNS] + [(LATENCY, "bytes")]
     row = " ".join((metric.__doc__ or "").split())
-    return JobTable(metric.table, row, (*keys, *sums, *derived), tuple(name for name, _ in keys))
+    columns = (*keys, *sums, *(derived if LATENCY in metric.aggregates else []))
+    return JobTable(metric.table, row, columns, metric.keys(), tuple(name for name, _ in sums), in_key_order=True)
 
 
 METRIC_TABLES: dict[type[JobMetric], JobTable] = {metric: _metric_table(metric) for metric in METRICS}
@@ -79,20 +105,34 @@ SOURCES = JobTable(
 TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES)
 
 
-def metric_upsert(metric: type[JobMetric]) -> Upsert:
-    """Adds a metric's rows to those that are there."""
-    table = METRIC_TABLES[metric]
-    columns = [metric.columns[key] for key in metric.keys] + list(metric.sums)
-    return Upsert(table.name, columns, key=table.key, merge=dict.fromkeys(metric.sums, "sum"))
-
-
 def create_tables(database: Database) -> None:
-    """Make the tables that are not there yet."""
+    """Make the tables that are not there yet.
+
+    Raises:
+        DatabaseError: there are tables of these names with other columns.
+    """
     with database.transaction():
         if database.dialect is Dialect.POSTGRESQL:  # two that create one table at once would fail
             database.execute("SELECT pg_advisory_xact_lock(hashtext('drainq metrics tables'))")
         for table in TABLES:
             database.execute(table.create(database.dialect))
+    for table in TABLES:
+        of = database.dialect.quote(table.name)  # without the table's name SQLite takes an unknown column for a text
+        names = ", ".join(f"{of}.{database.dialect.quote(name)}" for name in table.names)
+        try:
+            database.execute(f"SELECT {names} FROM {of} LIMIT 0")
+        except database.errors as error:
+            raise DatabaseError(
+                f"the table {table.name!r} in {database.url} is not as this version makes it ({one_line(error)}); "
+                "name another database with --db, and load the logs into it"
+            ) from error
+
+
+def loaded_before(database: Database, digests: Sequence[str]) -> set[str]:
+    """Which of these contents are in the database."""
+    quote, mark = database.dialect.quote, database.dialect.placeholder
+    statement = f"SELECT {quote('sha256')} FROM {quote(SOURCES.name)} WHERE {quote('sha256')} = {mark}"
+    return {digest for digest in digests if database.execute(statement, (digest,))}
 
 
 def describe(tables: Sequence[JobTable] = TABLES) -> str:

@@ -1,120 +1,129 @@
 """The typed metrics that records become, each with its table.
 
-An object holds *columns*: a row for each log record, or for each key once rows were merged. One object per type and
-Arrow batch, not per record: an object per record and type costs ten times the parsing
-(``docs/howto/metrics.md`` has the figures). The queue tells them apart by type, as it would single records.
+What goes through a task's queue are objects that hold *columns*: the records of a piece of a log, one object per type.
+All types of a piece share the same columns. An object per record and type would cost ten times the parsing. The queue
+tells the objects apart by type, as it would single records.
 
-1. Every type's rows can be merged by key: ``sums`` add up, and nothing else is in a row.
-2. Times are epoch seconds, cut to the type's period. Names are bytes as they were logged; they become text
-   when they leave the task (:func:`drainq.metrics.partial_rows.text`).
+1. A metric is declared by its keys and aggregates; :class:`drainq.columns.GroupBy` does the arithmetic, in tasks and
+   where partial results meet.
+2. Times are epoch seconds, cut to the type's period. Names are bytes as they were logged; they become text when they
+   leave the task (:mod:`drainq.metrics.names`).
 3. ``len(metric)`` is the number of log records it stands for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
+from drainq._native import GroupBy
 
-MINUTE, HOUR, DAY = 60, 3600, 86400
+if TYPE_CHECKING:  # whatever needs Arrow is imported late: the command starts Java first
+    import pyarrow as pa
+
+PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
+RELATIVE_ERROR = 0.01  # of the percentiles
+_FUNCTIONS: dict[str, Any] = {
+    "requests": "count",
+    "bytes": "sum",
+    "errors": "sum",
+    "latency": ("milliseconds", "sketch"),
+}
 
 
 class JobMetric:
-    """Rows of one type.
+    """The records of a piece of a log, as one type sees them.
 
     Args:
-        rows: columns ``keys`` and ``sums``; ``name`` is binary, everything else 64-bit integers.
-        records: how many log records the rows stand for.
+        columns: the keys and what the aggregates need; texts are binary.
     """
 
     table: ClassVar[str]
-    keys: ClassVar[tuple[str, ...]] = ("name", "time")  # out of name, number, time
-    sums: ClassVar[tuple[str, ...]] = ("requests",)  # out of requests, bytes, errors
-    columns: ClassVar[Mapping[str, str]]  # key -> the table's column
-    period: ClassVar[int] = MINUTE
+    names: ClassVar[tuple[str, ...]] = ()
+    """Keys that are texts, or a number."""
+    period: ClassVar[str] = "minute"
+    """The last key: how times are cut."""
+    aggregates: ClassVar[tuple[str, ...]] = ("requests",)
+    """Columns that add up; ``latency`` is a sketch."""
 
-    __slots__ = ("records", "rows")
+    __slots__ = ("columns",)
 
-    def __init__(self, rows: pa.Table, records: int) -> None:
-        self.rows = rows
-        self.records = records
+    def __init__(self, columns: pa.RecordBatch) -> None:
+        self.columns = columns
 
     def __len__(self) -> int:
-        return self.records
+        return len(self.columns)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The key columns, of the metric and of its table."""
+        return (*cls.names, cls.period)
+
+    @classmethod
+    def groups(cls, *, max_groups: int | None = None, only: Sequence[str] | None = None) -> GroupBy:
+        """What adds its records up, and merges what others added up; ``only`` some of its aggregates."""
+        aggregates = {name: _FUNCTIONS[name] for name in only or cls.aggregates}
+        return GroupBy(cls.keys(), aggregates, max_groups=max_groups, relative_accuracy=RELATIVE_ERROR)
 
 
 class ServiceMinute(JobMetric):
     """The whole server, by minute."""
 
     table = "service_minute"
-    keys = ("time",)
-    sums = ("requests", "bytes", "errors")
-    columns = MappingProxyType({"time": "minute"})
+    aggregates = ("requests", "bytes", "errors", "latency")
 
 
 class EndpointMinute(JobMetric):
     """One path, by minute."""
 
     table = "endpoint_minute"
-    sums = ("requests", "bytes", "errors")
-    columns = MappingProxyType({"name": "endpoint", "time": "minute"})
+    names = ("endpoint",)
+    aggregates = ("requests", "bytes", "errors", "latency")
 
 
 class StatusMinute(JobMetric):
     """One HTTP status, by minute."""
 
     table = "status_minute"
-    keys = ("number", "time")
-    columns = MappingProxyType({"number": "status", "time": "minute"})
+    names = ("status",)
 
 
 class ClientHour(JobMetric):
     """One client address, by hour."""
 
     table = "client_hour"
-    sums = ("requests", "bytes", "errors")
-    columns = MappingProxyType({"name": "client", "time": "hour"})
-    period = HOUR
+    names = ("client",)
+    period = "hour"
+    aggregates = ("requests", "bytes", "errors")
 
 
 class UserAgentDay(JobMetric):
     """One user agent, by day."""
 
     table = "user_agent_day"
-    columns = MappingProxyType({"name": "user_agent", "time": "day"})
-    period = DAY
+    names = ("user_agent",)
+    period = "day"
 
 
 class ReferrerDay(JobMetric):
     """One referrer, by day."""
 
     table = "referrer_day"
-    columns = MappingProxyType({"name": "referrer", "time": "day"})
-    period = DAY
-
-
-class LatencyMinute(JobMetric):
-    """How many requests of a path took how long, by minute: a percentile sketch as rows, one per bucket."""
-
-    table = "latency_minute"
-    keys = ("name", "number", "time")
-    columns = MappingProxyType({"name": "endpoint", "number": "bucket", "time": "minute"})
+    names = ("referrer",)
+    period = "day"
 
 
 METRICS: tuple[type[JobMetric], ...] = (
-    ServiceMinute, EndpointMinute, StatusMinute, ClientHour, UserAgentDay, ReferrerDay, LatencyMinute,
+    ServiceMinute, EndpointMinute, StatusMinute, ClientHour, UserAgentDay, ReferrerDay,
 )  # fmt: skip
 
 
-def records_of(item: JobMetric | LinesRead | BadLine) -> int:
-    """For how many log records an item counts in a queue: its own, or one."""
-    return item.records if isinstance(item, JobMetric) else 1
-
-
 class LinesRead:
-    """How many lines of a file's block a batch had, and how many of them were records."""
+    """How many lines of a block were read, and how many of them became records.
+
+    Args:
+        source: the log's number. block: where in the log the block begins, in bytes.
+    """
 
     __slots__ = ("block", "lines", "parsed", "source")
 
@@ -122,15 +131,24 @@ class LinesRead:
         self.source, self.block, self.lines, self.parsed = source, block, lines, parsed
 
 
-class BadLine:
-    """A line that is no record.
+class BadLines:
+    """Lines of a block that are no records.
 
     Args:
-        source: the file's number. block: where in the file the block begins, in bytes.
-        number: which line of the block it is, from 1. line: as it stood there. reason: what is wrong with it.
+        source: the log's number. block: where in the log the block begins, in bytes.
+        before: how many lines of the block come before the piece that these are of.
+        lines: for each its place in the piece, itself, and what is wrong with it.
     """
 
-    __slots__ = ("block", "line", "number", "reason", "source")
+    __slots__ = ("before", "block", "lines", "source")
 
-    def __init__(self, source: int, block: int, number: int, line: bytes, reason: str) -> None:
-        self.source, self.block, self.number, self.line, self.reason = source, block, number, line, reason
+    def __init__(self, source: int, block: int, before: int, lines: list[tuple[int, bytes, str]]) -> None:
+        self.source, self.block, self.before, self.lines = source, block, before, lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+def records_of(item: JobMetric | LinesRead | BadLines) -> int:
+    """For how many an item counts in a queue: its records or lines, or one."""
+    return 1 if isinstance(item, LinesRead) else len(item)

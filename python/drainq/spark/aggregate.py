@@ -20,7 +20,7 @@ from drainq.spark.queue import CAPACITY, default_config, task_queue
 from drainq.spark.row_task import RowTask, chunks, with_queue_stats
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.spec import MakeHandlers, Spec
-from drainq.spark.task import task_info
+from drainq.spark.task import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 from drainq.spark.version import check_version
 
@@ -110,6 +110,7 @@ def partition_fn(
     len_of: Callable[[Any], int] | None = None,
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None = None,
     unrouted: str | Unrouted = Unrouted.FAIL,
+    info: TaskInfo | None = None,
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The same for ``rdd.mapPartitions``: returns the function to map with.
 
@@ -117,6 +118,7 @@ def partition_fn(
         rows: ``"tuples"``: the partition's elements are the items, whatever they are; ``"arrow"``: they are record
             batches.
         make_handlers, items, dispatch_key, threads, capacity, len_of, stats, unrouted: as in :func:`aggregate`.
+        info: which task attempt this is, to run the function without Spark; None: Spark knows.
 
     Example:
         >>> rdd.mapPartitions(partition_fn(make_handlers)).collect()  # doctest: +SKIP
@@ -124,8 +126,8 @@ def partition_fn(
     kind = rows_of(rows)
     spec = Spec(make_handlers, items, dispatch_key, threads, capacity, len_of, stats, unrouted_of(unrouted))
     if kind is Rows.ARROW:
-        return lambda batches: _run(spec, batches)
-    return lambda elements: _run(spec, chunks(elements))
+        return lambda batches: _run(spec, batches, info)
+    return lambda elements: _run(spec, chunks(elements), info)
 
 
 def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
@@ -147,10 +149,10 @@ def merged(partial: DataFrame, merge: Mapping[str, str]) -> DataFrame:
     return partial.groupBy(*keys).agg(*sums).select(*partial.columns)
 
 
-def _run(spec: Spec, batches: Iterable[Any]) -> Iterator[Any]:
+def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> Iterator[Any]:
     """One task attempt."""
     check_version(spec.version)
-    info = task_info()
+    info = info or task_info()
     handlers = dict(spec.make_handlers(info))
     early = [handler.ready for handler in handlers.values() if hasattr(handler, "ready")]
     items = spec.items() if spec.items else None
@@ -161,7 +163,7 @@ def _run(spec: Spec, batches: Iterable[Any]) -> Iterator[Any]:
         len_of=spec.len_of,
     )
     failures: list[BaseException] = []
-    with task_queue(config, failures=failures, unrouted=Unrouted.COUNT) as queue:
+    with task_queue(config, failures=failures, unrouted=Unrouted.COUNT, info=info) as queue:
         for key, handler in handlers.items():
             queue.add_handler(key, handler)
         for batch in batches:

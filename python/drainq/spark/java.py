@@ -130,7 +130,7 @@ def _shim(java: Java, environ: Mapping[str, str]) -> Path:
     """Put a shim for ``java`` where only this user can write, unless it is there already."""
     binary = java.home / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(binary)), argument=f"--add-modules={VECTOR}")
-    home = _private_directory(environ) / f"java-{java.major}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    home = private_directory(environ) / f"java-{java.major}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shim = home / "bin" / "java"
     if shim.is_file() and shim.read_text() == text and os.access(shim, os.X_OK):
         return home
@@ -144,7 +144,12 @@ def _shim(java: Java, environ: Mapping[str, str]) -> Path:
     return home
 
 
-def _private_directory(environ: Mapping[str, str]) -> Path:
+def private_directory(environ: Mapping[str, str]) -> Path:
+    """A directory for what is kept from run to run, which only this user can write to.
+
+    Raises:
+        DrainqError: there is none.
+    """
     cache = environ.get("XDG_CACHE_HOME") or (environ.get("HOME") and f"{environ['HOME']}/.cache")
     places = [Path(tempfile.gettempdir(), f"drainq-{os.geteuid()}")]
     if cache:
@@ -158,7 +163,7 @@ def _private_directory(environ: Mapping[str, str]) -> Path:
         ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
         if ours and not found.st_mode & 0o022 and os.access(place, os.W_OK):
             return place
-    raise DrainqError(f"no directory of this user's own to put a bin/java into (tried {', '.join(map(str, places))})")
+    raise DrainqError(f"no directory of this user's own to keep files in (tried {', '.join(map(str, places))})")
 
 
 def main() -> int:

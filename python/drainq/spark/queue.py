@@ -17,7 +17,7 @@ from typing import Any
 
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.errors import DrainqError
-from drainq.spark.task import task_info
+from drainq.spark.task import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 
 CAPACITY = 10_000  # items that wait in a task's queue before the task does
@@ -54,6 +54,7 @@ def task_queue(
     *,
     failures: list[BaseException] | None = None,
     unrouted: str | Unrouted = Unrouted.FAIL,
+    info: TaskInfo | None = None,
 ) -> Iterator[BatchQueue]:
     """Open a batch queue for this task attempt; a context manager around the loop that produces.
 
@@ -63,8 +64,9 @@ def task_queue(
         failures: a list that gets the errors as they happen, for a block that wants to stop early.
         unrouted: ``"fail"``: items without a handler raise when the block ends; ``"count"``: the queue's ``stats()``
             count them, and nothing else happens.
+        info: which task attempt this is, for use without Spark; None: Spark knows.
     Raises:
-        RuntimeError: not inside a Spark task.
+        RuntimeError: not inside a Spark task, and ``info`` does not say which.
         DrainqError: the queue could not be drained, or items had no handler.
         ValueError: ``unrouted`` is neither.
         BaseException: what the first failing handler raised.
@@ -80,7 +82,7 @@ def task_queue(
         >>> rdd.mapPartitions(count).sum()                     # doctest: +SKIP
     """
     on_unrouted = unrouted_of(unrouted)
-    info = task_info()
+    info = info or task_info()
     failed: list[BaseException] = [] if failures is None else failures
     config = config or default_config(threads=info.cpus)
     theirs = config.error_handler

@@ -1,12 +1,12 @@
 //! `percentiles`: columns of numbers out of a column of sketches.
 
 use crate::arrow::batch::RecordBatch;
-use crate::arrow::export::{Batch, Column, Data};
+use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::{errors, gil};
-use drainq_core::columns::bitmap::Bitmap;
 use drainq_core::columns::column::{self, Kind, Values};
+use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use drainq_core::sketch::bytes;
 use pyo3::prelude::*;
 
@@ -54,10 +54,10 @@ pub fn percentiles(sketches: &Bound<'_, PyAny>, percents: Vec<i64>) -> PyResult<
     gil::released(py, || worked_out(&columns, &wanted)).map(RecordBatch::of).map_err(errors::bad_value)
 }
 
-fn worked_out(columns: &[column::Column<'_>], percents: &[u8]) -> Result<Batch, String> {
+fn worked_out(columns: &[column::Column<'_>], percents: &[u8]) -> Result<ExportedBatch, String> {
     let rows = columns.iter().map(|column| column.length).sum();
     let mut values = vec![Vec::with_capacity(rows); percents.len()];
-    let mut valid = Bitmap::with_capacity(rows);
+    let mut valid = ValidityBitmap::with_capacity(rows);
     for column in columns {
         let Values::Texts(text) = &column.values else { continue };
         for row in 0..column.length {
@@ -75,11 +75,11 @@ fn worked_out(columns: &[column::Column<'_>], percents: &[u8]) -> Result<Batch, 
         }
     }
     let validity = || (valid.zeros() > 0).then(|| (valid.clone().into_bytes(), valid.zeros()));
-    let column = |(values, percent): (Vec<f64>, &u8)| Column {
+    let column = |(values, percent): (Vec<f64>, &u8)| ExportedColumn {
         name: format!("p{percent}"),
         format: "g".to_owned(),
         validity: validity(),
         data: Data::Float64(values),
     };
-    Ok(Batch { rows, columns: values.into_iter().zip(percents).map(column).collect() })
+    Ok(ExportedBatch { rows, columns: values.into_iter().zip(percents).map(column).collect() })
 }

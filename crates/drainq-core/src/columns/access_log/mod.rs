@@ -11,7 +11,7 @@
 //! | [`endpoint`] | the path of a request |
 //! | [`records`] | the records of many lines, as columns |
 //!
-//! The rules are those of `python/drainq/metrics/line.py`, which says them with regular expressions; a test draws lines
+//! The rules are those of `tests/columns/line_rules.py`, which says them with regular expressions; a test draws lines
 //! and holds both to the same record, or the same reason, for each.
 
 pub mod endpoint;

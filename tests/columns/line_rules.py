@@ -1,7 +1,7 @@
 """One line of an access log, read by the rules, one at a time.
 
-This is the definition of what a line means. :mod:`drainq.metrics.columns` reads thousands of regular lines at once
-and must agree with it on each; whatever is irregular comes here.
+This is the definition of what a line means, with regular expressions and slowly. :func:`drainq.columns.parse_access_log`
+must agree with it on every line.
 
     client ident user [17/May/2015:10:05:03 +0000] "GET /path?query HTTP/1.1" 200 203023 "referrer" "user agent" 0.042
 

@@ -1,4 +1,4 @@
-"""One line by the rules."""
+"""The rules that the native reader is held to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from drainq.metrics.line import Record, endpoint_of, parse, second_of
+from .line_rules import Record, endpoint_of, parse, second_of
 
 HEAD = b'10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 12'
 

@@ -1,0 +1,107 @@
+"""Blocks of logs: what one task reads, in pieces of whole lines.
+
+1. A line belongs to the block in which its first byte lies; the block reads it to its end. So each line is read once,
+   however the blocks are cut.
+2. A compressed log is one block: it cannot be read from the middle.
+3. Lines end with ``\\n`` alone, as for ``grep -n`` and editors; a ``\\r`` before it belongs to the line end.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from drainq.metrics.log_files import Source
+
+BLOCK = 32 << 20  # bytes of a log that a task reads at least; a log of fewer shares its task with others
+PIECE = 2 << 20  # bytes that are parsed at once
+GZIP_RATIO = 10  # bytes of log in a byte of gzip, about
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a log.
+
+    Args:
+        source: the log's number. path: where it is, for the executors too.
+        begin, end: in bytes; None: to the end of a compressed log.
+    """
+
+    source: int
+    path: str
+    begin: int
+    end: int | None
+
+
+Task = tuple[Block, ...]
+
+
+class _File(Protocol):
+    """What a log is read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self, size: int = -1, /) -> bytes: ...
+
+
+def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
+    """Cut logs into blocks, and put blocks together until a task has enough to do: ``size`` bytes, or ``BLOCK``."""
+    size = size or BLOCK
+    found: list[Task] = []
+    waiting: list[Block] = []
+    held = 0
+    for source in sources:
+        step = source.size if source.compressed else size
+        for begin in range(0, source.size, step or 1):
+            end = None if source.compressed else min(begin + step, source.size)
+            waiting.append(Block(source.number, source.absolute, begin, end))
+            held += source.size * GZIP_RATIO if end is None else end - begin
+            if held >= size:
+                found.append(tuple(waiting))
+                waiting, held = [], 0
+    return found + ([tuple(waiting)] if waiting else [])
+
+
+def pieces(block: Block, *, size: int | None = None) -> Iterator[bytes]:
+    """The lines of a block, some whole lines at a time; a log's last line may be without its line end."""
+    size = size or PIECE
+    with open(block.path, "rb") as raw:
+        if block.end is None:
+            with gzip.GzipFile(fileobj=raw) as file:
+                yield from _whole_lines(file, None, size)
+            return
+        position = block.begin
+        if position:
+            raw.seek(position - 1)
+            position += _skipped_line(raw, size) - 1
+        yield from _whole_lines(raw, block.end - position, size)
+
+
+def _whole_lines(file: _File, length: int | None, size: int) -> Iterator[bytes]:
+    """Lines that begin within ``length`` bytes."""
+    rest = b""
+    while length is None or length > 0:
+        read = file.read(size if length is None else min(size, length))
+        if not read:
+            break
+        if length is not None:
+            length -= len(read)
+        end = read.rfind(b"\n") + 1
+        if end:
+            yield rest + read[:end] if rest else read[:end]
+            rest = read[end:]
+        else:
+            rest += read
+    if rest:
+        yield rest + file.readline()
+
+
+def _skipped_line(file: _File, size: int) -> int:
+    """Read to the end of a line; return how many bytes that took."""
+    skipped = 0
+    while line := file.readline(size):
+        skipped += len(line)
+        if line.endswith(b"\n"):
+            break
+    return skipped

@@ -1,0 +1,94 @@
+"""Who runs the tasks: Spark's executors, or threads of this process. Both run the same tasks.
+
+1. What a task returns is a function of its blocks alone, and results come in the order of the tasks. So both engines
+   give the same tables, to the last bit.
+2. An engine that fails or is interrupted returns nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from drainq.metrics.blocks import Task
+from drainq.metrics.errors import Interrupted
+from drainq.metrics.handlers import MakeHandlers, queue_counts
+from drainq.metrics.reader import Reader
+from drainq.metrics.types import METRICS, records_of
+from drainq.spark.aggregate import partition_fn
+from drainq.spark.task import TaskInfo
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+RECORDS_QUEUED = 100_000 * len(METRICS)  # records that wait between parsing and adding up: some pieces of a log
+
+
+class Runs(Protocol):
+    """Runs tasks, which put their files into a directory; returns what they returned, in order."""
+
+    def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]: ...
+
+    def done(self) -> tuple[int, int]:
+        """How many tasks are done, and how many there are."""
+
+
+def task_function(spool: Path, info: TaskInfo | None = None, check: Callable[[], object] = bool) -> Callable[..., Any]:
+    """The task: a function from an iterator of tasks to an iterator of results."""
+    return partition_fn(
+        MakeHandlers(str(spool)), rows="arrow", items=lambda: Reader(check), stats=queue_counts,
+        capacity=RECORDS_QUEUED, len_of=records_of, info=info,
+    )  # fmt: skip
+
+
+class InThreads:
+    """Runs tasks in threads of this process, one for each processor. Parsing and adding up need no GIL."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0, 0])
+        self._running: list[Future[list[Any]]] = []
+        self._stopped = threading.Event()
+
+    def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]:
+        def run(number: int, task: Task) -> list[Any]:
+            info = TaskInfo(stage=0, partition=number, attempt=0, task_attempt_id=number, cpus=1)
+            return list(task_function(spool, info, self._check)([task]))
+
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="drainq-metrics") as pool:
+            self._running = [pool.submit(run, number, task) for number, task in enumerate(tasks)]
+            try:
+                return [result for running in self._running for result in running.result()]
+            except BaseException:
+                self._stopped.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _check(self) -> None:
+        if self._stopped.is_set():
+            raise Interrupted("interrupted; nothing was loaded")
+
+    def done(self) -> tuple[int, int]:
+        """How many tasks are done, and how many there are."""
+        return sum(running.done() for running in self._running), len(self._running)
+
+
+class OnSpark:
+    """Runs tasks on Spark's executors, which read the logs and write the files under the driver's paths."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    def __call__(self, tasks: Sequence[Task], spool: Path) -> list[Any]:
+        results: list[Any] = self._context.parallelize(tasks, len(tasks)).mapPartitions(task_function(spool)).collect()
+        return results
+
+    def done(self) -> tuple[int, int]:
+        """How many tasks of the running stages are done, and how many there are."""
+        tracker = self._context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)

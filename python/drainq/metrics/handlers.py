@@ -1,0 +1,188 @@
+"""L1: one handler per metric type adds up what its task parsed, natively, and leaves few groups in a file.
+
+A handler is called by one drain thread at a time and takes no lock. What it has to say leaves the task in files of a
+directory that driver and executors share, in Arrow's format; the task's result names them.
+
+1. Every record that was consumed is in exactly one place: the groups, or the file.
+2. The groups are bounded, so a task's memory does not grow with its input.
+3. A file's name has the number of the task attempt. The results of failed attempts do not arrive, and so
+   their files are not read, nor what an attempt writes that was cancelled and still runs.
+
+Source: ``MetricsAggregateWorker`` in SkyWalking, which also merges by key in one thread without a lock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from drainq.columns import TooManyGroups
+from drainq.metrics.arrays import as_array
+from drainq.metrics.names import as_names, bad_line
+from drainq.metrics.types import METRICS, BadLines, JobMetric, LinesRead
+from drainq.spark.task import TaskInfo
+
+MOST_GROUPS = 200_000  # of one type in one task; then they go to the file
+BAD_LINES = pa.schema(
+    {"source": pa.int64(), "block": pa.int64(), "number": pa.int64(), "line": pa.string(), "reason": pa.string()}
+)
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """A file that a task wrote: groups of a metric, or bad lines (``kind`` is the table), and how many rows."""
+
+    kind: str
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """The counters of a task's queue."""
+
+    counts: dict[str, int]
+
+
+class SpoolFile:
+    """A stream of record batches, made when there is the first."""
+
+    def __init__(self, kind: str, path: Path) -> None:
+        self._kind, self._path = kind, path
+        self._writer: Any = None
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append a batch."""
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
+        self._writer.write_batch(batch)
+        self._rows += batch.num_rows
+
+    def closed(self) -> Iterator[Spooled]:
+        """End the stream; what there is to say of it."""
+        if self._writer is not None:
+            self._writer.close()
+            yield Spooled(self._kind, str(self._path), self._rows)
+
+
+class AddUp:
+    """Adds up one type's records by key.
+
+    Args:
+        metric: the type. file: gets the groups.
+        most_groups: groups to hold; more go to the file, and are merged from there.
+    """
+
+    def __init__(self, metric: type[JobMetric], file: SpoolFile, *, most_groups: int = MOST_GROUPS) -> None:
+        self._metric, self._file = metric, file
+        self._groups = metric.groups(max_groups=most_groups)
+
+    def consume(self, batch: list[JobMetric]) -> None:
+        """Take what was parsed; called by the queue."""
+        for metric in batch:
+            try:
+                self._groups.add(metric.columns)
+            except TooManyGroups:
+                self._hand_out()
+                self._groups.add(metric.columns)
+
+    def result(self) -> Iterator[Spooled]:
+        """The file with all groups; called once everything was consumed."""
+        self._hand_out()
+        yield from self._file.closed()
+
+    def _hand_out(self) -> None:
+        if len(self._groups):
+            self._file.write(named(self._metric, pa.record_batch(self._groups.take())))
+
+
+def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
+    """The groups with texts for names; names that are one as texts are one group."""
+    columns = dict(zip(groups.schema.names, groups.columns))
+    changed = False
+    for key in metric.names:
+        if pa.types.is_binary(columns[key].type):
+            columns[key], changed = as_names(columns[key])
+    groups = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    if not changed:
+        return groups
+    merged = metric.groups()
+    merged.merge(groups)
+    return pa.record_batch(merged.take())
+
+
+class KeepBadLines:
+    """Writes bad lines down as they are."""
+
+    def __init__(self, file: SpoolFile) -> None:
+        self._file = file
+
+    def consume(self, batch: list[BadLines]) -> None:
+        """Take bad lines; called by the queue."""
+        rows = [
+            (bad.source, bad.block, bad.before + place + 1, bad_line(line), reason)
+            for bad in batch
+            for place, line, reason in bad.lines
+        ]
+        columns = [as_array(column) for column in zip(*rows)]
+        self._file.write(pa.RecordBatch.from_arrays(columns, schema=BAD_LINES))
+
+    def result(self) -> Iterator[Spooled]:
+        """The file with all bad lines."""
+        yield from self._file.closed()
+
+
+class CountLines:
+    """Adds up how many lines of each block were read, and how many of them became records."""
+
+    def __init__(self) -> None:
+        self._lines: Counter[tuple[int, int]] = Counter()
+        self._parsed: Counter[tuple[int, int]] = Counter()
+
+    def consume(self, batch: Sequence[LinesRead]) -> None:
+        """Take counts; called by the queue."""
+        for read in batch:
+            self._lines[read.source, read.block] += read.lines
+            self._parsed[read.source, read.block] += read.parsed
+
+    def result(self) -> Iterator[LinesRead]:
+        """One for each block."""
+        for block, lines in self._lines.items():
+            yield LinesRead(*block, lines, self._parsed[block])
+
+
+@dataclass(frozen=True)
+class MakeHandlers:
+    """Makes the handlers of one task attempt, by the type they take.
+
+    Args:
+        spool: the directory for their files.
+    """
+
+    spool: str
+
+    def __call__(self, info: TaskInfo) -> dict[type, Any]:
+        def file(kind: str) -> SpoolFile:
+            return SpoolFile(kind, Path(self.spool, f"{info.task_attempt_id}-{kind}.arrow"))
+
+        handlers: dict[type, Any] = {metric: AddUp(metric, file(metric.table)) for metric in METRICS}
+        return {**handlers, BadLines: KeepBadLines(file("bad_lines")), LinesRead: CountLines()}
+
+
+def queue_counts(stats: Any, handlers: Any) -> list[QueueCounts]:
+    """A task's queue's counters, as a result of the task."""
+    return [QueueCounts(counters(stats))]
+
+
+def counters(stats: Any) -> dict[str, int]:
+    """A queue's counters by name."""
+    left = ("handled", "failed", "unrouted", "dead_lettered", "abandoned", "queued")
+    refused = {f"rejected_{reason}": count for reason, count in stats.rejected.items()}
+    counts = {name: getattr(stats, name) for name in left}
+    return {"offered": stats.offered, "accepted": stats.accepted, **refused, **counts}

@@ -1,0 +1,60 @@
+"""From blocks of logs to typed metrics: what a task puts into its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from drainq.columns import parse_access_log
+from drainq.metrics.arrays import integers, of_integers
+from drainq.metrics.blocks import Task, pieces
+from drainq.metrics.types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
+
+FIRST_ERROR = 400  # statuses from here on are errors
+_TABLE_NAMES = {"size": "bytes", "agent": "user_agent"}
+
+
+class Reader:
+    """Turns blocks into metrics, counting their lines on the way.
+
+    Args:
+        check: called before each piece; what it raises ends the task.
+    """
+
+    def __init__(self, check: Callable[[], object] = bool) -> None:
+        self._check = check
+
+    def __call__(self, task: Task) -> Iterator[JobMetric | BadLines | LinesRead]:
+        """The metrics of one task's blocks."""
+        for block in task:
+            before = 0
+            for piece in pieces(block):
+                self._check()
+                columns, bad = parse_access_log(piece)
+                if len(columns):
+                    yield from metrics_of(with_keys(pa.record_batch(columns)))
+                if bad:
+                    yield BadLines(block.source, block.begin, before, bad)
+                yield LinesRead(block.source, block.begin, len(columns) + len(bad), len(columns))
+                before += len(columns) + len(bad)
+
+
+def with_keys(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The records, under the names of the tables' columns, with the beginnings of their minute, hour and day."""
+    second = integers(records["second"])
+    more = {period: of_integers(second // length * length) for period, length in PERIODS.items()}
+    more["errors"] = of_integers(integers(records["status"]) >= FIRST_ERROR)
+    names = [_TABLE_NAMES.get(name, name) for name in records.schema.names]
+    return pa.RecordBatch.from_arrays([*records.columns, *more.values()], names=[*names, *more])
+
+
+def metrics_of(records: pa.RecordBatch) -> Iterator[JobMetric]:
+    """The typed metrics of some records, one object per type; without referrer and user agent where there are none."""
+    named = records
+    if records["referrer"].null_count:
+        named = records.filter(records["referrer"].is_valid())
+    for metric in METRICS:
+        columns = named if metric in (UserAgentDay, ReferrerDay) else records
+        if columns.num_rows:
+            yield metric(columns)

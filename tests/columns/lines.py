@@ -1,0 +1,64 @@
+"""Lines of access logs, regular and not."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+REGULAR = b'10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 17 "-" "curl/8"'
+
+token = st.one_of(st.sampled_from([b"-", b"10.0.0.1", b"::1", b"[x", b""]), st.binary(max_size=6))
+stamp = st.sampled_from(
+    [
+        b"17/May/2015:10:05:03 +0000",
+        b"31/Feb/2015:10:05:03 +0000",
+        b"17/May/2015:10:05:60 -0730",
+        b"17/May/2015 10:05",
+        b"",
+    ]
+)
+request = st.one_of(
+    st.sampled_from(
+        [
+            b"GET /a?b HTTP/1.1",
+            b"GET /a b HTTP/1.0",
+            b"-",
+            b"GET /",
+            b"",
+            b"POST http://h/x HTTP/2",
+            rb"GET /\"q\" HTTP/1.1",
+        ]
+    ),
+    st.binary(max_size=12),
+)
+status = st.sampled_from([b"200", b"404", b"500", b"20", b"2000", b"abc", b"-", b""])
+size = st.sampled_from([b"0", b"17", b"-", b"999999999999999", b"1234567890123456", b"+1", b"1.5", b""])
+field = st.one_of(st.sampled_from([b"-", b"curl/8", rb"a\"b", b"\\", b"\\\\", b'"', b""]), st.binary(max_size=8))
+tail = st.sampled_from(
+    [
+        b"",
+        b" 0.042",
+        b" 3",
+        b" -",
+        b" ",
+        b"  1",
+        b" 1e5",
+        b" .5",
+        b" 123456789.123456789",
+        b" 1234567890123456789012",
+        b"\r",
+        b" x",
+    ]
+)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    text = b'%s %s %s [%s] "%s" %s %s' % tuple(
+        draw(part) for part in (token, token, token, stamp, request, status, size)
+    )
+    if draw(st.booleans()):
+        text += b' "%s" "%s"' % (draw(field), draw(field))
+    text += draw(tail)
+    if draw(st.integers(0, 4)) == 0:
+        text = text[: draw(st.integers(0, len(text)))]
+    return text.replace(b"\n", b" ")

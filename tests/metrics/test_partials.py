@@ -1,0 +1,98 @@
+"""Partial results merge to what one pass would have given, in order, slice by slice."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from drainq.columns import percentiles
+from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
+from drainq.metrics.partials import slices
+from drainq.metrics.reader import metrics_of, with_keys
+from drainq.metrics.types import METRICS, EndpointMinute, ServiceMinute, StatusMinute
+from drainq.spark.task import TaskInfo
+
+PATHS = ["/a", "/b", "/\u00e4", "/a/b"]
+
+
+def records(count: int, seed: int) -> pa.RecordBatch:
+    """Parsed lines."""
+    dice = random.Random(seed)
+    return pa.record_batch(
+        {
+            "client": pa.array([b"::1"] * count, pa.binary()),
+            "second": pa.array([dice.randrange(600) for _ in range(count)], pa.int64()),
+            "endpoint": pa.array([dice.choice(PATHS).encode() for _ in range(count)], pa.binary()),
+            "status": pa.array([dice.choice((200, 404)) for _ in range(count)], pa.int64()),
+            "size": pa.array([dice.randrange(2**40) for _ in range(count)], pa.int64()),
+            "referrer": pa.array([None] * count, pa.binary()),
+            "agent": pa.array([None] * count, pa.binary()),
+            "milliseconds": pa.array([dice.choice((None, 0.0, dice.expovariate(0.01))) for _ in range(count)]),
+        }
+    )
+
+
+def add_up(metric, batches, directory, *, most_groups=1000):
+    """The files of one task for each batch."""
+    found = []
+    for number, batch in enumerate(batches):
+        handler = AddUp(metric, SpoolFile(metric.table, directory / f"{number}"), most_groups=most_groups)
+        handler.consume([metric(with_keys(batch))])
+        found += handler.result()
+    return found
+
+
+@pytest.mark.parametrize("metric", [ServiceMinute, EndpointMinute, StatusMinute])
+@pytest.mark.parametrize("most", [1, 7, 1_000_000])
+def test_slices_are_the_whole_in_order(metric, most, tmp_path):
+    batches = [records(300, seed) for seed in range(5)]
+    files = add_up(metric, batches, tmp_path)
+    whole = metric.groups()
+    for batch in batches:
+        whole.add(with_keys(batch))
+    found = list(slices(metric, files, most=most))
+    assert (len(found) > 1) == (most < 1_000_000 and bool(metric.names))
+    rows = pa.concat_tables(found)
+    keys = list(zip(*(rows[key].to_pylist() for key in metric.keys())))
+    assert keys == sorted(set(keys)) and len(keys) == len(whole)
+    assert sum(rows["requests"].to_pylist()) == 1500
+    if "latency" in metric.aggregates:
+        expected = pa.record_batch(percentiles(pa.record_batch(whole.result())["latency"], [0, 50, 100])).to_pylist()
+        got = pa.record_batch(percentiles(rows["latency"], [0, 50, 100])).to_pylist()
+        assert sorted(map(repr, got)) == sorted(map(repr, expected))
+
+
+def test_a_task_hands_groups_out_at_its_bound(tmp_path):
+    handler = AddUp(EndpointMinute, SpoolFile("endpoint_minute", tmp_path / "0"), most_groups=30)
+    for seed in range(4):
+        handler.consume([EndpointMinute(with_keys(records(25, seed)))])
+    (file,) = handler.result()
+    assert file.rows > 30
+    (rows,) = slices(EndpointMinute, [file])
+    assert sum(rows["requests"].to_pylist()) == 100 and 30 < len(rows) < file.rows
+
+
+def test_names_that_are_one_as_texts_are_one_group(tmp_path):
+    batch = with_keys(records(2, 1))
+    columns = dict(zip(batch.schema.names, batch.columns))
+    columns["endpoint"] = pa.array([b"/\xff", rb"/\xff"], pa.binary())
+    columns["minute"] = pa.array([0, 0])
+    handler = AddUp(EndpointMinute, SpoolFile("endpoint_minute", tmp_path / "0"))
+    handler.consume([EndpointMinute(pa.record_batch(columns))])
+    (rows,) = slices(EndpointMinute, list(handler.result()))
+    assert rows.select(["endpoint", "requests"]).to_pylist() == [{"endpoint": r"/\xff", "requests": 2}]
+
+
+def test_records_without_names_have_no_agent_and_no_referrer():
+    assert [type(metric) for metric in metrics_of(with_keys(records(3, 1)))] == list(METRICS[:4])
+
+
+def test_two_attempts_of_a_task_write_different_files(tmp_path):
+    for attempt in range(2):
+        info = TaskInfo(stage=0, partition=0, attempt=attempt, task_attempt_id=attempt, cpus=1)
+        handler = MakeHandlers(str(tmp_path))(info)[ServiceMinute]
+        handler.consume([ServiceMinute(with_keys(records(3, attempt)))])
+        list(handler.result())
+    assert len(list(tmp_path.iterdir())) == 2
