@@ -1,23 +1,24 @@
-//! The door: every C function of CPython that may run Python code, called from wherever in this module.
+//! The door: all calls, from anywhere in this module, of CPython's C functions that may run Python code.
 //!
-//! Up to Python 3.13 a thread that asks for the GIL while the interpreter goes away is ended where it
-//! stands, by `pthread_exit`, and glibc's unwinds the thread's stack. Rust allows no such unwinding through its
-//! frames: the process would abort. Where Python code below us gives the GIL up, the door halts the thread
-//! for ever, as Python 3.14 does by itself.
+//! Up to Python 3.13, CPython calls `pthread_exit` in a thread that asks for the GIL while the interpreter goes away,
+//! and glibc's `pthread_exit` unwinds the thread's stack. Rust allows no such unwinding through its frames: the
+//! process would abort. If that happens in Python code that this module called, the door halts the thread for ever
+//! instead, as Python 3.14 does by itself.
 //!
-//! The linker puts the door in place (`--wrap`, given by `build.rs`): a call of `X` from any code in this module, PyO3's
-//! included, arrives at `__wrap_X` below, which calls CPython's own, here `__real_X`. So no call can forget the door,
-//! and no drop of a `Py`, a `Bound`, a `PyErr`, or of a collection of them: all end in `_Py_DecRef`.
+//! The linker puts the door in place (`--wrap`, given by `build.rs`): a call of `X` from any code in this module,
+//! PyO3's included, arrives at `__wrap_X` below, which calls CPython's own `X` under the name `__real_X`. So no call
+//! can bypass the door. Nor can a drop of a `Py`, a `Bound`, a `PyErr` or a collection of them, because each drop
+//! calls `_Py_DecRef`.
 //!
 //! # Invariants
-//! 1. Every function of CPython that this module imports is in the list below, or runs no Python code, or sees to the
-//!    end of the thread itself. `tests/shape/test_door.py` holds the built module to it.
+//! 1. Every function of CPython that this module imports is in the list below, or runs no Python code, or handles the
+//!    end of the thread itself. `tests/shape/test_door.py` checks this on the built module.
 //! 2. The real functions are declared to unwind, so that the compiler keeps the landing pad of the [`Halt`] around
 //!    them.
-//! 3. A thread that is halted holds no lock of ours that the end of the process needs: over Python code
-//!    only the lock is held that keeps the calls of a handler apart.
+//! 3. A halted thread holds no lock of drainq that the end of the process needs: the only lock that is held while
+//!    Python code runs is the one that keeps the calls of a handler apart.
 //!
-//! Source: `HangThread` in pyo3-ffi, which does the same around the taking of the GIL; `--wrap` in the manual of ld.
+//! Source: `HangThread` in pyo3-ffi, which does the same where PyO3 takes the GIL; `--wrap` in the manual of ld.
 
 use std::mem;
 

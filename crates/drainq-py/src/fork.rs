@@ -1,27 +1,28 @@
 //! What a fork does to the classes of this module: one contract, one mechanism.
 //!
-//! `os.fork` copies the memory of all threads and one thread. The contract, for every class: the
-//! child starts empty and works, the parent keeps its items, nothing is delivered twice, and no
-//! lock is left taken.
+//! `os.fork` copies the whole memory, but of the threads only the one that calls it. The contract, for every class:
+//! the child starts empty and works, the parent keeps its items, nothing is delivered twice, and no lock is left
+//! taken.
 //!
 //! # Invariants
-//! 1. Python code forks with the GIL held. So a lock that is taken and given back without giving the
-//!    GIL up in between is free in the child, and what it protects is whole. Nothing is done for such
-//!    locks: the registries of queues, pools and forkable objects, handlers, drops.
+//! 1. Python code forks with the GIL held. So a lock that a thread takes and releases without giving up the GIL in
+//!    between is free in the child, and the data that it protects is consistent. Such locks need no treatment: those
+//!    of the registries of queues, pools and forkable objects, of the handlers, and of the drops.
 //! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered
 //!    ([`register`]) and replaces the value in the child, before other code of the child runs. The
 //!    old value is never touched again, because its locks may be taken by threads that the child does
 //!    not have. The old value is leaked.
-//! 3. A call that was under way goes on in the child, in the copy of its thread. Only calls into user
-//!    code, signal handlers included, can fork in the middle of one of ours. So after each of them a
-//!    frame that still refers to a cell's value asks [`Generation::is_past`]. In a child it touches
-//!    that value no more: a call of the user's raises, with the value forgotten; a thread of this
-//!    module ends the child (`batch/exit.rs`, `leave_child`).
-//! 4. Between the fork and the end of the renewal a collection may run in the child, for Python's own hooks come first.
-//!    It takes no lock of a cell's value: where [`is_renewed`] says no, a `__traverse__` shows nothing, and the collector
-//!    keeps what it is not shown.
-//! 5. A thread that reads without the GIL what others write with the GIL does so in [`between_forks`]. A fork waits for it,
-//!    and then keeps it out; no lock is held over the hooks of others. So invariant 1 holds for the locks that it takes.
+//! 3. A call that was under way goes on in the child, in the copy of its thread. A fork in the middle of a call of
+//!    drainq can happen only in user code that the call runs, signal handlers included. So after each call of user
+//!    code, a frame that still refers to a cell's value asks [`Generation::is_past`]. In a child the frame does not
+//!    touch that value again: a call that user code made raises, and leaks the value; a thread of this module ends the
+//!    child (`batch/exit.rs`, `leave_child`).
+//! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
+//!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
+//!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.
+//! 5. A thread that reads, without the GIL, data that other threads write with the GIL does so in [`between_forks`]. A
+//!    fork waits until that read has ended, and no other begins until the fork is over; no lock is held while fork
+//!    hooks of other modules run. So invariant 1 also holds for the locks that such a thread takes.
 //! 6. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.
 

@@ -1,11 +1,11 @@
 //! The only file that gives the GIL up and takes it back, and this module's calls of Python code.
 //!
-//! A thread that asks for the GIL while the interpreter goes away is ended where it stands. Where this module gives the
-//! GIL up itself, PyO3 halts such a thread. Where Python code below us does, the [door](crate::door) halts it.
+//! CPython ends a thread that asks for the GIL while the interpreter goes away. If this module gave up the GIL itself,
+//! PyO3 halts the thread instead; if Python code that this module called gave it up, the [door](crate::door) does.
 //!
 //! # Invariants
-//! 1. The call with a variable number of arguments, which the linker cannot send through the door, is made here alone,
-//!    in [`call`], which takes it through the door itself.
+//! 1. The linker cannot redirect a C function with a variable number of arguments to the door. Such a function is
+//!    called only here, in [`call`], which goes through the door itself.
 
 use crate::door::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};

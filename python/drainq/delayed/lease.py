@@ -1,13 +1,13 @@
 """Extending a lease while a handler runs.
 
-Every sixth of a lease the keeper checks, on a thread of the process's timer, how long the envelope has been held, and
-extends what has been held for a third of its lease. So a lease never gets older than half its length while the process
-lives. A handler that ends in time costs nothing. The second check that sees the same envelope gives back the messages
-that were taken with it and wait behind it.
+Every sixth of a lease, and at least twice a second, the keeper checks, on a thread of the process's timer, how long
+the consumer has held its envelope. It extends the lease once that is a third of the lease's length. So a lease never
+gets older than half its length while the process lives. A handler that ends before that causes no statement. When a
+second check sees the same envelope, the keeper gives back the messages of the prefetch that wait for the same handler.
 
 # Invariant
 
-After :meth:`LeaseKeeper.let_go` returns, nothing is under way for that envelope, and nothing will begin.
+After :meth:`LeaseKeeper.let_go` returns, no extension of that envelope is running, and none will begin.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Sends a batch until each of its items is accounted for.
 
-1. A failure that may pass is waited out with back-off, in the drain thread: meanwhile the queue fills, and producers
-   wait or are refused, by its strategy. The wait has an end: ``retry_for`` seconds after the outage began. A batch that
-   comes later in the same outage is tried twice and then given up, too.
-2. A batch that is refused for what is in it is halved until the refused items stand alone, in order: of one key the
-   later item is sent later. All others are sent.
-3. A failure that cannot pass stops the delivery: this batch is given up at once and :attr:`Delivery.stopped` has the
-   error, until something is sent again.
-4. What is given up goes to the dead letters, if there are any, else it is lost, logged, and raised to the queue.
+1. After a temporary failure the batch is tried again with back-off, in the drain thread. Meanwhile the queue fills,
+   and producers wait or are refused, as the queue's strategy says. The batch is given up ``retry_for`` seconds after
+   the outage began. A batch that comes later in the same outage is tried twice and then given up, too.
+2. A batch that the sink refuses because of some of its items is halved again and again until each refused item is
+   alone. All other items are sent, in order, so that of one key the later item is sent later.
+3. A failure that waiting does not end stops the delivery: the batch is given up at once, and :attr:`Delivery.stopped`
+   has the error until something is sent again.
+4. Items that are given up go to the keeper, which makes them dead letters, if there is one; otherwise they are lost
+   and logged, and the queue gets the error.
 5. No lock is held while the sink runs. So ``close`` keeps its deadline: :meth:`Delivery.cut` accounts for what is
    still being sent, and if the sink answers after that, the items move to where they belong (``lost`` to ``sent``).
 """

@@ -2,19 +2,21 @@
 
 | meaning | what to do |
 | --- | --- |
-| ``PASSES`` | wait and call again: a lost connection, a full disk, a server that starts or was demoted, a lock |
+| ``PASSES`` | wait and call again: a lost connection, a full disk, a server that starts or became read-only, a lock |
 | ``CANNOT_PASS`` | a person must put something right: a missing table or right, a wrong password, a damaged file |
 | ``DATA`` | the database works and refuses these values; others it would take |
 
-Decided here, where the codes leave room:
+Decisions for codes that could mean either:
 
 1. ``25006`` (read-only transaction) passes: it is what a demoted primary says, and a new connection finds the new one.
-2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database is.
+2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database still
+   exists.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
-4. A failure to connect comes without a code, for libpq keeps the server's to itself. A host without an address is known
-   by the resolver's number, a missing password by libpq's flag, an English text by what it says. Any other refusal gets
-   its code by a second look, see :mod:`drainq.sql.refusal`; where that finds none, the failure passes.
+4. A failure to connect comes without a code, because libpq does not hand on the server's. A host without an address is
+   recognised by the error number of the resolver, a missing password by a flag of libpq, and a refusal in English by
+   its text. For any other refusal :mod:`drainq.sql.refusal` connects once more to read the code; if it finds none, the
+   failure passes.
 """
 
 from __future__ import annotations

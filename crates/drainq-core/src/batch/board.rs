@@ -1,21 +1,21 @@
 //! Which thread of a scheduler works for which queue: all slots and all parked threads, under one lock.
 //!
 //! Each queue has a slot for each of its workers. A slot is *ready* (there may be work), *lent* to one thread,
-//! *asleep* (its sleeper of `wait/sleeper.rs` is, and the next item rings) or *ended*. A thread of the scheduler is
-//! *parked*, *has a loan*, or is *on its way* to [`Board::next`]. A slot can be lent if it is ready, or asleep and
-//! due, and its queue has fewer loans than its share.
+//! *asleep* (the sleeper of its worker is asleep, and the next item *rings*: [`Board::ring`] then makes the slot
+//! ready) or *ended*. A thread of the scheduler is *parked*, *has a loan*, or is *on its way* to [`Board::next`]. A
+//! slot can be lent if its queue has fewer loans than its share, and the slot is ready, or asleep and due.
 //!
 //! # Invariants
 //! 1. A slot is lent to one thread at a time.
-//! 2. With several queues and several threads no queue has loans for all threads. A thread that borrows a slot and
-//!    finds no work there gives it back, and the loan does not count any more.
-//! 3. For each point in time, now or later: while a thread is parked beyond that time, the loans that can be made by
-//!    then are no more than the threads that are on their way, or parked until then at most. So no thread stays
-//!    parked while a slot can be lent.
+//! 2. With several queues and several threads, no queue has a loan on every thread. A thread that borrows a slot and
+//!    finds no work there gives the slot back, and the loan no longer counts.
+//! 3. Take any point in time, now or later, and suppose that a thread is parked beyond it. Then the number of loans
+//!    that can be made by that time is at most the number of threads that are on their way, or parked until that time
+//!    at most. So no thread stays parked while a slot can be lent.
 //!
-//! Why the third holds: each step is made under the lock and changes both numbers alike.
+//! Why invariant 3 holds: each step is made under the lock and keeps the first number at most as large as the second.
 //!
-//! | step | loans that can be made | threads that come by then |
+//! | step | loans that can be made | threads on their way by then |
 //! | --- | --- | --- |
 //! | a slot that is asleep rings | at most one more | a thread is notified, the one that is parked longest; none if the queue has its share |
 //! | a slot that is lent rings | the same: the ring is noted, and the slot comes back ready | the same |
@@ -26,7 +26,7 @@
 //! | a thread parks, having found nothing, until the next slot is due | none now | itself, at that time |
 //! | time passes | the same | the same |
 //!
-//! Source: ours; counting searchers against work is how Go's scheduler argues about its spinning threads.
+//! Source: ours; Go's scheduler compares the number of its spinning threads with the work in a similar way.
 
 use crate::sync::{Arc, Mutex, Parker, Unparker, planted};
 use crate::wait::sleeper::Sleeper;

@@ -1,8 +1,8 @@
-//! One drain thread: what it takes in a pass.
+//! What one drain thread takes in a pass.
 //!
 //! A pass takes what is queued in the partitions that the thread owns and groups it by type; `pass.rs` hands the
-//! groups out, and ends the pass. The thread keeps these partitions from the first take to the end of the pass, handler calls included:
-//! so a type is on one thread at a time while partitions change hands.
+//! groups out, and ends the pass. The thread owns these partitions from the first take to the end of the pass, handler
+//! calls included, so one thread at a time has the items of a type even if a partition changes its owner.
 //!
 //! # Invariants
 //! 1. A worker has one drainer at a time.

@@ -1,4 +1,7 @@
-//! Waiting until everything accepted so far was handled.
+//! Waiting until everything that was accepted before the call has been handled.
+//!
+//! A flush stores, for each partition, the index after the last accepted item, and ends when the passes that took the
+//! items below these indices have ended. It does not wait for items that come later.
 
 use super::item::{Key, Keyed};
 use super::queue::BatchQueue;

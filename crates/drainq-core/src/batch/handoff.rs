@@ -1,7 +1,7 @@
-//! Who drains which partition, and how a partition changes hands.
+//! Which thread drains which partition, and how a partition changes its owner.
 //!
-//! Each partition has one ownership word: its owner, the owner it is to get, and whether a pass
-//! is going on. The word is the only truth; what a drain thread remembers of it is a hint.
+//! Each partition has one ownership word: its owner, the owner it is to get, and whether a pass is going on. Only this
+//! word decides who drains; the list of partitions that a drain thread keeps is a hint.
 //!
 //! A move from thread 0 to thread 1, step by step (`owner -> target, busy`):
 //!
@@ -25,8 +25,8 @@
 //!    everything that the old one did in its pass, handler call included.
 //! 4. `owner` is a thread number at all times.
 //!
-//! The fence that keeps a new owner from sleeping over what it got stands where the owner is woken: `wake_new_owner`
-//! in `rebalance.rs`.
+//! A new owner must not stay asleep while its new partition holds items. The fence for that is where the owner is
+//! woken: `wake_new_owner` in `rebalance.rs`.
 //!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
 //! between the steps and the rebalancer waits; the ownership word needs neither.

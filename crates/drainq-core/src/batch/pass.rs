@@ -1,8 +1,9 @@
-//! What one pass took: handed out batch by batch, each accounted for when its handler call is over; and its end.
+//! The second half of a pass: the items that were taken are handed out batch by batch, each batch is counted by
+//! outcome when its handler call is over, and the pass ends.
 //!
 //! # Invariants
-//! 1. A pass ends with every item that it took accounted for exactly once. Items that the user of a pass did not
-//!    account for (dropped, forgotten or left by a panic) are counted as abandoned.
+//! 1. A pass ends with every item that it took accounted for exactly once. If the code that runs the pass does not
+//!    account for a batch, because it drops or forgets it or panics, its items are counted as abandoned.
 //! 2. Items that a cut has counted as abandoned are not counted again.
 
 use super::drain::Drainer;

@@ -1,14 +1,14 @@
 //! A bulk get takes no item until there are enough, so that two bulk gets cannot starve each other.
 //!
-//! To take what is there and wait for the rest is *hold and wait*: of two getters that want ten of ten items, each
-//! may end up with five for ever. So a waiting bulk get leaves the items where they are and is notified when there
-//! are enough of them. One exception: if a full sub-queue keeps producers out, there may never be enough, so the
-//! first waiting bulk getter takes what is there and holds it. Only one getter holds items at a time, so holders
-//! cannot starve each other.
+//! To take the items that are there and wait for the rest is *hold and wait*: if two getters want ten items each and
+//! there are ten, each may hold five for ever. So a waiting bulk get leaves the items where they are and is notified
+//! when there are enough of them. One exception: if a full sub-queue blocks its producers, there may never be enough
+//! items, so the first waiting bulk getter takes the items that are there and holds them. Only one getter holds items
+//! at a time, so holders cannot starve each other.
 //!
-//! Held items lie here, under the lock, and not in the stack frame of the getter. If the wait ends without success
-//! they go back to the heads of their sub-queues, and into a sub-queue that was removed meanwhile. A getter with a
-//! selection of its own, which it calls item by item, holds what it has so far in the same way.
+//! Held items are stored here, under the lock, and not in the stack frame of the getter. If the wait ends without
+//! success they go back to the heads of their sub-queues, even if a sub-queue was removed meanwhile. A getter whose
+//! selection is a Python object calls it for each item, and holds the items that it has so far in the same way.
 //!
 //! # Invariants
 //! 1. `held[ticket]` is in the order in which the items were taken; all are of attached sub-queues.

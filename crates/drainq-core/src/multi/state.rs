@@ -1,14 +1,14 @@
-//! Everything under the multi-queue's one lock. Further steps on it are in `put.rs`, `take.rs`, `gather.rs`,
-//! `notify.rs`, `settings.rs`, `stats.rs` and `restart.rs`.
+//! The state that the one lock of a multi-queue guards. The operations on it are also in `put.rs`, `take.rs`,
+//! `gather.rs`, `notify.rs`, `settings.rs`, `stats.rs` and `restart.rs`.
 //!
 //! # Invariants
 //! 1. `servable` is the number of items in attached, enabled sub-queues, `full` the number of those sub-queues that
 //!    have items and no room, and the ready positions of the selection are exactly the sub-queues that hold these
-//!    items. All are kept by [`MultiState::count_servable`] and its inverse, or by one push or pop.
+//!    items. [`MultiState::count_servable`] and its inverse, and each push and pop, keep these numbers up to date.
 //! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
-//! 4. No code of the caller runs in here: items, labels and wakers are moved, never dropped. What an operation has
-//!    taken out is returned, and dropped once the lock is released.
+//! 4. No code of the caller runs under the lock: items, labels and wakers are moved, never dropped. An operation
+//!    returns what it took out, and the caller drops it after the lock is released.
 //! 5. `attached` holds the slots of the attached sub-queues, `free` the vacant slots. The last slot is never vacant,
 //!    so a queue that lost most of its sub-queues gives their memory back.
 

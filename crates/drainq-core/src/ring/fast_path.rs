@@ -1,8 +1,9 @@
-//! Pushing where one lock keeps the producers apart: no compare-and-swap, and on the fast path nothing but a store.
+//! Pushing into a ring whose producers share one lock: without a compare-and-swap, and on the fast path with one
+//! check.
 //!
-//! Most pushes meet the state that the last push met: the ring is open and mostly empty, the segment is the same, the
-//! drain thread is awake. So a push that has checked all of that stores until which tail no check is needed:
-//! `fast_until`. Pushes below it check only that `tail < fast_until`.
+//! Most pushes find the ring in the state in which the last push found it: open and mostly empty, at the same segment,
+//! with an awake drain thread. So a push that has checked all of that stores in `fast_until` the tail up to which this
+//! state holds. The next pushes check only that `tail < fast_until`.
 //!
 //! ```text
 //! head            tail                 fast_until            head + capacity
@@ -10,12 +11,12 @@
 //! ```
 //!
 //! A close, and a drain thread that falls asleep, take the lock and set `fast_until` to 0. A ring that fills up needs
-//! no such step: `fast_until` lies no further above a head that was read than a share of the capacity, and never
-//! beyond the segment.
+//! no such step: `fast_until` is at most a head that was read plus a share of the capacity, and never beyond the
+//! segment.
 //!
 //! # Invariants
-//! 7. `tail` (bits and all), `fast_until` and `segment` are written under the producers' lock, in a ring whose
-//!    producers have one. In other rings `fast_until` is 0 for ever.
+//! 7. `tail` (with its CLOSED bit), `fast_until` and `segment` are written under the producers' lock, in a ring whose
+//!    producers have one. In other rings `fast_until` is always 0.
 //! 8. While `tail < fast_until`: the ring is open, the slot at `tail` is free, and it lies in `segment`, which is in
 //!    the directory.
 //!

@@ -2,12 +2,12 @@
 //!
 //! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken). An item is pushed in two
 //! steps: a compare-and-swap on `tail` claims a slot, a store publishes the item in that slot. The consumer takes
-//! published items in order and frees their slots by one store to `head`. The indices are at the same time the
-//! counters of what was accepted and taken, so counting costs nothing.
+//! published items in order and frees their slots by one store to `head`. The indices also serve as the counters of
+//! the items that were accepted and taken, so counting costs nothing.
 //!
-//! The slots are in segments of [`SEGMENT`] words. A segment is made when its first slot is claimed, and given back
-//! when its last slot was taken; so memory follows what is queued, not the capacity. A directory maps an index to its
-//! segment.
+//! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
+//! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
+//! directory maps an index to its segment.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -
@@ -15,10 +15,10 @@
 //! 2. A slot is written by the one producer that claimed it, from null to a ring item, and by the consumer, from a
 //!    ring item to null. Null means: claimed and not published, or free.
 //! 3. The consumer clears a slot, and takes a used-up segment out of the directory, before it moves `head` beyond it
-//!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never meets the slot or the
-//!    segment of the last round: the directory has room for one segment more than the capacity. Or it reads `limit`
-//!    with `Acquire`, which a producer that had read `head` stored with `Release`; an old limit is too low, never too
-//!    high.
+//!    with `Release`. A producer reads `head` with `Acquire` before it claims, so it never sees an item or a segment
+//!    of the last round: the directory has room for one segment more than the capacity. Instead of `head` a producer
+//!    may read `limit` with `Acquire`, which another producer stored with `Release` after it had read `head`; an old
+//!    limit is too low, never too high.
 //! 4. A segment in the directory lives at least until all its slots were taken, so a producer whose slot is not
 //!    published yet may use the segment.
 //! 5. After [`Ring::close`] no claim succeeds: the CLOSED bit is in the word that a claim compares, so each push is

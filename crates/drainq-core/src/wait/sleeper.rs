@@ -1,19 +1,20 @@
 //! How a drain thread goes to sleep without missing an item, and how a producer wakes it.
 //!
-//! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a full or
-//! half-full partition ends the nap early: so batches form, and a fast stream of items costs no more than one wake-up
-//! per nap. If there is no item after the nap, or items are rare (`batch/arrivals.rs`), the thread falls *idle*, and
-//! the next item wakes it at once.
+//! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a
+//! partition that is at least half full ends the nap early. So batches form, and a fast stream of items costs at most
+//! one wake-up per nap. If there is no item after the nap, or items are rare (`batch/arrivals.rs`), the thread falls
+//! *idle*, and the next item wakes it at once.
 //!
 //! # Invariants
-//! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes
-//!    an item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds
-//!    the sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock
-//!    and gives it back between its two steps (`sync_with_producers`). A produce call that held the lock before is
-//!    seen by the second check; a produce call that holds the lock later sees the state.
+//! 1. A sleeper sets its state, runs a SeqCst fence, then checks its partitions a second time. A producer publishes an
+//!    item, runs a SeqCst fence, then reads the state. So either the sleeper finds the item or the producer finds the
+//!    sleeper: no wake-up is lost. Producers that share a lock need no fence: instead the sleeper takes that lock and
+//!    releases it between its two steps (`sync_with_producers`). The second check sees the item of a produce call that
+//!    held the lock before; a produce call that holds the lock later sees the state.
 //! 2. The state leaves `NAP` and `IDLE` by a compare-and-swap, and only the thread whose compare-and-swap succeeds
-//!    rings: a thousand producers make one wake-up.
-//! 3. To unpark a thread leaves a token: a wake-up between the second check and the park ends the park at once.
+//!    wakes the sleeper: a thousand producers make one wake-up.
+//! 3. Unparking a thread that is not parked yet leaves a token: a wake-up between the second check and the park ends
+//!    the park at once.
 //!
 //! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
 //! fence as in crossbeam-epoch; the nap is the first step of SkyWalking's idle back-off.

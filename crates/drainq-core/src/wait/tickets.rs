@@ -1,20 +1,20 @@
-//! Waiters under the lock of the queue that they wait for: in order of arrival, each with a ticket.
+//! The waiters of a queue, under the lock of that queue: in order of arrival, each with a ticket.
 //!
-//! The multi-queue and the set queue keep their waiters here. A notification is a *token*, a permission to try, not
-//! an item: the notified waiter tries again, and if another thread was faster it enters again with its old ticket, so
-//! it keeps its seniority. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next
-//! waiter. So does a token whose waiter does not run (its event loop stands still): the token *lapses* when another
+//! The multi-queue and the set queue keep their waiters here. A notification is a *token*, a permission to try, not an
+//! item: the notified waiter tries again, and if another thread was faster it enters again with its old ticket, so it
+//! keeps its place. A token that its waiter will not use (timeout, Ctrl-C, cancellation) goes to the next waiter. So
+//! does a token whose waiter does not run, because its event loop is busy or stopped: the token *lapses* when another
 //! waiter finds it unused at two reads of [`TokenNumbers`] in a row.
 //!
 //! A waiter says how much it *needs* to go on: items or room. A waiter that needs several is notified when that many
-//! are there. If they never can be, because a full sub-queue keeps producers out, the first such waiter is notified
-//! to take what is there and *hold* it.
+//! are there. If that many may never come, because a full sub-queue blocks its producers, the first such waiter is
+//! notified to take the items that are there and *hold* them.
 //!
 //! # Invariants
-//! 1. `tokens` holds the tickets that were notified and have not left, entered again or lapsed; `promised` is the sum
-//!    of their needs.
-//! 2. After [`Tickets::notify`]: no waiter in `waiting` needs at most what is available and not promised. So no waiter
-//!    sleeps while there is something for it, and no waiter is notified in vain.
+//! 1. `tokens` holds the tickets whose waiters were notified and have neither left nor entered again, and whose token
+//!    has not lapsed; `promised` is the sum of their needs.
+//! 2. After [`Tickets::notify`] each waiter in `waiting` needs more than what is available and not promised. So no
+//!    waiter sleeps while there is enough for it, and no waiter is notified in vain.
 //! 3. A ticket is never given out twice, so a late `leave` of a ticket that is gone does nothing.
 //! 4. `holder` is the only waiter that holds items while it waits for more.
 //! 5. `numbers` has the smallest number of an unused token, and the last number given. They are hints: a thread reads

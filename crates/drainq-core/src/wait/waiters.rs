@@ -1,15 +1,15 @@
 //! Threads that wait for room, or for another change that no common lock covers, notified in the order in which they
 //! came.
 //!
-//! What changes (the room in a ring, say) is read and written without a lock. So a waiter and the thread that makes
-//! room have to find each other by fences.
+//! The state that they wait for, such as the room in a ring, is read and written without a lock. So only fences order
+//! a waiter's last check against the change of another thread.
 //!
 //! # Invariants
 //! 1. A waiter enters, runs a SeqCst fence, then tries once more. A thread that makes room runs a SeqCst fence, then
 //!    reads the number of waiters. So either the waiter finds the room, or the other thread finds the waiter.
-//! 2. A notified waiter is not among the waiters any more. A waiter that leaves with a notification that it did not
-//!    use passes it on to the next: no notification is lost. Not used is a notification of a waiter that gives up,
-//!    and one that arrives after its waiter found room by itself.
+//! 2. A notified waiter is not among the waiters any more. A waiter that leaves without having used its notification
+//!    passes it on to the next waiter, so no notification is lost. This happens when a waiter gives up, and when a
+//!    notification comes after its waiter found room by itself.
 //!
 //! # Synchronization
 //!

@@ -1,10 +1,12 @@
 //! The end of a process: the interpreter's exit, and the end of a child that a callable forked.
 //!
 //! The order at the interpreter's exit:
-//! 1. `threading` begins to wait for its threads. Queues are flushed here while executors
-//!    still work, because handlers may use them (best effort: the hook is private to CPython).
+//! 1. `threading` begins to wait for its threads. At this point all queues are flushed, while
+//!    executors still work, because handlers may use executors (best effort: the hook is private to
+//!    CPython).
 //! 2. Executors and other non-daemon threads end: no producer is left.
-//! 3. `atexit`: each queue is shut down, which delivers what was produced up to then.
+//! 3. `atexit` runs its callbacks: each queue is shut down, which hands out the items that were
+//!    produced up to then.
 //! 4. The interpreter ends. The drain threads have ended before.
 
 use crate::{calls, errors, gil};

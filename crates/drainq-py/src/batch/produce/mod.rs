@@ -6,12 +6,12 @@
 //!    taken  | items           | fast path     | a call that checks: it moves fast_until up to the limit
 //! ```
 //!
-//! A produce call has to know that the ring is open, that the next slot is free and allocated, and that the
-//! drain thread is awake. A call that has checked this notes in `fast_until` how far the answer holds: up to
-//! a quarter of the capacity above the head (the limit), and no further than the segment of slots. While
-//! `tail < fast_until` the next calls check nothing: they store the item and the new tail. The GIL keeps the
-//! producers apart, so a claim needs no compare-and-swap. What makes the answer wrong (a close, a drain thread
-//! that falls asleep) happens with the GIL held, and sets `fast_until` to 0.
+//! A produce call has to know that the ring is open, that the next slot is free and allocated, and that the drain
+//! thread is awake. A call that has checked this stores in `fast_until` up to which tail the result holds: up to a
+//! quarter of the capacity above the head (the limit), and not beyond the segment. While `tail < fast_until` the next
+//! calls check nothing: they store the item and the new tail. The GIL keeps the producers apart, so a claim needs no
+//! compare-and-swap. A close, or a drain thread that falls asleep, makes the result wrong; both set `fast_until` to 0,
+//! with the GIL held.
 //!
 //! | step | taken when | file |
 //! | --- | --- | --- |
@@ -20,7 +20,8 @@
 //! | 3. cached route | the class, or the dispatch key's value, has a route; wakes the drain thread, reopens the fast path | `fast_path.rs` |
 //! | 4. slow path | a new name, a selector or weight of the user's, a full or closed partition | `slow_path.rs` |
 //!
-//! `many.rs` takes the same steps for a list; `gil_yield.rs` gives the GIL to a drain thread in time.
+//! `many.rs` takes the same steps for a list; `gil_yield.rs` gives up the GIL for a drain thread before a partition is
+//! full.
 
 pub mod attempt;
 pub mod fast_path;
