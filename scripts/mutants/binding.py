@@ -98,7 +98,7 @@ MUTANTS = [
     Mutant(
         "child_has_the_parents_pool",
         "a forked child waits for the pool threads of its parent",
-        f"{BATCH}/scheduler.rs",
+        f"{BATCH}/shared_scheduler.rs",
         "self.threads.replace_in_child(PoolThreads::new(self.policy));",
         "",
         "tests/batch/test_scheduler.py::test_a_scheduler_works_in_a_forked_child_and_at_exit",
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "interrupted_wait_is_not_counted",
         "an item whose wait ends without room counts nowhere",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/produce/wait_for_room.rs",
         "                drop(item);\n                self.reject(py, Rejection::Full, weight);\n",
         "                drop(item);\n                let _ = weight;\n",
         "tests/batch/test_room.py::test_offer_waits_until_its_timeout",
@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant(
         "pools_outlive_shutdown_all",
         "shutdown_all leaves the threads of the shared schedulers",
-        f"{BATCH}/scheduler.rs",
+        f"{BATCH}/shared_scheduler.rs",
         "pools.iter().for_each(|pool| pool.scheduler().stop());",
         "drop(pools);",
         "tests/batch/test_scheduler.py::test_the_scheduler_outlives_its_queues_until_shutdown_all",
@@ -194,7 +194,7 @@ MUTANTS = [
     Mutant(
         "pool_is_started_without_threads",
         "a scheduler whose threads could not be started has none for ever",
-        f"{BATCH}/scheduler.rs",
+        f"{BATCH}/shared_scheduler.rs",
         "                threads.started.fetch_sub(1, Ordering::Relaxed);\n",
         "                threads.started.store(threads.scheduler.threads(), Ordering::Relaxed);\n",
         "tests/batch/test_scheduler.py::test_threads_that_could_not_be_started_are_left_to_the_next_queue",
@@ -202,7 +202,7 @@ MUTANTS = [
     Mutant(
         "interrupted_produce_counts_nowhere",
         "an item whose produce Ctrl-C ended counts nowhere",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/produce/wait_for_room.rs",
         "                self.reject(py, Rejection::Full, weight);\n                return interrupted",
         "                if interrupted.is_ok() {\n                    self.reject(py, Rejection::Full, weight);\n"
         "                }\n                return interrupted",

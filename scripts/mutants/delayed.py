@@ -29,7 +29,7 @@ MUTANTS = [
     Mutant(
         "a_demotion_cannot_pass",
         "a read-only server ends a consumer",
-        f"{PACKAGE}/sql/errors.py",
+        f"{PACKAGE}/sql/driver_errors.py",
         '    "25006": _PASSES,  # read-only transaction\n',
         "",
         "tests/sql/test_errors.py::test_a_sqlstate_means_what_the_table_says",
@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "a_full_disk_cannot_pass",
         "a full SQLite disk ends a consumer",
-        f"{PACKAGE}/sql/errors.py",
+        f"{PACKAGE}/sql/driver_errors.py",
         "    13: _PASSES,  # FULL\n",
         "",
         f"{TESTS}/test_fail_over.py::test_consume_outlives_a_full_sqlite_disk",
@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant(
         "each_failure_is_logged",
         "a database that is away fills the log",
-        f"{PACKAGE}/delayed/retry.py",
+        f"{PACKAGE}/delayed/database_retry.py",
         "        if now < self._next:\n",
         "        if now < self._next - 3600:\n",
         f"{TESTS}/test_fail_over.py::test_consume_outlives_each_error_that_passes",

@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant(
         "dependencies_stay_at_home",
         "the archive for executors has drainq alone",
-        f"{PACKAGE}/spark/ship.py",
+        f"{PACKAGE}/spark/ship_package.py",
         '("drainq", *_dependencies())',
         '("drainq",)',
         "tests/spark/test_ship.py::test_the_archive_has_the_package_its_native_part_and_what_it_depends_on",

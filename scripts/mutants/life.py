@@ -182,7 +182,7 @@ MUTANTS = [
     Mutant(
         "child_produces_into_the_parents_queue",
         "a produce call that waits for room when a signal handler forks waits for ever in the child",
-        f"{BATCH}/produce/slow_path.rs",
+        f"{BATCH}/produce/wait_for_room.rs",
         "            if begun_in.is_past() {",
         "            if begun_in.is_past() && false {",
         f"{FORK}::test_a_produce_that_waits_for_room_when_a_signal_handler_forks_goes_on_in_the_parent",

@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant(
         "transient_errors_for_ever",
         "a call is tried once more than it was allowed",
-        f"{DELAYED}/retry.py",
+        f"{DELAYED}/database_retry.py",
         "retries >= config.max_retries",
         "retries > config.max_retries",
         f"{TESTS}/test_retry.py::test_three_retries_are_four_tries_and_every_error_is_kept",
@@ -120,7 +120,7 @@ MUTANTS = [
     Mutant(
         "tries_after_the_total_timeout",
         "a try begins after the time for all of them",
-        f"{DELAYED}/retry.py",
+        f"{DELAYED}/database_retry.py",
         "monotonic() - started + delay > config.total_timeout",
         "monotonic() - started > config.total_timeout",
         f"{TESTS}/test_retry.py::test_no_try_begins_after_the_total_timeout",
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(
         "dead_letters_uncounted",
         "a batch that is kept for later counts as one item",
-        f"{DELAYED}/dead_letters.py",
+        f"{DELAYED}/failed_batches.py",
         "        return len(items)\n",
         "        return 1\n",
         f"{TESTS}/test_to_delayed_queue.py",

@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(
         "pulled_and_lost",
         "what a pull took is lost when it is interrupted",
-        f"{PACKAGE}/sources/prefetch.py",
+        f"{PACKAGE}/sources/prefetch_source.py",
         "            self._given_back.extend(items)\n            raise\n",
         "            raise\n",
         "tests/sources/test_prefetch_executor.py::test_what_a_pull_took_is_given_back_when_it_is_interrupted",
@@ -230,7 +230,7 @@ MUTANTS = [
     Mutant(
         "clock_goes_back",
         "a clock that is set back stops the refills",
-        f"{PACKAGE}/sources/steady.py",
+        f"{PACKAGE}/sources/steady_clock.py",
         "                self._added += self._last - now\n",
         "                pass\n",
         "tests/sources/test_prefetch_errors.py::test_a_clock_that_is_set_back_stops_no_refill",

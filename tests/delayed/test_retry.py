@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from drainq.delayed import NO_RETRIES, ResourceUnavailable, RetryConfig, TimeConfig
-from drainq.delayed.retry import with_retries
+from drainq.delayed.database_retry import with_retries
 
 
 class Passing(Exception):

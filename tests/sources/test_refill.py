@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from drainq.sources.refill import Refill, Refiller
-from drainq.sources.steady import SteadyClock
+from drainq.sources.steady_clock import SteadyClock
 from drainq.testing import ManualClock
 
 LIMIT = 30

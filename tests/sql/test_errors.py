@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 import drainq.sql.connect
-import drainq.sql.errors
+import drainq.sql.driver_errors
 import drainq.sql.names
 import drainq.sql.url
-from drainq.sql.errors import SQLITE_CODES, SQLSTATES, Failure, connection_is_gone, failure_of, passes
+from drainq.sql.driver_errors import SQLITE_CODES, SQLSTATES, Failure, connection_is_gone, failure_of, passes
 
 PASSES = """08000 08001 08003 08004 08006 08P01 25006 25P03 26000 40000 40001 40003 40P01 42P05 53000 53100 53200 53300
     53400 55006 55P03 57000 57014 57P01 57P02 57P03 57P04 57P05 58000 58030 XX000""".split()
@@ -127,7 +127,7 @@ def test_the_table_names_classes_and_codes_that_postgresql_has():
         assert code in codes or code in {known[:2] for known in codes}
 
 
-@pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.names, drainq.sql.errors])
+@pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.names, drainq.sql.driver_errors])
 def test_the_examples_run(module):
     results = doctest.testmod(module)
     assert results.attempted > 0

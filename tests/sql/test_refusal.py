@@ -13,7 +13,7 @@ import pytest
 
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig
 from drainq.sql.connect import connect
-from drainq.sql.errors import Failure, failure_of
+from drainq.sql.driver_errors import Failure, failure_of
 from drainq.sql.url import DatabaseUrl
 
 psycopg = pytest.importorskip("psycopg")

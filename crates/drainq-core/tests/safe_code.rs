@@ -4,7 +4,7 @@
 #![cfg(not(any(loom, drainq_shuttle)))]
 
 use drainq_core::batch::rebalance::Rebalancer;
-use drainq_core::batch::scheduler::Scheduler;
+use drainq_core::batch::shared_scheduler::Scheduler;
 use drainq_core::batch::{
     BatchQueue, Drainer, Grouping, Key, Keyed, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy,
 };

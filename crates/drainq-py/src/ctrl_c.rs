@@ -1,4 +1,5 @@
-//! Waiting that Ctrl-C ends: a blocked call wakes up once in a while and handles pending signals.
+//! Waiting that Ctrl-C ends: a blocked call wakes up once in a while and handles pending signals. A produce call that
+//! waits for room does so in a loop of its own, in `batch/produce/wait_for_room.rs`.
 
 use crate::deadline::Deadline;
 use crate::fork::Generation;

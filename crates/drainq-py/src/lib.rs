@@ -65,8 +65,8 @@ mod _native {
         buffer_strategy::BufferStrategy,
         config::BatchQueueConfig,
         manager::BatchQueueManager,
+        partition_selector::PartitionSelector,
         queue::BatchQueue,
-        selector::PartitionSelector,
         size_policies::{PartitionPolicy, ThreadPolicy},
         stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
     };

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from drainq.delayed.config import RetryConfig
-from drainq.delayed.retry import with_retries
+from drainq.delayed.database_retry import with_retries
 from drainq.sql.database import Database
-from drainq.sql.errors import passes
+from drainq.sql.driver_errors import passes
 
 T = TypeVar("T")
 

@@ -22,11 +22,11 @@ from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily import CronDailySchedule
 from drainq.delayed.cron.handle import CronHandle
-from drainq.delayed.cron.schedule import InstalledSchedule
+from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.cron.service import CronService
-from drainq.delayed.dead_letters import to_delayed_queue
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavailable
+from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.storage.operator import FinishedMessage

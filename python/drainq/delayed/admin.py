@@ -13,9 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
+from drainq.delayed.database_retry import with_retries
 from drainq.delayed.errors import QueueBroken
 from drainq.delayed.message import check_count, check_key, check_text
-from drainq.delayed.retry import with_retries
 from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.operator import FinishedMessage

@@ -1,7 +1,7 @@
 """What a caller of a delayed queue can run into beside a bad argument: the database, with its own error as the cause.
 
 No program needs to import a driver to catch these; which of the two an error becomes is decided in
-:mod:`drainq.sql.errors`.
+:mod:`drainq.sql.driver_errors`.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from typing import Any, ParamSpec, TypeVar
 from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.database_clock import DatabaseClock
+from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.prefetch import Prefetched
-from drainq.delayed.retry import RareWarning, with_retries
 from drainq.delayed.settings import QueueSettings
 from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
 from drainq.delayed.storage.records import Fetched, Held, Row

@@ -29,7 +29,7 @@ from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.offer import DelayedQueueLike, offer_all
 from drainq.delivery.payload import pack, unpack
 from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text
-from drainq.sql.errors import one_line
+from drainq.sql.driver_errors import one_line
 
 log = logging.getLogger("drainq")
 

@@ -31,7 +31,7 @@ from drainq.metrics.progress import Progress
 from drainq.metrics.session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
 from drainq.metrics.types import LinesRead
 from drainq.sql import Database, DatabaseError, DatabaseUrl
-from drainq.sql.errors import one_line
+from drainq.sql.driver_errors import one_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

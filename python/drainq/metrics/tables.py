@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from drainq.metrics.types import METRICS, JobMetric
 from drainq.sql import Database, DatabaseError, Dialect, Upsert
-from drainq.sql.errors import one_line
+from drainq.sql.driver_errors import one_line
 
 SQL_TYPES = {Dialect.SQLITE: {"float": "REAL", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB"},
              Dialect.POSTGRESQL: {"float": "DOUBLE PRECISION", "int": "BIGINT", "text": "TEXT", "bytes": "BYTEA"},

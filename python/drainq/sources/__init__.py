@@ -11,7 +11,7 @@ The duplicate-dropping queue below them, ``SetQueue``, is native.
 """
 
 from drainq.backoff import Backoff
-from drainq.sources.prefetch import PrefetchSource
+from drainq.sources.prefetch_source import PrefetchSource
 from drainq.sources.scheduler import SourceScheduler
 from drainq.sources.stats import PrefetchStats, SchedulerStats, SourceCounts
 from drainq.sources.strategy import Fair, Prefer, Strategy, Weighted

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from drainq.fork import leave_to_parent
-from drainq.sources.prefetch import PrefetchSource
+from drainq.sources.prefetch_source import PrefetchSource
 from drainq.sources.source import Ask, AskIterator, SourceBatch, ask_of
 
 

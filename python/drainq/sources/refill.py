@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from drainq.sources.steady import SteadyClock
+from drainq.sources.steady_clock import SteadyClock
 from drainq.threads import DaemonThread
 
 _log = logging.getLogger("drainq")

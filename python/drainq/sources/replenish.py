@@ -27,7 +27,7 @@ from drainq.sources.options import PrefetchOptions
 from drainq.sources.refill import Refill, Refiller
 from drainq.sources.reports import Reports
 from drainq.sources.source import Ask, AskIterator
-from drainq.sources.steady import SteadyClock
+from drainq.sources.steady_clock import SteadyClock
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from drainq.fork import leave_to_parent, renew_in_child
 from drainq.pickling import refuse
 from drainq.sources.backlog import Backlog
 from drainq.sources.feed import feed_of
-from drainq.sources.loop import FOREVER, Loop
+from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.plan import StepPlan, checked_plan, names_of, source_name
 from drainq.sources.share_delivery import Account, ShareDelivery, Target
 from drainq.sources.stats import SchedulerStats

@@ -6,7 +6,7 @@ from drainq.spark.queue import task_queue
 from drainq.spark.register import register
 from drainq.spark.resource import worker_resource
 from drainq.spark.rows import Rows
-from drainq.spark.ship import archive, ship
+from drainq.spark.ship_package import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
 from drainq.spark.spec import Handler
 from drainq.spark.task import TaskInfo, task_info

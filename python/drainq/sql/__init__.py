@@ -14,7 +14,7 @@ values always bound, and no message shows a password.
 """
 
 from drainq.sql.database import Database
-from drainq.sql.errors import DatabaseError
+from drainq.sql.driver_errors import DatabaseError
 from drainq.sql.upsert import Merge, Upsert
 from drainq.sql.url import DatabaseUrl, Dialect
 

@@ -12,8 +12,8 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as percent_encoded
 
-from drainq.sql.errors import reason_is_open
-from drainq.sql.refusal import refusal_code
+from drainq.sql.connect_refusal import refusal_code
+from drainq.sql.driver_errors import reason_is_open
 from drainq.sql.url import DatabaseUrl, Dialect
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from drainq.sql.connect import connect, postgres_driver
-from drainq.sql.errors import DatabaseError, one_line
+from drainq.sql.driver_errors import DatabaseError, one_line
 from drainq.sql.url import DatabaseUrl, Dialect
 
 Row = Sequence[Any]

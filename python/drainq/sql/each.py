@@ -6,7 +6,8 @@ of 10,000; here such a batch costs a few times what it costs clean.
 1. Rows are written in the order in which they come, so of one key the last wins, whatever the database takes for equal.
 2. SQLite undoes a statement that fails and keeps the transaction. PostgreSQL does so in a block of PL/pgSQL: rows are
    copied as text into a temporary table, and written from there one by one, each in a subtransaction.
-3. Only what :data:`drainq.sql.errors.SQLSTATES` calls ``DATA`` is a refusal; everything else ends the transaction.
+3. Only what :data:`drainq.sql.driver_errors.SQLSTATES` calls ``DATA`` is a refusal; everything else ends the
+   transaction.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drainq.sql.database import Database, Row
-from drainq.sql.errors import SQLSTATES, Failure, failure_of
+from drainq.sql.driver_errors import SQLSTATES, Failure, failure_of
 from drainq.sql.names import literal
 from drainq.sql.upsert import Upsert
 from drainq.sql.url import Dialect

@@ -122,7 +122,7 @@ impl BoardThread {
 }
 
 /// The sleepers of a queue that a scheduler drains: made by
-/// [`Scheduler::sleepers`](super::scheduler::Scheduler::sleepers).
+/// [`Scheduler::sleepers`](super::shared_scheduler::Scheduler::sleepers).
 pub struct PoolSleepers {
     pub(super) sleepers: Vec<Sleeper>,
     pub(super) registration: Registration,

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
 //! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
-//! | [`route`] | a type's partition, chosen once, and its counters |
+//! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | `loads` | the load of each partition, in order, by which a new type's is chosen |
 //! | `weights` | capacity and counters in weights |
 //! | [`partition`] | ring, ownership and waiting producers of one partition |
@@ -24,7 +24,7 @@
 //! | [`worker`] | what the queue knows of one drain thread |
 //! | [`flush`], [`shutdown`] | waiting for everything accepted; the end |
 //! | [`stats`] | snapshots in which every item is in exactly one place |
-//! | [`scheduler`], `board` | drain threads that several queues share; which thread works for which queue |
+//! | [`shared_scheduler`], `board` | drain threads that several queues share; which thread works for which queue |
 //! | [`threads`] | drain threads for a program in Rust |
 
 mod arrivals;
@@ -44,13 +44,13 @@ pub mod produce;
 pub mod queue;
 pub mod rebalance;
 pub mod rejection;
-pub mod route;
-pub mod scheduler;
+pub mod shared_scheduler;
 pub mod shutdown;
 pub mod size_policies;
 pub mod stats;
 mod step;
 pub mod threads;
+pub mod type_route;
 pub(crate) mod weights;
 pub mod worker;
 
@@ -61,6 +61,6 @@ pub use item::{Key, Keyed, PartitionId};
 pub use pass::Pass;
 pub use queue::BatchQueue;
 pub use rejection::Rejection;
-pub use route::Outcome;
 pub use size_policies::{PartitionPolicy, ThreadPolicy};
 pub use step::Step;
+pub use type_route::Outcome;

@@ -9,7 +9,7 @@
 use super::drain::Drainer;
 use super::group::Batch;
 use super::item::Keyed;
-use super::route::Outcome;
+use super::type_route::Outcome;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{order, planted};

@@ -7,7 +7,7 @@ use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::layout::Layout;
 use super::partition::Partition;
 use super::rejection::{Rejection, Rejections};
-use super::route::TypeRoute;
+use super::type_route::TypeRoute;
 use super::worker::{self, Worker};
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};

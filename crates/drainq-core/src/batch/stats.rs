@@ -3,7 +3,7 @@
 use super::item::{Key, Keyed, ThreadId, weight_of};
 use super::queue::BatchQueue;
 use super::rejection::Rejection;
-use super::route::TypeCounts;
+use super::type_route::TypeCounts;
 use super::worker::WorkerCounts;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;

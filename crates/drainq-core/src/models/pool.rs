@@ -2,7 +2,7 @@
 //! a thread to the others, and every thread ends.
 
 use super::{Met, Parcel, Queue, Race, accounts, parcel};
-use crate::batch::scheduler::Scheduler;
+use crate::batch::shared_scheduler::Scheduler;
 use crate::batch::{Grouping, Key, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, bounded_model, model, thread};

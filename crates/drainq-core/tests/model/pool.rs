@@ -1,7 +1,7 @@
 //! Queues on a pool, one step at a time: no thread that asks for work goes without while there is some for it.
 
 use super::Item;
-use drainq_core::batch::scheduler::{Loan, Scheduler};
+use drainq_core::batch::shared_scheduler::{Loan, Scheduler};
 use drainq_core::batch::{BatchQueue, Grouping, Key, Outcome, PartitionPolicy, Settings, Step, ThreadPolicy};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use drainq_core::batch::scheduler::Scheduler;
+use drainq_core::batch::shared_scheduler::Scheduler;
 use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, PartitionId, Pass, Rejection, Step};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::atomic::Ordering as ModelOrdering;

@@ -6,7 +6,7 @@ use super::buffer_strategy::BufferStrategy;
 use super::config_table::{Argument, Kept, config_table};
 use super::coroutines;
 use super::handler::Handler;
-use super::selector::{PartitionSelector, SelectorRule};
+use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::size_policies::{PartitionPolicy, ThreadPolicy};
 use crate::callables::{self, check_if_given};
 use crate::errors;

@@ -15,7 +15,7 @@
 
 use super::size_policies::{PartitionPolicy, ThreadPolicy, count};
 use crate::batch::buffer_strategy::BufferStrategy;
-use crate::batch::selector::{PartitionSelector, SelectorRule};
+use crate::batch::partition_selector::{PartitionSelector, SelectorRule};
 use crate::errors;
 use drainq_core::batch as core;
 use pyo3::PyTraverseError;

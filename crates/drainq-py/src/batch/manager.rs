@@ -2,7 +2,7 @@
 
 use super::config::BatchQueueConfig;
 use super::queue::BatchQueue;
-use super::scheduler;
+use super::shared_scheduler;
 use super::shutdown;
 use crate::errors;
 use drainq_core::sync::Mutex;
@@ -168,7 +168,7 @@ impl BatchQueueManager {
         let shared = queues.iter().map(|queue| queue.get().shared().clone()).collect();
         let clean = shutdown::end_all(py, shared, timeout)?;
         forget(&queues);
-        scheduler::stop_all();
+        shared_scheduler::stop_all();
         Ok(clean)
     }
 }

@@ -10,11 +10,11 @@
 //! | `routing.rs`, `batch_callables.rs`, `process.rs`, `user_balancer.rs`, `drop_reports.rs` | the parts |
 //! | `drain.rs` | the drain threads, and the calls of handlers |
 //! | `types/` | objects as ring items; types as numbers |
-//! | `scheduler.rs` | drain threads that several queues share |
-//! | `handler.rs`, `handlers.rs` | the user's callables |
+//! | `shared_scheduler.rs` | drain threads that several queues share |
+//! | `handler.rs`, `handler_registry.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config_table.rs` | a configuration of which each setting is written once |
-//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
+//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
 //! | `observed.rs` | what a monitoring system reads |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
@@ -37,14 +37,14 @@ pub mod handler;
 pub mod handler_registry;
 pub mod manager;
 pub mod observed;
+pub mod partition_selector;
 pub mod process;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
 pub mod routing;
-pub mod scheduler;
-pub mod selector;
 pub mod shared;
+pub mod shared_scheduler;
 pub mod shutdown;
 pub mod size_policies;
 pub mod stats;

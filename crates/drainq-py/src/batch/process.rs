@@ -2,7 +2,7 @@
 
 use super::caller_count::CallerCount;
 use super::produce::gil_yield::GilYield;
-use super::scheduler::Pool;
+use super::shared_scheduler::Pool;
 use super::types::item::Item;
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;

@@ -2,8 +2,8 @@
 
 use super::config::BatchQueueConfig;
 
+use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::produce::route_cache::{CachedRoute, RouteCache};
-use super::selector::{PartitionSelector, SelectorRule};
 use super::types::item::Item;
 use super::types::keys::Keys;
 use crate::{errors, gil};

@@ -16,7 +16,7 @@ use super::config::BatchQueueConfig;
 use super::drop_reports::DropReports;
 use super::process::Process;
 use super::routing::Routing;
-use super::scheduler::Pool;
+use super::shared_scheduler::Pool;
 use super::types::item::Item;
 use super::user_balancer::UserBalancer;
 use crate::fork::{self, ForkCell, Renew};

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drainq.delayed.config import RetryConfig, TimeConfig
-from drainq.delayed.retry import RareWarning, with_retries
+from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.storage.memory import MemoryStorage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.table_names import TableNames

@@ -20,7 +20,7 @@ from drainq.delayed.storage.postgres_migrate import PostgresMigration
 from drainq.delayed.storage.postgres_ticks import PostgresTicks
 from drainq.delayed.storage.protocol import LONG_AGO
 from drainq.delayed.storage.records import Held
-from drainq.sql.errors import passes
+from drainq.sql.driver_errors import passes
 
 
 class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):

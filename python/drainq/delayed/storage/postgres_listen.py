@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from drainq.delayed.retry import RareWarning
+from drainq.delayed.database_retry import RareWarning
 from drainq.delayed.storage.postgres_connection import Opener
 from drainq.sql.names import quote
 from drainq.threads import DaemonThread

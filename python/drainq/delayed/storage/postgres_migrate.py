@@ -11,7 +11,7 @@ import psycopg
 from drainq.delayed.storage import postgres_schema_sql as sql
 from drainq.delayed.storage.migrate import Index, Migration, as_script, pending
 from drainq.delayed.storage.postgres_statements import LOCK_TIMEOUT_MS, PostgresStatements
-from drainq.sql.errors import one_line, passes
+from drainq.sql.driver_errors import one_line, passes
 from drainq.sql.names import quote
 
 _log = logging.getLogger("drainq")

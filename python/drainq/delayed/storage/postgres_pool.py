@@ -30,7 +30,7 @@ from drainq.delayed.deadline import seconds_left
 from drainq.delayed.storage.postgres_connection import BoundedConnection, Opener, PoolExhausted
 from drainq.delayed.storage.postgres_direct import Statement
 from drainq.fork import leave_to_parent, renew_in_child
-from drainq.sql.errors import connection_is_gone
+from drainq.sql.driver_errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl
 
 _LONGEST_IDLE = 600.0  # seconds after which a connection that is not needed is closed

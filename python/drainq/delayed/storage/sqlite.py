@@ -18,7 +18,7 @@ from drainq.delayed.storage.room import Room
 from drainq.delayed.storage.sqlite_migrate import SQLiteMigration
 from drainq.delayed.storage.sqlite_offer import SQLiteOffers
 from drainq.delayed.storage.sqlite_ticks import SQLiteTicks
-from drainq.sql.errors import passes
+from drainq.sql.driver_errors import passes
 
 
 class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):

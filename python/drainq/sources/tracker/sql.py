@@ -13,7 +13,7 @@ from typing import Any
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sources.tracker.store import ItemState
 from drainq.sql.connect import connect_postgres, connect_sqlite
-from drainq.sql.errors import connection_is_gone
+from drainq.sql.driver_errors import connection_is_gone
 from drainq.sql.url import DatabaseUrl, Dialect
 
 _CREATE = """

@@ -20,6 +20,8 @@
 //! | 3. cached route | the class, or the dispatch key's value, has a route; wakes the drain thread, reopens the fast path | `fast_path.rs` |
 //! | 4. slow path | a new name, a selector or weight of the user's, a full or closed partition | `slow_path.rs` |
 //!
+//! Where a partition is full, `wait_for_room.rs` waits, and looks for Ctrl-C meanwhile.
+//!
 //! `many.rs` takes the same steps for a list; `gil_yield.rs` gives up the GIL for a drain thread before a partition is
 //! full.
 
@@ -31,3 +33,4 @@ pub mod methods;
 pub mod raw_method;
 pub mod route_cache;
 pub mod slow_path;
+pub mod wait_for_room;

@@ -1,21 +1,16 @@
-//! The slow path: an item's key, its partition, its weight; then a slot, a wait for room, or the reason why not.
+//! The slow path: an item's key, its partition, its weight; then a slot, or the reason why not. Where there is no room,
+//! `wait_for_room.rs` goes on.
 //!
 //! # Invariants
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
-use crate::batch::coroutines;
 use crate::batch::drop_reports::DropReason;
 use crate::batch::shared::SharedQueue;
-use crate::batch::types::item::Item;
-use crate::ctrl_c;
 use crate::deadline::MayWait;
-use crate::fork::Generation;
-use crate::{errors, gil};
-use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
+use drainq_core::batch::{Key, Keyed, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
-use std::mem;
 use std::sync::Arc;
 
 impl SharedQueue {
@@ -81,100 +76,6 @@ impl SharedQueue {
                 Ok(false)
             }
         }
-    }
-
-    /// Queues an item whose partition was full: waits for room as `may_wait` says. True if the item was queued.
-    #[cold]
-    pub(super) fn produce_when_room(
-        &self,
-        py: Python<'_>,
-        partition: PartitionId,
-        mut item: Item,
-        may_wait: MayWait,
-    ) -> PyResult<bool> {
-        let deadline = match may_wait {
-            MayWait::Until(deadline) if !deadline.passed() => deadline,
-            _ => return Ok(self.produce_after_gil_yield(py, partition, item)),
-        };
-        let weight = item.weight();
-        self.check_not_draining_here(py, weight)?;
-        let (queue, begun_in) = (self.queue().clone(), Generation::now());
-        let mut waiter = queue.wait_for_room(partition);
-        loop {
-            // SAFETY: the GIL is held (invariant 1).
-            match unsafe { queue.try_produce_serialised(partition, item) } {
-                Ok(()) => {
-                    waiter.served();
-                    return Ok(true);
-                }
-                Err((back, Refusal::Closed)) => {
-                    drop(waiter);
-                    drop(back);
-                    self.reject(py, Rejection::Closed, weight);
-                    return Ok(false);
-                }
-                Err((back, Refusal::Full)) => item = back,
-            }
-            let interrupted = py.check_signals();
-            if begun_in.is_past() {
-                // The waiter is the parent's; its lock may be taken.
-                mem::forget(waiter);
-                return Err(ctrl_c::forked(py));
-            }
-            if interrupted.is_err() || deadline.passed() {
-                drop(waiter);
-                drop(item);
-                self.reject(py, Rejection::Full, weight);
-                return interrupted.map(|()| false);
-            }
-            let slice = ctrl_c::slice(deadline);
-            gil::released(py, || waiter.wait(slice));
-        }
-    }
-
-    /// Rejects an item for which there is no room and no time to wait. If a drain thread waits for the GIL,
-    /// the producer first yields the GIL to it and tries once more: the drain thread may make room.
-    fn produce_after_gil_yield(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
-        let (mut reason, weight) = (Rejection::Full, item.weight());
-        if self.process().gil_yield.is_wanted() && !self.queue().is_draining_here() {
-            self.process().gil_yield.yield_to_drain_thread(py);
-            // SAFETY: the GIL is held (invariant 1).
-            match unsafe { self.queue().try_produce_serialised(partition, item) } {
-                Ok(()) => return true,
-                Err((back, refusal)) => (item, reason) = (back, refusal.into()),
-            }
-        }
-        drop(item);
-        self.reject(py, reason, weight);
-        false
-    }
-
-    fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {
-        let event_loop = self.callables.event_loop.as_ref();
-        let is_loop_here = event_loop.map(|event_loop| coroutines::is_here(event_loop.bind(py))).transpose()?;
-        if is_loop_here == Some(true) {
-            self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-            return Err(errors::WOULD_DEADLOCK.error(
-                py,
-                format!(
-                    "a producer of queue {:?} waits for room in the event loop that runs its handlers, which alone can \
-                     make room; await produce_async(item)",
-                    self.name()
-                ),
-            ));
-        }
-        if !self.queue().is_draining_here() {
-            return Ok(());
-        }
-        self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-        Err(errors::WOULD_DEADLOCK.error(
-            py,
-            format!(
-                "a handler of queue {:?} waits for room in a full partition of the same queue, which only its own \
-                 return can make; use offer(item, timeout=0), IF_POSSIBLE, or a larger buffer_size",
-                self.name()
-            ),
-        ))
     }
 
     /// Counts items that were not accepted, and reports them to `on_drop`.

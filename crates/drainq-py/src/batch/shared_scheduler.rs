@@ -5,7 +5,7 @@
 use super::types::item::Item;
 use crate::fork::{self, ForkCell, Renew};
 use crate::{errors, gil, thread};
-use drainq_core::batch::scheduler::Scheduler;
+use drainq_core::batch::shared_scheduler::Scheduler;
 use drainq_core::batch::{Drainer, ThreadPolicy};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;

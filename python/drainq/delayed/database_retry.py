@@ -18,7 +18,7 @@ from typing import TypeVar
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
-from drainq.sql.errors import failure_of, one_line
+from drainq.sql.driver_errors import failure_of, one_line
 
 R = TypeVar("R")
 _log = logging.getLogger("drainq")
