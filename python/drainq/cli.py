@@ -1,7 +1,8 @@
 """The ``drainq`` command.
 
 Each part brings its own sub-commands: a module with ``add_commands(subparsers)``, named in ``COMMANDS``. It imports
-what it needs when its command runs, so ``drainq --help`` is quick and needs no extra.
+what it needs when its command runs, so ``drainq --help`` is quick and needs no extra. A command that is named first on
+the command line is read with its own module alone.
 
 1. Exit codes: 0 done; 1 done, but something is not accounted for; 2 the user can put it right; 130 interrupted.
 2. A user's mistake is one line on stderr, never a traceback.
@@ -19,7 +20,7 @@ from typing import NoReturn
 from drainq._native import __version__
 from drainq.errors import DrainqError
 
-COMMANDS = ("drainq.metrics.cli", "drainq.delayed.cli")
+COMMANDS = {"metrics": "drainq.metrics.cli", "delayed": "drainq.delayed.cli"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,16 +34,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {shown(message)} (see {self.prog} --help)\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with all sub-commands."""
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser with the sub-commands of one command; with those of all, if none or an unknown one is named."""
     parser = _Parser(
         prog="drainq",
         description="The queue layer between a Spark task, or any Python program, and everything slow behind it.",
     )
     parser.add_argument("--version", action="version", version=f"drainq {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        importlib.import_module(name).add_commands(subparsers)
+    modules = [COMMANDS[command]] if command in COMMANDS else COMMANDS.values()
+    for module in modules:
+        importlib.import_module(module).add_commands(subparsers)
     return parser
 
 
@@ -54,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    arguments = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = build_parser(words[0] if words else None).parse_args(words)
     try:
         return int(arguments.run(arguments))
     except DrainqError as error:

@@ -1,7 +1,7 @@
 """The time by which the current try of a database call must be over, for the thread that makes it.
 
-Why not an argument: the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep below a storage,
-and between them stand methods that have nothing to do with time.
+Why not an argument: the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep below a
+storage, and between them stand methods that have nothing to do with time.
 """
 
 from __future__ import annotations
