@@ -1,4 +1,5 @@
-//! Maps what the core refuses to Python exceptions; the classes live in `drainq/errors.py`.
+//! The exceptions that this module raises: the classes, which live in `drainq/errors.py`, and how one is made. Where a
+//! call asks the core, the file of that call says which exception its refusal becomes.
 
 use crate::gil;
 use pyo3::exceptions::{

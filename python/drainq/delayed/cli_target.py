@@ -14,7 +14,7 @@ from drainq.delayed.admin import opened_storage
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.operator import QueueRow
+from drainq.delayed.storage.operator_protocol import QueueRow
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.sqlite import SQLiteStorage
 from drainq.sql.url import DatabaseUrl, Dialect

@@ -15,8 +15,8 @@ Decisions for codes that could mean either:
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
 4. A failure to connect comes without a code, because libpq does not hand on the server's. A host without an address is
    recognised by the error number of the resolver, a missing password by a flag of libpq, and a refusal in English by
-   its text. For any other refusal :mod:`drainq.sql.refusal` connects once more to read the code; if it finds none, the
-   failure passes.
+   its text. For any other refusal :mod:`drainq.sql.connect_refusal` connects once more to read the code; if it finds
+   none, the failure passes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from drainq.delayed.cron.handle import CronHandle
 from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.session import Session
-from drainq.delayed.storage.operator import Tick
+from drainq.delayed.storage.operator_protocol import Tick
 from drainq.pickling import refuse
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.memory_queue import Message, Queue
 from drainq.delayed.storage.memory_ticks import MemoryTicks
-from drainq.delayed.storage.operator import FinishedMessage, QueueRow
+from drainq.delayed.storage.operator_protocol import FinishedMessage, QueueRow
 from drainq.delayed.storage.protocol import Counts, Offer
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 from drainq.delayed.storage.room import Room

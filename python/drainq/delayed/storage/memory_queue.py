@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.operator import FinishedMessage, ScheduleRow
+from drainq.delayed.storage.operator_protocol import FinishedMessage, ScheduleRow
 from drainq.delayed.storage.protocol import Offer
 from drainq.delayed.storage.records import DeadLetter, Held, Row
 from drainq.delayed.storage.room import Room

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from drainq.delayed.cron.tick_key import escape_hash, hash_in
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.memory_queue import MemoryQueues, Message, Queue
-from drainq.delayed.storage.operator import ScheduleRow, ScheduleState, Tick
+from drainq.delayed.storage.operator_protocol import ScheduleRow, ScheduleState, Tick
 from drainq.delayed.storage.protocol import TICK_MEMORY_MS, Offer
 
 

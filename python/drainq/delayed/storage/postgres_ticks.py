@@ -10,7 +10,7 @@ from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, key_range
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.operator import Tick
+from drainq.delayed.storage.operator_protocol import Tick
 from drainq.delayed.storage.postgres_offer import PostgresOffers
 from drainq.delayed.storage.postgres_statements import LOCK_TIMEOUT_MS
 from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS, Offer

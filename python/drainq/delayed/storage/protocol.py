@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.operator import Operator, Tick
+from drainq.delayed.storage.operator_protocol import Operator, Tick
 from drainq.delayed.storage.records import DeadLetter, Fetched, Held, Row
 
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from drainq.delayed.cron.tick_key import hash_in
-from drainq.delayed.storage.operator import FinishedMessage, QueueRow, ScheduleRow, ScheduleState
+from drainq.delayed.storage.operator_protocol import FinishedMessage, QueueRow, ScheduleRow, ScheduleState
 from drainq.delayed.storage.protocol import Counts
 from drainq.delayed.storage.records import DeadLetter, Held, Row
 

@@ -1,7 +1,6 @@
 """What an operator asks of a back end, beside what producers and consumers do: the second half of the protocol.
 
-A back end implements it in a class of its own (``memory_operator``, ``sqlite_operator``, ``postgres_operator``), which
-its storage extends.
+A back end implements it beside the first half, :class:`drainq.delayed.storage.protocol.Storage`.
 """
 
 from __future__ import annotations
