@@ -6,6 +6,7 @@ handled, item by item, is what the queue says.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import sys
@@ -203,6 +204,14 @@ def add_handler(scene: Scene) -> None:
             raise AssertionError("no handler")
 
 
+@entry("BatchQueue.handler", *VARIANTS)
+def decorate(scene: Scene) -> None:
+    for number in range(6):
+        handler = Consumer(scene.handle)
+        assert scene.queue.handler(scene.type((Item, Other)[number % 2]), weight=Number(1 + number))(handler) is handler  # type: ignore[arg-type]
+        scene.offer(scene.item(number))
+
+
 @entry("BatchQueue.remove_handler", *VARIANTS)
 def remove_handler(scene: Scene) -> None:
     for number in range(6):
@@ -257,6 +266,42 @@ def enter_and_exit(scene: Scene) -> None:
     with scene.queue as queue:
         assert queue is scene.queue
         scene.offer(scene.item(1))
+
+
+@entry("BatchQueue.produce_async", *VARIANTS)
+@entry("BatchQueue.offer_async", *VARIANTS)
+@entry("BatchQueue.flush_async", *VARIANTS)
+def tasks(scene: Scene) -> None:
+    async def main() -> None:
+        for number in range(5):
+            items = [scene.item(number + more) for more in range(4)]
+            produced = asyncio.gather(
+                *(scene.queue.produce_async(item) for item in items[:2]),
+                *(scene.queue.offer_async(item, PATIENCE) for item in items[2:]),
+            )
+            scene.note(4, sum(await produced))
+            strike("call")
+        assert await scene.queue.flush_async(PATIENCE)
+
+    asyncio.run(main())
+
+
+@entry("BatchQueue.__aenter__", "keys", "small", "pool")
+@entry("BatchQueue.__aexit__", "keys", "small", "pool")
+@entry("BatchQueue.shutdown_async", "keys", "small", "pool")
+def end_in_a_task(scene: Scene) -> None:
+    async def main() -> None:
+        async with scene.queue as queue:
+            assert queue is scene.queue
+            scene.offer(scene.item(1))
+        assert await scene.queue.shutdown_async(PATIENCE)
+
+    asyncio.run(main())
+
+
+@entry("BatchQueue.__class_getitem__", "keys")
+def subscript(scene: Scene) -> None:
+    repr(BatchQueue[Name(1)])  # type: ignore[misc]
 
 
 @entry("BatchQueue.__reduce__", "keys")

@@ -282,6 +282,8 @@ def subscripts(scene: Scene) -> None:
 
 
 @entry("MultiQueue.get_async")
+@entry("MultiQueue.get_item_async")
+@entry("MultiQueue.get_many_async")
 @entry("MultiQueue.__aiter__")
 @entry("MultiQueue.__anext__")
 @entry("SubQueue.put_async")
@@ -293,7 +295,7 @@ def tasks(scene: Scene) -> None:
     async def main() -> None:
         for number in range(4):
             putters = [asyncio.ensure_future(put_one(scene.first, number)) for _ in range(3)]
-            getters = [asyncio.ensure_future(get_one()) for _ in range(2)]
+            getters = [asyncio.ensure_future(get_one(number + more)) for more in range(2)]
             await asyncio.sleep(0)
             strike("call")
             getters[0].cancel()
@@ -309,9 +311,11 @@ def tasks(scene: Scene) -> None:
             finally:
                 strike("call")
 
-    async def get_one() -> None:
+    async def get_one(number: int) -> None:
+        queue = scene.queue
+        call = (queue.get_async, queue.get_item_async, lambda: queue.get_many_async(2))[number % 3]
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(scene.queue.get_async(), 0.01)
+            await asyncio.wait_for(call(), 0.01)
 
     asyncio.run(main())
     # A call that is cancelled may have been answered in the same moment, so the queue's own books count here.
