@@ -28,6 +28,9 @@ const TYPES: Key = 500;
 const PRODUCERS: u32 = 32;
 const DRAIN_THREADS: usize = 8;
 const CAPACITY: usize = 50_000;
+/// A box, as the queue gets it: what is measured is its allocation.
+type Allocated = Box<Boxed>;
+
 /// Items that a producer offers between two looks at the clock.
 const BURST: usize = 100;
 
@@ -199,10 +202,10 @@ fn swap_and_group(buffers: &[CachePadded<MutexSwap>], me: usize, handled: &Atomi
 fn boxes_alone(length: Duration, partitions: usize) -> Run {
     let handled = AtomicU64::new(u64::MAX);
     let list_size = partitions.min(16) * CAPACITY / PRODUCERS as usize;
-    let lists: Vec<Mutex<Vec<Box<Boxed>>>> = (0..PRODUCERS).map(|_| Mutex::default()).collect();
+    let lists: Vec<Mutex<Vec<Allocated>>> = (0..PRODUCERS).map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);
     thread_local! {
-        static MINE: RefCell<Vec<Box<Boxed>>> = const { RefCell::new(Vec::new()) };
+        static MINE: RefCell<Vec<Allocated>> = const { RefCell::new(Vec::new()) };
     }
     measure(length, &handled, |key, number| {
         MINE.with_borrow_mut(|mine| {
