@@ -71,6 +71,14 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
+        "comparison_of_a_plain_key_quietly",
+        "an exception in the comparison of a string with an equal key is lost, Ctrl-C too",
+        f"{BATCH}/types/keys.rs",
+        "        let first = gil::look_up_or_set(self.firsts.bind(name.py()), name)?;\n",
+        "        let first = gil::look_up(self.firsts.bind(name.py()), name).unwrap_or_default();\n",
+        f"{KEYS}::test_an_exception_in_the_comparison_with_a_plain_key_is_not_swallowed",
+    ),
+    Mutant(
         "getter_asked_twice",
         "a dispatch key is asked again where its route is not in the cache",
         f"{BATCH}/produce/raw_method.rs",

@@ -171,6 +171,39 @@ def test_ctrl_c_within_a_hash_is_no_broken_hash(make_queue):
         _ = queue.stats().per_type
 
 
+@pytest.mark.parametrize("key", ["plain", 7])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("method", ["produce", "offer", "produce_many"])
+def test_an_exception_in_the_comparison_with_a_plain_key_is_not_swallowed(make_queue, key, error, method):
+    """It comes once, as Ctrl-C does: whoever forgets it and compares again hears of nothing."""
+    raising = []
+
+    class Equal(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            if raising:
+                raise raising.pop()
+            return self is other or str(other) == "7" or str.__eq__(self, other)
+
+    if key == 7:
+        Equal.__hash__ = lambda _: hash(7)
+    queue = make_queue(dispatch_key=lambda item: item[0])
+    queue.add_handler(first := Equal(key), gate := Gate())
+    call = (lambda item: queue.produce_many([item])) if method == "produce_many" else getattr(queue, method)
+    assert call(last := (first, 0))
+    raising.append(error)
+    with pytest.raises(error):
+        call((key, 1))
+    assert not raising
+    assert queue.flush(PATIENCE)
+    assert (gate.items, queue.stats().offered) == ([last], 1)
+    assert call(another := (key, 2))
+    assert queue.flush(PATIENCE)
+    assert gate.items == [last, another]
+    assert [counts.accepted for counts in queue.stats().per_type.values()] == [2]
+
+
 def hostile_classes():
     def refuse(*_):
         raise RuntimeError("no")

@@ -158,31 +158,19 @@ pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<
 
 /// Returns what a dict holds for a key.
 pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = key.py();
+    look_up_or_set(dict, key).ok_or_else(|| PyErr::fetch(key.py()))
+}
+
+/// Returns what a dict holds for a key, as [`look_up`] does; `None` if there was an exception, which is left set.
+#[inline]
+pub fn look_up_or_set<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> Option<Option<Bound<'py, PyAny>>> {
     // SAFETY: the GIL is held and the objects are alive; the answer is borrowed from the dict, or null, with an
     // exception set if there was one.
     let found = unsafe {
         let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
-        Bound::from_borrowed_ptr_or_opt(py, found)
+        Bound::from_borrowed_ptr_or_opt(key.py(), found)
     };
-    match found {
-        Some(found) => Ok(Some(found)),
-        None => PyErr::take(py).map_or(Ok(None), Err),
-    }
-}
-
-/// Returns what a dict holds for a key, as [`look_up`] does; `None` if there was an exception, which is forgotten.
-#[inline]
-pub fn look_up_quietly<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    // SAFETY: as in `look_up`; an exception may only be set if nothing was found.
-    unsafe {
-        let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
-        let found = Bound::from_borrowed_ptr_or_opt(key.py(), found);
-        if found.is_none() {
-            ffi::PyErr_Clear();
-        }
-        found
-    }
+    (found.is_some() || !PyErr::occurred(key.py())).then_some(found)
 }
 
 /// The items of an iterable, one by one.

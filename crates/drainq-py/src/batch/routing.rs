@@ -69,14 +69,17 @@ impl Routing {
         self.is_by_name() && self.keys.are_types()
     }
 
-    /// Returns the route of a value of the dispatch key, if it is in the cache and is found without an exception.
+    /// Returns the route of a value of the dispatch key, if it is in the cache; `None` in place of the answer if there
+    /// was an exception, which is left set.
     #[inline]
-    pub fn plain_route(&self, name: &Bound<'_, PyAny>) -> Option<CachedRoute<'_>> {
+    pub fn plain_route(&self, name: &Bound<'_, PyAny>) -> Option<Option<CachedRoute<'_>>> {
         if !self.is_by_name() {
-            return None; // nor is there any: this saves the search
+            return Some(None); // nor is there any: this saves the search
         }
-        let same = self.named_routes.find(name.as_ptr().addr());
-        same.or_else(|| self.named_routes.find(self.keys.address_of_plain(name)?))
+        match self.named_routes.find(name.as_ptr().addr()) {
+            None => Some(self.keys.address_of_plain(name)?.and_then(|first| self.named_routes.find(first))),
+            same => Some(same),
+        }
     }
 
     /// Forgets all routes: in the child of a fork, whose queue has partitions of its own.

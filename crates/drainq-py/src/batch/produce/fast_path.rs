@@ -26,10 +26,10 @@ impl SharedQueue {
     }
 
     /// Queues one item whose dispatch key was `name`, a string or a number or the first of its equals, by the cached
-    /// route of that key: true if the item was queued. Raises nothing.
+    /// route of that key: true if the item was queued; `None` if there was an exception, which is left set.
     #[inline]
-    pub fn produce_by_plain_route(&self, object: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> bool {
-        self.routing.plain_route(name).is_some_and(|route| self.produce_to(object, route))
+    pub fn produce_by_plain_route(&self, object: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> Option<bool> {
+        Some(self.routing.plain_route(name)?.is_some_and(|route| self.produce_to(object, route)))
     }
 
     /// Queues one item by the cached route of its dispatch key, whose first equal is at this address: true if the item

@@ -84,9 +84,11 @@ unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut
         }
         return call_method(this, &object, BatchQueue::produce);
     }
-    // The dispatch key is asked once, whichever way the item goes then. Its exception is CPython's to hand on.
+    // The dispatch key is asked once, whichever way the item goes then. Its exception, and that of a comparison of what
+    // it returned, is CPython's to hand on.
     let Some(name) = shared.routing.keys.name_or_set(&object) else { return ptr::null_mut() };
-    if shared.produce_by_plain_route(&object, &name) {
+    let Some(is_queued) = shared.produce_by_plain_route(&object, &name) else { return ptr::null_mut() };
+    if is_queued {
         return py_true(object.py());
     }
     call_method(this, &object, |_, object| shared.produce_named(object, &name, shared.may_wait()))

@@ -105,13 +105,15 @@ impl Keys {
         Ok(first.map(|first| first.as_ptr().addr()))
     }
 
-    /// Returns the address that stands for a string or a number, as [`Self::address`] does. An exception of an equal's
-    /// comparison is left to that call, which compares again.
+    /// Returns the address that stands for a string or a number, as [`Self::address`] does; `None` if the comparison
+    /// with an equal raised an exception, which is left set.
     #[inline]
-    pub fn address_of_plain(&self, name: &Bound<'_, PyAny>) -> Option<usize> {
-        let is_plain = name.is_exact_instance_of::<PyString>() || name.is_exact_instance_of::<PyInt>();
-        let first = is_plain.then(|| gil::look_up_quietly(self.firsts.bind(name.py()), name)).flatten()?;
-        Some(first.as_ptr().addr())
+    pub fn address_of_plain(&self, name: &Bound<'_, PyAny>) -> Option<Option<usize>> {
+        if !name.is_exact_instance_of::<PyString>() && !name.is_exact_instance_of::<PyInt>() {
+            return Some(None);
+        }
+        let first = gil::look_up_or_set(self.firsts.bind(name.py()), name)?;
+        Some(first.map(|first| first.as_ptr().addr()))
     }
 
     /// Returns the number of a name, if it has one.
