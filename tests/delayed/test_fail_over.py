@@ -43,11 +43,9 @@ def own_postgres(server: PostgresServer) -> Iterator[PostgresServer]:
     if not (server._data / "postmaster.pid").exists():
         server.start()
     with psycopg.connect(server.url, autocommit=True) as admin:
-        admin.execute("ALTER SYSTEM RESET ALL")
-        admin.execute("SELECT pg_reload_conf()")
         admin.execute("ALTER DATABASE postgres RESET ALL")
         admin.execute("SET default_transaction_read_only = off")
-        admin.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP ROLE IF EXISTS app")
+        admin.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP ROLE IF EXISTS app, hasty")
 
 
 class Consuming:
@@ -254,15 +252,14 @@ def test_consume_outlives_a_demotion_and_leaves_the_read_only_server(own_postgre
 
 
 def test_consume_and_offers_outlive_an_idle_session_timeout(own_postgres):
-    with opened(own_postgres.url) as queue, psycopg.connect(own_postgres.url, autocommit=True) as admin:
+    # For one role: a setting for all would end the connections of the tests, too, and lingers until the server has read it.
+    with psycopg.connect(own_postgres.url, autocommit=True) as admin:
         if admin.info.server_version < 140000:
             pytest.skip("idle_session_timeout came with PostgreSQL 14")
-        admin.execute("ALTER SYSTEM SET idle_session_timeout = '20ms'")
-        admin.execute("SELECT pg_reload_conf()")
-        admin.close()
-        with Consuming(queue) as consuming:
-            for number in range(20):
-                consuming.handles(number)
+        admin.execute("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET idle_session_timeout = '20ms'")
+    with opened(own_postgres.url.replace("drainq@", "hasty@")) as queue, Consuming(queue) as consuming:
+        for number in range(20):
+            consuming.handles(number)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +302,9 @@ def test_consume_raises_what_cannot_pass_as_an_error_of_ours(own_postgres, fault
         admin.execute(
             "CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA public TO app; GRANT ALL ON ALL TABLES IN SCHEMA public TO app"
         )
-        with opened(own_postgres.url.replace("drainq@", "app@"), migrate=False) as ours, ThreadPoolExecutor(1) as pool:
+        app = own_postgres.url.replace("drainq@", "app@")
+        # The queue is closed before its thread is waited for: a test that fails here ends.
+        with ThreadPoolExecutor(1) as pool, opened(app, migrate=False) as ours:
             running = pool.submit(ours.consume, lambda envelope: None)
             admin.execute(
                 "DROP TABLE delayed_queue" if fault == "a dropped table" else "REVOKE ALL ON delayed_queue FROM app"
