@@ -106,7 +106,31 @@ MUTANTS = [
         f"{STORAGE}/sqlite.py",
         """            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})\n""",
         "",
-        f"{TESTS}/test_operate.py::test_a_history_keeps_its_size",
+        f"{TESTS}/test_history.py::test_a_history_keeps_its_size",
+    ),
+    Mutant(
+        "a_history_is_trimmed_before_the_commit",
+        "two consumers do not count each other's entries, and the history stays too long",
+        f"{STORAGE}/postgres.py",
+        """        acked = self._do("ACK_AND_REMEMBER", {**self._held(done), "now": now})
+        try:  # after the commit: within it, two consumers would not see, and so not count, each other's entries
+            self._do("TRIM_HISTORY", {"kind": kind, "keep": keep})
+""",
+        """        with self._pool.transaction() as cursor:
+            acked = cursor.execute(self._sql["ACK_AND_REMEMBER"], {**self._held(done), "now": now}).rowcount
+            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})
+        try:
+            pass
+""",
+        f"{TESTS}/test_history.py::test_a_history_keeps_its_size_when_two_consumers_acknowledge_at_once",
+    ),
+    Mutant(
+        "an_acknowledgement_fails_with_the_trimming",
+        "an acknowledgement that was committed raises because the history could not be trimmed",
+        f"{STORAGE}/postgres.py",
+        "            if not passes(error):\n                raise\n            _log.info(",
+        "            raise\n            _log.info(",
+        f"{TESTS}/test_history.py::test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed",
     ),
     Mutant(
         "a_database_clock_is_ahead_of_its_answer",

@@ -237,68 +237,6 @@ def test_a_limit_in_flight_that_is_none_is_refused(queue, max_in_flight):
         queue.consume(print, max_in_flight=max_in_flight)
 
 
-# --- history
-
-
-def test_without_a_history_nothing_is_remembered(queue, world):
-    offer(queue, world, "a")
-    queue.try_poll().ack()
-    assert queue.history() == []
-
-
-def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(world):
-    queue = world.open(history=100)
-    offer(queue, world, "abcdefg")
-    assert queue.try_poll().ack()
-    batch = queue.try_poll_many(2)
-    assert batch.ack_some(["c"]) and batch.ack()
-    assert queue.done(queue.get_next_batch(1)) == 1
-    stop, handled = threading.Event(), []
-
-    def handle(envelope):
-        handled.append(envelope.payload)
-        if len(handled) == 2:
-            stop.set()
-
-    world.clock.advance(5)
-    assert queue.consume(handle, stop=stop) == 2
-    queue.try_poll().nack()
-    queue.drop_message("g")
-    past = queue.history()
-    assert [message.key for message in past] == ["f", "e", "d", "b", "c", "a"]
-    assert {message.attempts for message in past} == {1}
-    assert past[0].finished_at == past[-1].finished_at + 5000 == round(world.now * 1000)
-    assert past[0].scheduled_at == past[0].finished_at - 5000
-    assert [message.key for message in queue.history(limit=2)] == ["f", "e"]
-    assert world.open("other", history=5).history() == []
-
-
-def test_a_history_keeps_its_size(world):
-    queue = world.open(history=3)
-    for key in "abcdefgh":
-        offer(queue, world, [key])
-        assert queue.try_poll().ack()
-    assert [message.key for message in queue.history()] == ["h", "g", "f"]
-
-
-def test_a_late_acknowledgement_enters_no_history(world):
-    queue = world.open(history=3)
-    offer(queue, world, "a")
-    late = queue.try_poll()
-    world.clock.advance(31)
-    again = queue.try_poll()
-    assert late.ack() is False
-    assert queue.history() == []
-    assert again.ack() is True
-    assert [(message.key, message.attempts) for message in queue.history()] == [("a", 2)]
-
-
-@pytest.mark.parametrize("history", [0, -1, 1.5, True])
-def test_a_history_of_no_size_is_refused(world, history):
-    with pytest.raises(ValueError, match="history"):
-        world.open(history=history)
-
-
 # --- dead letters
 
 
@@ -406,11 +344,6 @@ def test_a_number_beyond_what_a_database_takes_is_a_value_error_that_shows_it(wo
     with pytest.raises(ValueError, match=r"got (2147483648|1\d{30}|1180591620717411303424|inf)"):
         ask(queue)
     assert queue.try_poll().ack() is True
-
-
-def test_a_history_that_no_acknowledgement_could_trim_is_refused_when_the_queue_is_opened(world):
-    with pytest.raises(ValueError, match="history must be a whole number"):
-        world.open(history=10**30)
 
 
 @pytest.mark.parametrize("start", [datetime.min, datetime.max - timedelta(days=3)], ids=["first year", "last year"])

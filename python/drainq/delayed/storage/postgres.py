@@ -7,11 +7,13 @@ locked while a handler works: a lease is a time in the row, not a transaction. W
 # Invariant
 
 Every method may be called again after a lost connection: what was already done counts as done (an offer is then
-ignored, an acknowledgement finds nothing).
+ignored, an acknowledgement finds nothing). An acknowledgement that was committed does not fail, although the history
+that it was entered into could not be trimmed: the next one trims it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from drainq.delayed.storage.postgres_limits import PostgresLimits
@@ -20,7 +22,9 @@ from drainq.delayed.storage.postgres_migrate import PostgresMigration
 from drainq.delayed.storage.postgres_ticks import PostgresTicks
 from drainq.delayed.storage.protocol import LONG_AGO
 from drainq.delayed.storage.records import Held
-from drainq.sql.driver_errors import passes
+from drainq.sql.driver_errors import one_line, passes
+
+_log = logging.getLogger("drainq")
 
 
 class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
@@ -40,10 +44,14 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     # --- consumers
 
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
-        with self._pool.transaction() as cursor:
-            acked = cursor.execute(self._sql["ACK_AND_REMEMBER"], {**self._held(done), "now": now}).rowcount
-            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})
-            return int(acked)
+        acked = self._do("ACK_AND_REMEMBER", {**self._held(done), "now": now})
+        try:  # after the commit: within it, two consumers would not see, and so not count, each other's entries
+            self._do("TRIM_HISTORY", {"kind": kind, "keep": keep})
+        except Exception as error:
+            if not passes(error):
+                raise
+            _log.info("the history of a delayed queue is trimmed by the next acknowledgement: %s", one_line(error))
+        return acked
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
         self._mark(kind).offered(due_at)

@@ -1,0 +1,114 @@
+"""The history of a queue: what was acknowledged, and no more of it than was asked for. On every back end."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from drainq.delayed import RetryConfig, ScheduledMessage
+from tests.soak.ledger import wait_until
+
+
+def offer(queue, world, keys):
+    queue.offer_batch([ScheduledMessage(key, key, world.now) for key in keys])
+
+
+def test_without_a_history_nothing_is_remembered(queue, world):
+    offer(queue, world, "a")
+    queue.try_poll().ack()
+    assert queue.history() == []
+
+
+def test_a_history_remembers_what_was_acknowledged_in_every_way_and_no_more(world):
+    queue = world.open(history=100)
+    offer(queue, world, "abcdefg")
+    assert queue.try_poll().ack()
+    batch = queue.try_poll_many(2)
+    assert batch.ack_some(["c"]) and batch.ack()
+    assert queue.done(queue.get_next_batch(1)) == 1
+    stop, handled = threading.Event(), []
+
+    def handle(envelope):
+        handled.append(envelope.payload)
+        if len(handled) == 2:
+            stop.set()
+
+    world.clock.advance(5)
+    assert queue.consume(handle, stop=stop) == 2
+    queue.try_poll().nack()
+    queue.drop_message("g")
+    past = queue.history()
+    assert [message.key for message in past] == ["f", "e", "d", "b", "c", "a"]
+    assert {message.attempts for message in past} == {1}
+    assert past[0].finished_at == past[-1].finished_at + 5000 == round(world.now * 1000)
+    assert past[0].scheduled_at == past[0].finished_at - 5000
+    assert [message.key for message in queue.history(limit=2)] == ["f", "e"]
+    assert world.open("other", history=5).history() == []
+
+
+def test_a_history_keeps_its_size(world):
+    queue = world.open(history=3)
+    for key in "abcdefgh":
+        offer(queue, world, [key])
+        assert queue.try_poll().ack()
+    assert [message.key for message in queue.history()] == ["h", "g", "f"]
+
+
+@contextmanager
+def trimming_held_up(postgres):
+    """Have every trimming of the history wait, for another transaction has locked its oldest entry; the block gets a
+    function that tells how many wait."""
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.url) as holder, psycopg.connect(postgres.url, autocommit=True) as observer:
+        holder.execute(f'SELECT FROM "{postgres.table}__history" ORDER BY "id" LIMIT 1 FOR UPDATE')
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+        yield lambda: observer.execute(waiting, [f"%{postgres.table}\\_\\_history%"]).fetchone()[0]
+
+
+def test_a_history_keeps_its_size_when_two_consumers_acknowledge_at_once(postgres):
+    queue = postgres.open(history=3)
+    offer(queue, postgres, "abcde")
+    assert queue.try_poll_many(3).ack()
+    with ThreadPoolExecutor(2) as pool:
+        with trimming_held_up(postgres) as waiting:
+            acks = [pool.submit(queue.try_poll().ack) for _ in range(2)]
+            wait_until(lambda: waiting() == 2, "both to wait for the oldest entry")
+        assert [ack.result(60) for ack in acks] == [True, True]
+    assert {message.key for message in queue.history()} == {"c", "d", "e"}
+
+
+def test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed(postgres):
+    queue = postgres.open(history=2, retry=RetryConfig(max_retries=0, try_timeout=0.2))
+    offer(queue, postgres, "abcd")
+    assert queue.try_poll_many(2).ack()
+    with trimming_held_up(postgres):
+        assert queue.try_poll().ack() is True
+    assert [message.key for message in queue.history()] == ["c", "b", "a"]
+    assert queue.try_poll().ack()
+    assert [message.key for message in queue.history()] == ["d", "c"]
+
+
+def test_a_late_acknowledgement_enters_no_history(world):
+    queue = world.open(history=3)
+    offer(queue, world, "a")
+    late = queue.try_poll()
+    world.clock.advance(31)
+    again = queue.try_poll()
+    assert late.ack() is False
+    assert queue.history() == []
+    assert again.ack() is True
+    assert [(message.key, message.attempts) for message in queue.history()] == [("a", 2)]
+
+
+@pytest.mark.parametrize("history", [0, -1, 1.5, True])
+def test_a_history_of_no_size_is_refused(world, history):
+    with pytest.raises(ValueError, match="history"):
+        world.open(history=history)
+
+
+def test_a_history_that_no_acknowledgement_could_trim_is_refused_when_the_queue_is_opened(world):
+    with pytest.raises(ValueError, match="history must be a whole number"):
+        world.open(history=10**30)
