@@ -1,10 +1,15 @@
-"""Sinks that do what a test says, and the sum that holds at every quiet moment."""
+"""Sinks and keepers that do what a test says, a delivery without a worker, and the sum that always holds."""
 
 from __future__ import annotations
 
 import threading
 
-from drainq.delivery import Refused, Sink, Unavailable
+from drainq.backoff import Backoff
+from drainq.delivery import Books, Delivery, Outcome, Refused, Sink, Unavailable
+from drainq.testing import ManualClock
+
+ENTRIES = [(5, "a"), (7, "b"), (11, "c")]
+"""Entries that stand for 23 items."""
 
 
 def agree(worker):
@@ -59,3 +64,59 @@ class Hanging(Sink):
 
     def close(self):
         self.closed.set()
+
+
+class Letters:
+    """A keeper that notes what it is given, and gives it back when asked."""
+
+    required = False
+
+    def __init__(self):
+        self.kept, self.withdrawn, self.refuses, self.in_between = {}, [], None, lambda: None
+
+    def park(self, items, error):
+        if self.refuses is not None:
+            raise self.refuses
+        key = f"letter {len(self.kept) + len(self.withdrawn)}"
+        self.kept[key] = list(items)
+        self.in_between()
+        return key
+
+    def withdraw(self, key):
+        self.withdrawn.append(key)
+        return self.kept.pop(key, None) is not None
+
+    def order(self):
+        return None
+
+    def were_sent(self, items):
+        pass
+
+
+def amounts(entries):
+    """How many items entries stand for."""
+    return sum(count for count, _ in entries)
+
+
+class Bench:
+    """A delivery whose waits move its clock, and are noted."""
+
+    def __init__(self, sink, *, retry_for=60.0, **more):
+        self.clock, self.books, self.waits = ManualClock(), Books(), []
+        self.sink, self.before_try = sink, lambda: None
+        self.delivery = Delivery(
+            sink, books=self.books, name="test", retry_for=retry_for, clock=self.clock,
+            backoff=Backoff(1.0, 8.0, 2.0, jitter=0), wait=self.wait, **more,
+        )  # fmt: skip
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+        self.clock.advance(seconds)
+        self.before_try()
+
+    def deliver(self, items):
+        self.books.arrive(len(items))
+        return self.delivery.deliver(list(items))
+
+    def counts(self):
+        return {outcome.value: count for outcome in Outcome if (count := self.books.count(outcome))}

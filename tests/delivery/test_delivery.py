@@ -6,35 +6,9 @@ import random
 
 import pytest
 
-from drainq.backoff import Backoff
-from drainq.delivery import Books, Delivery, DeliveryError, Outcome, Sink, Unavailable
+from drainq.delivery import DeliveryError, Outcome, Sink, Unavailable, Undelivered
 from drainq.delivery.sink_contract import Failure
-from drainq.testing import ManualClock
-from tests.delivery.helpers import Table
-
-
-class Bench:
-    """A delivery whose waits move its clock, and are noted."""
-
-    def __init__(self, sink, *, retry_for=60.0, **more):
-        self.clock, self.books, self.waits = ManualClock(), Books(), []
-        self.sink, self.before_try = sink, lambda: None
-        self.delivery = Delivery(
-            sink, books=self.books, name="test", retry_for=retry_for, clock=self.clock,
-            backoff=Backoff(1.0, 8.0, 2.0, jitter=0), wait=self.wait, **more,
-        )  # fmt: skip
-
-    def wait(self, seconds):
-        self.waits.append(seconds)
-        self.clock.advance(seconds)
-        self.before_try()
-
-    def deliver(self, items):
-        self.books.arrive(len(items))
-        return self.delivery.deliver(list(items))
-
-    def counts(self):
-        return {outcome.value: count for outcome in Outcome if (count := self.books.count(outcome))}
+from tests.delivery.helpers import ENTRIES, Bench, Letters, Table, amounts
 
 
 def test_an_outage_is_waited_out_with_growing_pauses():
@@ -163,3 +137,52 @@ def test_an_interrupt_passes_and_leaves_nothing_uncounted():
     with pytest.raises(KeyboardInterrupt):
         bench.deliver("ab")
     assert bench.counts() == {"lost": 2}
+
+
+def test_every_count_is_of_the_items_that_the_entries_stand_for():
+    table = Table()
+    table.down = Unavailable("away")
+    bench = Bench(table, retry_for=1.0, size=amounts)
+    bench.books.arrive(20)  # and 3 more, one for each entry
+    with pytest.raises(DeliveryError, match="23 items are lost"):
+        bench.deliver(ENTRIES)
+    assert bench.counts() == {"lost": 23} and bench.books.stats().retried == 23
+
+
+def test_an_undelivered_item_is_kept_or_lost_with_the_sinks_reason_as_the_cause():
+    reason = Undelivered("too slow", unknown=True)
+
+    class Slow(Sink):
+        def send(self, items):
+            return [(1, reason), (2, Undelivered("not tried", unknown=False))]
+
+    letters = Letters()
+    bench = Bench(Slow(), dead_letters=letters, size=amounts)
+    bench.books.arrive(20)
+    bench.deliver(ENTRIES)
+    assert bench.counts() == {"sent": 5, "dead_lettered": 18} and bench.books.stats().unknown == 7
+    assert list(letters.kept.values()) == [ENTRIES[1:]]
+    bench = Bench(Slow(), size=amounts)
+    bench.books.arrive(20)
+    with pytest.raises(DeliveryError, match="18 items are lost: Undelivered: too slow; Undelivered: not tried") as lost:
+        bench.deliver(ENTRIES)
+    assert lost.value.__cause__ is reason
+    assert bench.counts() == {"sent": 5, "lost": 18} and bench.books.stats().unknown == 7
+
+
+def test_an_outage_that_failures_keep_alive_is_one_outage():
+    """The pause between two batches is shorter than ``retry_for``, and all of them fail."""
+    table = Table()
+    table.down = Unavailable("away")
+    bench = Bench(table, retry_for=10.0)
+    for tries in (5, 2, 2, 2):
+        calls = table.calls
+        with pytest.raises(DeliveryError):
+            bench.deliver("a")
+        assert table.calls - calls == tries
+        bench.clock.advance(6.0)
+    bench.clock.advance(5.0)  # now the last failure is long ago
+    calls = table.calls
+    with pytest.raises(DeliveryError):
+        bench.deliver("a")
+    assert table.calls - calls == 5

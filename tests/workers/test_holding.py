@@ -180,3 +180,13 @@ def test_a_worker_leaves_a_shared_queue_that_goes_on(shared):
     assert sent == [("a", 3), ("b", 1)] and numbers == [6] and shared.running
     assert [counts(worker)[0] for worker in (first, other, again)] == [2, 3, 1]
     assert other.stats().per_type == {int: 3}
+
+
+def test_what_reaches_a_shared_queue_after_its_worker_left_has_no_handler(shared):
+    sent = []
+    left = totals(sent.extend, queue=shared)
+    left.produce(("a", 1))
+    assert left.close()
+    assert shared.produce(("a", 2)) and shared.flush(60)
+    assert shared.stats().unrouted == 1 and sent == [("a", 1)]
+    assert agree(left).accepted == 1

@@ -1,0 +1,154 @@
+"""A batch that is being sent when the time of ``close`` runs out: lost, kept, or sent after all, and counted once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from drainq.delivery import DeliveryError, Sink, Unavailable
+from drainq.delivery.sink_contract import Failure
+from tests.delivery.helpers import ENTRIES, Bench, Hanging, Letters, Table, amounts
+
+
+class During(Sink):
+    """A sink that does something in the middle of its call, as another thread might, and then answers."""
+
+    def __init__(self, do, error=None):
+        self.do, self.error = do, error
+
+    def send(self, items):
+        self.do()
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(("error", "later"), [(None, {"sent": 23}), (Unavailable("cut off"), {"lost": 23})])
+def test_what_is_being_sent_at_the_cut_is_lost_until_the_sink_answers(error, later):
+    at_the_cut = []
+
+    def cut():
+        assert [parcel.items for parcel in bench.delivery.cut()] == [ENTRIES]
+        assert bench.delivery.cut() == []  # each batch is cut once
+        at_the_cut.append(bench.counts())
+
+    bench = Bench(During(cut, error), retry_for=60.0, size=amounts)
+    bench.books.arrive(20)
+    bench.delivery.give_up()
+    bench.delivery._given_up.clear()  # it was being sent when the time ran out
+    if error is None:
+        bench.deliver(ENTRIES)
+    else:
+        with pytest.raises(DeliveryError):
+            bench.deliver(ENTRIES)
+    assert at_the_cut == [{"lost": 23}] and bench.counts() == later
+    assert bench.waits == []
+
+
+@pytest.mark.parametrize(("is_gone", "later"), [(False, {"sent": 23}), (True, {"dead_lettered": 23})])
+def test_a_late_answer_takes_the_letter_back_and_a_letter_that_is_gone_stays_counted(is_gone, later):
+    letters, at_the_end = Letters(), []
+
+    def end():
+        bench.delivery.keep(bench.delivery.cut(), None)
+        at_the_end.append((bench.counts(), list(letters.kept.values())))
+        if is_gone:  # another worker has sent it
+            letters.kept.clear()
+
+    bench = Bench(During(end), size=amounts, dead_letters=letters)
+    bench.books.arrive(20)
+    bench.deliver(ENTRIES)
+    assert at_the_end == [({"dead_lettered": 23}, [ENTRIES])]
+    assert letters.withdrawn == ["letter 0"] and bench.counts() == later
+
+
+def test_a_batch_that_fails_after_it_was_kept_is_not_kept_again():
+    letters = Letters()
+    bench = Bench(
+        During(lambda: bench.delivery.keep(bench.delivery.cut(), None), Unavailable("away")), dead_letters=letters
+    )
+    bench.deliver("ab")
+    assert bench.counts() == {"dead_lettered": 2} and list(letters.kept.values()) == [["a", "b"]]
+    assert bench.waits == []
+
+
+def test_poison_that_shows_after_the_batch_was_kept_stays_in_the_letter():
+    letters = Letters()
+
+    class Poisoned(During):
+        def failure_of(self, error):
+            return Failure.DATA
+
+    bench = Bench(
+        Poisoned(lambda: bench.delivery.keep(bench.delivery.cut(), None), ValueError("odd")), dead_letters=letters
+    )
+    bench.deliver("ab")
+    assert bench.counts() == {"dead_lettered": 2} and list(letters.kept.values()) == [["a", "b"]]
+
+
+def test_a_batch_that_was_answered_before_it_could_be_kept_is_not_kept():
+    letters, parcels = Letters(), []
+    bench = Bench(During(lambda: parcels.extend(bench.delivery.cut())), dead_letters=letters)
+    bench.deliver("ab")
+    assert bench.counts() == {"sent": 2}
+    bench.delivery.keep(parcels, None)
+    assert bench.counts() == {"sent": 2} and letters.kept == {}
+
+
+def test_a_batch_whose_answer_is_lost_counts_as_lost_and_is_kept_no_more():
+    letters, parcels = Letters(), []
+    bench = Bench(During(lambda: parcels.extend(bench.delivery.cut()), KeyboardInterrupt()), dead_letters=letters)
+    with pytest.raises(KeyboardInterrupt):
+        bench.deliver("ab")
+    bench.delivery.keep(parcels, None)
+    assert bench.counts() == {"lost": 2} and letters.kept == {}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_letter_that_was_overtaken_by_the_answer_is_taken_back(is_there, caplog):
+    letters, sink = Letters(), Hanging(heeds=False)
+    bench = Bench(sink, dead_letters=letters)
+    sending = threading.Thread(target=bench.deliver, args=("ab",))
+
+    def meanwhile():
+        """The sink answers while the letter is being written."""
+        sink.go.set()
+        sending.join(60)
+        if not is_there:
+            letters.kept.clear()
+
+    letters.in_between = meanwhile
+    sending.start()
+    assert sink.entered.wait(60)
+    bench.delivery.keep(bench.delivery.cut(), None)
+    assert bench.counts() == {"sent": 2} and letters.withdrawn == ["letter 0"] and letters.kept == {}
+    assert ("may be sent twice" in caplog.text) is not is_there
+
+
+def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
+    letters = Letters()
+    letters.refuses = OSError("disk full")
+    bench = Bench(During(lambda: bench.delivery.keep(bench.delivery.cut(), None)), dead_letters=letters)
+    bench.deliver("ab")
+    assert bench.counts() == {"sent": 2}  # the answer came after all
+    bench = Bench(
+        During(lambda: bench.delivery.keep(bench.delivery.cut(), None), Unavailable("away")), dead_letters=letters
+    )
+    with pytest.raises(DeliveryError, match="2 items are lost"):
+        bench.deliver("ab")
+    assert bench.counts() == {"lost": 2}
+
+
+def test_after_the_time_of_close_nothing_is_tried():
+    table, letters = Table(), Letters()
+    bench = Bench(table, dead_letters=letters)
+    bench.delivery.give_up()
+    bench.deliver("ab")
+    assert table.calls == 0 and bench.counts() == {"dead_lettered": 2}
+
+
+def test_a_sink_that_cannot_be_cancelled_is_only_said_so(caplog):
+    table = Table()
+    table.cancel = lambda: 1 / 0
+    Bench(table).delivery.give_up()
+    assert "could not be cancelled" in caplog.text
