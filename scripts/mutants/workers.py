@@ -9,6 +9,8 @@ WORKERS = "python/drainq/workers"
 SENDER = "tests/delivery/test_sender.py"
 SENDING = "tests/delivery/test_delivery.py"
 HOLDING = "tests/workers/test_holding.py"
+CUT = "tests/delivery/test_cut.py"
+LETTERS = "tests/delivery/test_dead_letters.py"
 FAULTS = "tests/workers/test_faults.py"
 DECLARED = "tests/workers/test_declared.py"
 
@@ -29,6 +31,54 @@ MUTANTS = [
         "if outcome is Outcome.SENT and whole and key and self._dead_letters and self._dead_letters.withdraw(key):",
         "if False and self._dead_letters and key and self._dead_letters.withdraw(key):",
         f"{SENDER}::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
+    ),
+    Mutant(
+        "cut_counts_entries",
+        "at the cut an entry that stands for several items counts for one",
+        f"{DELIVERY}/delivery.py",
+        "self._books.move(self._size(parcel.items), Outcome.PENDING, Outcome.LOST)",
+        "self._books.move(len(parcel.items), Outcome.PENDING, Outcome.LOST)",
+        f"{CUT}::test_what_is_being_sent_at_the_cut_is_lost_until_the_sink_answers",
+    ),
+    Mutant(
+        "answered_batch_is_kept",
+        "a batch whose call has ended is kept in the dead letters all the same",
+        f"{DELIVERY}/delivery.py",
+        "if parcel.outcome is not Outcome.LOST or id(parcel) not in self._in_hand:",
+        "if parcel.outcome is not Outcome.LOST:",
+        f"{CUT}::test_a_batch_whose_answer_is_lost_counts_as_lost_and_is_kept_no_more",
+    ),
+    Mutant(
+        "resend_has_no_deadline",
+        "a turn of resending goes on when its time is over",
+        f"{DELIVERY}/dead_letters.py",
+        "if not goes_on or time.monotonic() >= deadline:",
+        "if not goes_on:",
+        f"{LETTERS}::test_a_turn_ends_by_its_deadline_and_when_it_is_stopped",
+    ),
+    Mutant(
+        "nameless_refusal_of_a_letter_is_not_counted",
+        "an item of a dead letter that is refused without being named stays counted as a dead letter",
+        f"{DELIVERY}/dead_letters.py",
+        "            self._books.move(self._size(nameless), Outcome.DEAD_LETTERED, Outcome.REFUSED)\n",
+        "",
+        f"{LETTERS}::test_items_that_are_refused_without_a_name_are_refused_and_not_kept",
+    ),
+    Mutant(
+        "keys_of_another_sink_are_learned",
+        "a worker takes items out of the messages of another sink",
+        f"{DELIVERY}/dead_letters.py",
+        'if payload.get("sink") == self._label and not payload.get("older"):',
+        'if not payload.get("older"):',
+        f"{LETTERS}::test_a_worker_that_begins_knows_the_keys_of_its_own_messages_alone",
+    ),
+    Mutant(
+        "shared_queue_keeps_a_closed_worker",
+        "a closed worker goes on to get items of a shared queue",
+        f"{DELIVERY}/worker.py",
+        "                self._shared.remove_handler(kind)\n",
+        "                pass\n",
+        f"{HOLDING}::test_what_reaches_a_shared_queue_after_its_worker_left_has_no_handler",
     ),
     Mutant(
         "halves_of_a_batch_out_of_order",

@@ -92,7 +92,7 @@ def test_a_batch_that_was_answered_before_it_could_be_kept_is_not_kept():
     bench.deliver("ab")
     assert bench.counts() == {"sent": 2}
     bench.delivery.keep(parcels, None)
-    assert bench.counts() == {"sent": 2} and letters.kept == {}
+    assert bench.counts() == {"sent": 2} and letters.kept == {} and letters.withdrawn == []
 
 
 def test_a_batch_whose_answer_is_lost_counts_as_lost_and_is_kept_no_more():
@@ -101,7 +101,7 @@ def test_a_batch_whose_answer_is_lost_counts_as_lost_and_is_kept_no_more():
     with pytest.raises(KeyboardInterrupt):
         bench.deliver("ab")
     bench.delivery.keep(parcels, None)
-    assert bench.counts() == {"lost": 2} and letters.kept == {}
+    assert bench.counts() == {"lost": 2} and letters.kept == {} and letters.withdrawn == []
 
 
 @pytest.mark.parametrize("is_there", [True, False])
