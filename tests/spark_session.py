@@ -16,7 +16,7 @@ def sessions(directory: Path) -> Iterator[Any]:
     """Start Spark as the command does: two cores, four tries per task, this very Python; stop it at the end."""
     for package in ("pyspark", "pyarrow", "pandas"):
         pytest.importorskip(package, reason=f"{package} is not installed: pip install 'drainq[metrics]'")
-    from drainq.metrics.session import DEFAULT_MASTER, open_session
+    from drainq.metrics.spark_session import DEFAULT_MASTER, open_session
     from drainq.spark.java import java_home
 
     try:

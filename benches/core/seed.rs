@@ -8,7 +8,7 @@ use crate::item::{Item, skewed, work};
 use crate::machine::{cores, thread_cpu_nanos};
 use crate::protocol::{Contestant, Figure, Goal, Report, part, rounds};
 use crossbeam::queue::ArrayQueue;
-use drainq_core::batch::balance::ThroughputWeighted;
+use drainq_core::batch::drain_balancer::ThroughputWeighted;
 use drainq_core::batch::flush::{Flush, Flushed};
 use drainq_core::batch::rebalance::Rebalancer;
 use std::hint::black_box;

@@ -22,7 +22,7 @@ from typing import Any
 from benches.protocol import Below, Faster, Report, arguments, measure, rounds, seconds, wanted
 from benches.spark import rivals
 
-from drainq.metrics.session import DEFAULT_MASTER, open_session
+from drainq.metrics.spark_session import DEFAULT_MASTER, open_session
 from drainq.spark import aggregate, sink, task_queue
 
 KEYS = 1000

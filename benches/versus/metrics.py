@@ -102,7 +102,7 @@ def by_spark(log: str, out: Path) -> tuple[int, int]:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    from drainq.metrics.session import DEFAULT_MASTER, Launch, settings_for
+    from drainq.metrics.spark_session import DEFAULT_MASTER, Launch, settings_for
 
     with Launch(settings_for(DEFAULT_MASTER, out, "1g"), out / "spark.log") as launch:
         spark = SparkSession(launch.context())

@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(
         "exit_delivers_nothing",
         "the interpreter ends without its queues",
-        f"{BATCH}/exit.rs",
+        f"{BATCH}/interpreter_exit.rs",
         'gil::call_method(py.import("atexit")?.as_any(), "register", [at_exit.as_any()])?;',
         "let _ = at_exit;",
         "tests/batch/test_lifecycle.py::test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process",
@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "dropped_queue_lives_on",
         "a queue that is let go without a shutdown keeps its threads",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "            if let Some(shared) = weak.upgrade() {\n                shared.queue().close();\n            }\n",
         "            let _ = weak.upgrade();\n",
         "tests/batch/test_shutdown.py::test_a_queue_that_nobody_holds_delivers_its_items_and_ends",
@@ -89,7 +89,7 @@ MUTANTS = [
     Mutant(
         "child_keeps_the_routes",
         "a forked child puts its items into the parent's partitions",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "        self.routing.forget_routes();\n",
         "",
         "tests/batch/test_lifecycle.py::test_a_forked_child_starts_empty_and_delivers_only_its_own",
@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "plan_of_any_length",
         "a balancer's plan may have any length",
-        f"{BATCH}/user_balancer.rs",
+        f"{BATCH}/user_drain_balancer.rs",
         "if plan.len() != measured.owners.len() || ",
         "if ",
         "tests/batch/test_rebalance.py::test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing",

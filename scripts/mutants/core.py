@@ -30,7 +30,7 @@ FAULTS: dict[str, dict[str, str]] = {
         "segment_recycle": "give a segment back Relaxed",
         "segment_reuse": "use it again Relaxed",
     },
-    "models::table::a_reader_of_the_length_sees_the_element": {
+    "models::append_only_table::a_reader_of_the_length_sees_the_element": {
         "table_publish": "publish the length Relaxed",
         "table_read": "read the length Relaxed",
     },
@@ -229,11 +229,11 @@ FAULTS: dict[str, dict[str, str]] = {
 """For each model the faults that it must notice: their names, and what is wrong."""
 
 TEST_FAULTS: dict[str, dict[str, str]] = {
-    "batch::board::tests::no_thread_stays_parked_while_there_is_work": {
+    "batch::shared_scheduler_board::tests::no_thread_stays_parked_while_there_is_work": {
         "pool_timekeeper": "a thread parks for ever, though a slot will be due",
         "pool_notify_keeper": "a ring notifies the thread that keeps the time, and leaves one that does not",
     },
-    "batch::board::tests::queues_take_turns_and_so_do_the_slots_of_each": {
+    "batch::shared_scheduler_board::tests::queues_take_turns_and_so_do_the_slots_of_each": {
         "pool_queue_turn": "the first queue always comes first",
         "pool_slot_turn": "the first slot of a queue always comes first",
     },

@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "the_round_goes_on",
         "each try gets the next dead connection",
-        f"{STORAGE}/postgres_pool.py",
+        f"{STORAGE}/postgres/pool.py",
         "                self._round += 1\n",
         "                pass\n",
         f"{TESTS}/test_fail_over.py::test_one_dead_connection_that_says_nothing_costs_one_try_for_all_of_its_round",
@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "nobody_listens_before_use",
         "a connection that the server ended is found out by a failing try",
-        f"{STORAGE}/postgres_direct.py",
+        f"{STORAGE}/postgres/direct_libpq.py",
         "return self._heard(0.0)",
         "return False",
         f"{TESTS}/test_fail_over.py::test_without_retries_an_idle_connection_that_the_server_ended_costs_no_try",
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         "no_deadline_on_the_client",
         "a frozen backend holds a call for as long as it is frozen",
-        f"{STORAGE}/postgres_connection.py",
+        f"{STORAGE}/postgres/connection.py",
         "if not ready and time.monotonic() >= until:",
         "if not ready and time.monotonic() >= until + 3600:",
         f"{TESTS}/test_fail_over.py::test_a_frozen_backend_costs_a_call_one_try",
@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant(
         "calls_settle_nothing",
         "a call through the queue finds messages that nobody works on in flight, and handled ones still there",
-        f"{PACKAGE}/delayed/session.py",
+        f"{PACKAGE}/delayed/storage_session.py",
         "            self._settle()\n            return call()\n",
         "            return call()\n",
         f"{TESTS}/test_prefetch.py::test_a_key_that_was_just_handled_may_be_offered_again",
@@ -169,7 +169,7 @@ MUTANTS = [
     Mutant(
         "settings_stay_behind_a_pooler",
         "another program behind the same pooler gets our settings",
-        f"{STORAGE}/postgres_connection.py",
+        f"{STORAGE}/postgres/connection.py",
         'f"SET LOCAL {name} = {value}"',
         'f"SET {name} = {value}"',
         f"{TESTS}/test_shared_server.py::test_another_program_behind_the_same_pooler_sees_default_settings",
@@ -177,7 +177,7 @@ MUTANTS = [
     Mutant(
         "prepared_behind_a_pooler",
         "statements are prepared on connections that others get",
-        f"{STORAGE}/postgres_connection.py",
+        f"{STORAGE}/postgres/connection.py",
         "if self._prepare is False or (self._prepare is None and connection.behind_a_pooler):",
         "if self._prepare is False:",
         f"{TESTS}/test_shared_server.py::test_many_threads_behind_a_pooler_without_prepared_statements_never_fail",
@@ -185,7 +185,7 @@ MUTANTS = [
     Mutant(
         "listen_through_a_pooler",
         "LISTEN stays on a connection that others get",
-        f"{STORAGE}/postgres_listen.py",
+        f"{STORAGE}/postgres/listen.py",
         "                    if connection.behind_a_pooler:\n",
         "                    if False:\n",
         f"{TESTS}/test_shared_server.py::test_another_program_behind_the_same_pooler_sees_default_settings",
@@ -193,7 +193,7 @@ MUTANTS = [
     Mutant(
         "a_migration_waits_for_ever",
         "a migration behind a long reader locks every writer out",
-        f"{STORAGE}/postgres_migrate.py",
+        f"{STORAGE}/postgres/migrate.py",
         '            cursor.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}", prepare=False)\n'
         '            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate',
         '            self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq migrate',
@@ -203,7 +203,7 @@ MUTANTS = [
     Mutant(
         "a_replaced_message_keeps_its_count",
         "a message that the source's library replaced is buried undelivered",
-        f"{STORAGE}/sqlite_sql.py",
+        f"{STORAGE}/sqlite/messages_sql.py",
         """'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'""",
         """'"attempts"'""",
         f"{TESTS}/test_shared_table.py::test_deliveries_of_a_message_that_the_library_replaced_count_from_zero",
@@ -211,7 +211,7 @@ MUTANTS = [
     Mutant(
         "a_stored_offer_is_ignored",
         "an offer whose answer was lost says IGNORED of its own message",
-        f"{STORAGE}/postgres_offer.py",
+        f"{STORAGE}/postgres/offer.py",
         "stored = self._stored(cursor, kind, offers, now) if again else {}",
         "stored = {}",
         f"{TESTS}/test_right_ends.py::test_an_offer_whose_answer_was_lost_says_what_became_of_it",
@@ -219,7 +219,7 @@ MUTANTS = [
     Mutant(
         "chunks_in_the_callers_order",
         "two large batches of the same keys deadlock",
-        f"{STORAGE}/postgres_batch.py",
+        f"{STORAGE}/postgres/offer_batch.py",
         "                places = sorted(places, key=lambda place: offers[place].key)\n",
         "",
         f"{TESTS}/test_right_ends.py::test_two_large_batches_of_the_same_keys_in_any_order_never_deadlock",
@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant(
         "no_deadline_on_a_direct_answer",
         "a frozen backend holds a statement without a cursor for as long as it is frozen",
-        f"{STORAGE}/postgres_direct.py",
+        f"{STORAGE}/postgres/direct_libpq.py",
         "            until += GRACE\n",
         "            until += 3600\n",
         f"{TESTS}/test_direct.py::test_a_server_that_does_not_answer_is_given_up_and_its_connection_with_it",
@@ -235,7 +235,7 @@ MUTANTS = [
     Mutant(
         "an_interrupted_statement_goes_on",
         "a statement runs on after Ctrl-C, and its connection is of no more use",
-        f"{STORAGE}/postgres_direct.py",
+        f"{STORAGE}/postgres/direct_libpq.py",
         "                self._give_up_on_it()\n",
         "                self.pgconn.finish()\n",
         f"{TESTS}/test_direct.py::test_an_interrupt_cancels_the_statement_and_leaves_the_connection_usable",
@@ -243,7 +243,7 @@ MUTANTS = [
     Mutant(
         "a_poll_by_priority_reads_the_backlog",
         "a poll by priority sorts all that is due",
-        f"{STORAGE}/postgres_take_sql.py",
+        f"{STORAGE}/postgres/take_sql.py",
         """        ORDER BY "scheduledAt", "id"
         LIMIT {limit}
         FOR UPDATE SKIP LOCKED) AS due""",
@@ -255,7 +255,7 @@ MUTANTS = [
     Mutant(
         "an_idle_consumer_asks_twice",
         "a poll that found nothing is made again at once",
-        f"{STORAGE}/postgres_take.py",
+        f"{STORAGE}/postgres/take.py",
         "        elif start == LOWEST or mark.is_empty():\n",
         "        elif mark.is_empty() and start != LOWEST:\n",
         f"{TESTS}/test_listen.py::test_an_idle_consumer_asks_once_and_sleeps",
@@ -263,7 +263,7 @@ MUTANTS = [
     Mutant(
         "the_mark_hides_what_is_left",
         "a consumer that empties a queue leaves messages below the mark",
-        f"{STORAGE}/scan_floor.py",
+        f"{STORAGE}/postgres/scan_floor.py",
         "            self._empty = not rows and (self._empty or start == LOWEST)\n",
         "            self._empty = not rows\n",
         f"{TESTS}/test_scan_floor.py",
@@ -271,7 +271,7 @@ MUTANTS = [
     Mutant(
         "our_own_news_wakes_us",
         "an offer wakes the consumers of its own process twice",
-        f"{PACKAGE}/delayed/session.py",
+        f"{PACKAGE}/delayed/storage_session.py",
         "        if whose == self.wakeup.token:\n            return\n",
         "",
         f"{TESTS}/test_listen.py::test_news_of_our_own_offers_wakes_nobody_twice",

@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         "nameless_refusals_count_as_sent",
         "points that the server rejected without naming them count as sent",
-        f"{DELIVERY}/answer.py",
+        f"{DELIVERY}/sink_answer.py",
         "                answer.complaints.append(reason)\n",
         "                pass\n",
         f"{OTLP}::test_the_points_of_a_partial_success_are_refused",
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "running_calls_go_on",
         "a call goes on after close",
-        f"{EXPORT}/calls.py",
+        f"{EXPORT}/grpc_calls.py",
         "        for call in running:\n            call.cancel()\n",
         "        del running\n",
         f"{OTLP}::test_a_peer_that_does_not_answer_cannot_hold_up_close_and_its_call_is_cancelled",

@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant(
         "poll_not_closed",
         "what is done while a batch is read comes again with it",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "                batch = SourceBatch(answer, poll)\n",
         "                batch = SourceBatch(answer, poll)\n                self._buffer.end_poll(poll)\n",
         "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back "
@@ -20,7 +20,7 @@ MUTANTS = [
     Mutant(
         "held_items_may_be_known",
         "an item is held although an equal one is in the buffer",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "        return not known\n",
         "        return True\n",
         "tests/sources/test_prefetch.py",
@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(
         "one_bad_key_costs_the_rest",
         "an item without a usable key costs those behind it",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
         "return self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)\n",
         "tests/sources/test_prefetch_retry.py::test_an_item_without_a_usable_key_is_an_error_and_costs_no_other_item",
@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(
         "capacity_is_exceeded",
         "a refill puts more into the buffer than it has room for",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "        return max(0, self._size.capacity - len(self._buffer))\n",
         "        return max(0, 1 + self._size.capacity - len(self._buffer))\n",
         "tests/sources/test_prefetch.py::test_the_capacity_holds_and_the_rest_enters_first_next_time",
@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "failed_batch_passes",
         "a task whose handler failed ends as if it had not",
-        f"{PACKAGE}/spark/queue.py",
+        f"{PACKAGE}/spark/queue_of_task.py",
         "    if failed:\n        raise failed[0]\n",
         "    del failed[:]\n",
         "tests/spark/test_aggregate.py::test_a_handler_error_reaches_the_driver_with_its_own_words "
@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant(
         "task_ends_undrained",
         "a task takes its results before its handlers have had everything",
-        f"{PACKAGE}/spark/queue.py",
+        f"{PACKAGE}/spark/queue_of_task.py",
         "    if not queue.shutdown():\n",
         "    if False:\n",
         "tests/spark/test_aggregate.py::test_partial_results_add_up",
@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant(
         "sink_window_is_open",
         "a batch that is being written does not count as in flight",
-        f"{PACKAGE}/spark/window.py",
+        f"{PACKAGE}/spark/sink_window.py",
         "            self._busy[writer] += 1\n",
         "            self._busy[writer] += 0\n",
         "tests/spark/test_sink_task.py::test_no_more_batches_are_under_way_than_asked_for",
@@ -118,7 +118,7 @@ MUTANTS = [
     Mutant(
         "unparked_rows_pass",
         "a row that the delayed queue does not take counts as skipped",
-        f"{PACKAGE}/spark/parking.py",
+        f"{PACKAGE}/spark/parked_rows.py",
         "    required = True\n",
         "    required = False\n",
         "tests/spark/test_sink_task.py::test_a_row_that_cannot_be_parked_fails_the_task_with_the_reason",
@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant(
         "parked_rows_are_plain_json",
         "a parked row loses its types",
-        f"{PACKAGE}/spark/parking.py",
+        f"{PACKAGE}/spark/parked_rows.py",
         '{"row": pack(row), ',
         '{"row": row, ',
         "tests/spark/test_sink_task.py::test_a_parked_row_comes_back_with_its_types",
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant(
         "resource_closes_in_use",
         "a resource is closed although somebody uses it",
-        f"{PACKAGE}/spark/resource.py",
+        f"{PACKAGE}/spark/worker_resource.py",
         "            if kept.alarm is not None:\n                kept.alarm.cancel()\n                kept.alarm = None\n",
         "",
         "tests/spark/test_resource.py::test_an_alarm_that_was_set_does_not_close_what_is_in_use_again",
@@ -182,7 +182,7 @@ MUTANTS = [
     Mutant(
         "child_closes_its_parents",
         "a forked child closes its parent's resource",
-        f"{PACKAGE}/spark/resource.py",
+        f"{PACKAGE}/spark/worker_resource.py",
         " or self.process != os.getpid()",
         "",
         "tests/spark/test_resource.py::test_a_child_that_leaves_its_parents_block_closes_nothing",

@@ -17,7 +17,7 @@ MUTANTS = [
     Mutant(
         "collected_before_renewal",
         "a collection in a forked child takes locks that threads of the parent hold",
-        "crates/drainq-py/src/batch/shared.rs",
+        "crates/drainq-py/src/batch/shared_queue.rs",
         "if !fork::is_renewed() || !self.is_shown() {",
         "if !self.is_shown() {",
         "tests/batch/test_fork.py::test_a_collection_before_the_childs_renewal_takes_no_lock_that_the_parent_had",
@@ -26,7 +26,7 @@ MUTANTS = [
     Mutant(
         "callables_always_shown",
         "the collector empties a handler that a thread is about to call",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "        if !fork::is_renewed() || !self.is_shown() {\n            return Ok(());\n        }\n",
         "",
         f"{COLLECTION}::test_no_callable_is_called_after_the_collector_emptied_it",
@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(
         "callables_hidden_while_called",
         "a cycle of a queue and its handler is never found",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "!is_called || (process.queue.is_running() && process.queue.is_quiet())",
         "!is_called",
         f"{COLLECTION}::test_a_queue_whose_own_method_is_its_handler_is_collected",
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "object_that_goes_closes_nothing",
         "a queue that is let go without a shutdown keeps its threads",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "            if let Some(shared) = weak.upgrade() {\n                shared.queue().close();\n            }\n",
         "            let _ = &weak;\n",
         "tests/batch/test_shutdown.py::test_a_queue_that_nobody_holds_delivers_its_items_and_ends",
@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "ended_queue_holds_itself",
         "a queue whose handler is one of its own methods is never freed",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "            self.callables.handlers.clear();\n",
         "",
         f"{COLLECTION}::test_a_queue_whose_own_method_is_its_handler_is_collected",
@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant(
         "on_close_may_wait_for_itself",
         "a shutdown from on_close hangs",
-        "crates/drainq-core/src/batch/worker.rs",
+        "crates/drainq-core/src/batch/drain_worker.rs",
         "let before = DRAINING.replace((queue, 0));",
         "let before = DRAINING.replace((queue - queue, 0));",
         f"{COLLECTION}::test_a_consumer_hears_of_the_end_and_may_not_wait_for_it_there",
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "door_without_halt",
         "a thread that is ended below native code takes the process with it",
-        f"{SRC}/door.rs",
+        f"{SRC}/guarded_calls.rs",
         "    let halt = Halt;\n    let done = work();\n    mem::forget(halt);\n    done\n",
         "    work()\n",
         EXIT,
@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant(
         "drops_past_the_door",
         "a thread that is ended in the finaliser of an object that native code lets go of takes the process with it",
-        f"{SRC}/door.rs",
+        f"{SRC}/guarded_calls.rs",
         "    fn _Py_DecRef(a: *mut PyObject);\n",
         "",
         "tests/batch/test_exit_finalisers.py::test_the_process_ends_well_while_native_code_lets_go_of",
@@ -114,7 +114,7 @@ MUTANTS = [
         "queue_after_the_exit",
         "a queue that is made after drainq's exit callback takes items and never hands them out",
         f"{BATCH}/queue.rs",
-        "        exit::check_not_over(py, &name)?;\n",
+        "        interpreter_exit::check_not_over(py, &name)?;\n",
         "",
         "tests/batch/test_exit.py::test_a_queue_that_comes_after_the_exit_of_drainq_is_refused_and_one_that_was_there_rejects",
         dies="hangs",
@@ -122,7 +122,7 @@ MUTANTS = [
     Mutant(
         "queues_made_at_exit_are_missed",
         "a queue that a handler makes while the interpreter exits is not shut down",
-        f"{BATCH}/exit.rs",
+        f"{BATCH}/interpreter_exit.rs",
         "    while let Some(queue) = live().into_iter().find(|queue| queue.is_running()) {\n",
         "    while let Some(queue) = None::<Arc<dyn Live>> {\n",
         "tests/batch/test_exit.py::test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too",
@@ -147,7 +147,7 @@ MUTANTS = [
     Mutant(
         "no_lock_around_a_handler",
         "two threads are in one handler of a queue that spreads its types",
-        f"{BATCH}/drain.rs",
+        f"{BATCH}/drain_threads.rs",
         "if one_call_at_a_time.is_some() {",
         "if one_call_at_a_time.is_some() || true {",
         f"{TOLD}::test_a_handler_is_called_by_one_thread_at_a_time_however_its_items_are_spread",
@@ -156,8 +156,8 @@ MUTANTS = [
     Mutant(
         "child_hands_out_the_parents_pass",
         "a child that was made in a handler hands out the rest of its parent's items",
-        f"{BATCH}/drain.rs",
-        "            if begun_in.is_past() {\n                exit::leave_child(py);\n            }\n            if !pass.account",
+        f"{BATCH}/drain_threads.rs",
+        "            if begun_in.is_past() {\n                interpreter_exit::leave_child(py);\n            }\n            if !pass.account",
         "            if !pass.account",
         f"{FORK}::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
         dies="hangs",
@@ -165,7 +165,7 @@ MUTANTS = [
     Mutant(
         "child_leaves_its_items",
         "a child that was made in a handler ends without handing out what it produced",
-        f"{BATCH}/exit.rs",
+        f"{BATCH}/interpreter_exit.rs",
         "calls::join_others(py).and_then(|()| end_live(py));",
         "calls::join_others(py);",
         f"{FORK}::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
@@ -217,7 +217,7 @@ MUTANTS = [
     Mutant(
         "end_of_a_queue_tells",
         "a finaliser reports, and waits for the log",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "gil::held(|_| self.drops.wake_reporter());",
         "gil::held(|py| self.drops.flush(py));",
         f"{TOLD}::test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing",
@@ -258,7 +258,7 @@ MUTANTS = [
     Mutant(
         "errors_without_traceback",
         "the error handler and the log do not see where a handler raised",
-        f"{SRC}/calls.rs",
+        f"{SRC}/python_calls.rs",
         "error.into_value(py).into_bound(py)",
         '{ let _ = error.value(py).setattr("__traceback__", py.None()); error.value(py).clone() }',
         f"{TOLD}::test_an_error_handler_gets_the_traceback_of_the_handlers_frames",
@@ -323,7 +323,7 @@ MUTANTS = [
     Mutant(
         "reporter_unseen_by_the_collector",
         "the collector empties an on_drop that a thread is about to call",
-        f"{BATCH}/shared.rs",
+        f"{BATCH}/shared_queue.rs",
         "process.callers.are_left() || self.drops.has_reporter()",
         "process.callers.are_left()",
         f"{COLLECTION}::test_on_drop_stays_whole_until_the_last_refusals_are_told",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .mutant import Mutant
 
 DELAYED = "python/drainq/delayed"
-SQLITE = f"{DELAYED}/storage/sqlite_sql.py"
-SQLITE_TICKS = f"{DELAYED}/storage/sqlite_ticks_sql.py"
+SQLITE = f"{DELAYED}/storage/sqlite/messages_sql.py"
+SQLITE_TICKS = f"{DELAYED}/storage/sqlite/ticks_sql.py"
 TESTS = "tests/delayed"
 
 MUTANTS = [
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant(
         "bury_without_deleting",
         "a message that was given up on is alive and dead",
-        f"{DELAYED}/storage/sqlite.py",
+        f"{DELAYED}/storage/sqlite/storage.py",
         """            return cursor.execute(self._sql["ACK"], self._held(held)).rowcount\n""",
         """            return len(self._held(held))\n""",
         f"{TESTS}/test_dead_letters.py",
@@ -88,7 +88,7 @@ MUTANTS = [
     Mutant(
         "failed_statement_commits",
         "a batch of offers that fails half-way leaves its first half",
-        f"{DELAYED}/storage/sqlite_statements.py",
+        f"{DELAYED}/storage/sqlite/statements.py",
         """                    cursor.execute("ROLLBACK")\n""",
         """                    cursor.execute("COMMIT")\n""",
         f"{TESTS}/test_offer.py {TESTS}/test_migrate.py",
@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant(
         "child_uses_the_parents_connection",
         "a forked child works on the connection of its parent",
-        f"{DELAYED}/storage/sqlite_statements.py",
+        f"{DELAYED}/storage/sqlite/statements.py",
         "        renew_in_child(self)\n",
         "",
         f"{TESTS}/test_faults.py::test_a_forked_child_opens_the_file_anew",

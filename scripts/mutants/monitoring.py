@@ -11,15 +11,15 @@ MUTANTS = [
     Mutant(
         "endpoint_asks_for_the_gil",
         "the endpoint waits for a handler that holds the GIL",
-        f"{ENDPOINT}/http.rs",
-        "fork::between_forks(observed::read_all)",
-        "fork::between_forks(|| crate::gil::held(|_| observed::read_all()).unwrap_or_default())",
+        f"{ENDPOINT}/http_answer.rs",
+        "fork::between_forks(object_registry::read_all)",
+        "fork::between_forks(|| crate::gil::held(|_| object_registry::read_all()).unwrap_or_default())",
         f"{TESTS}::test_it_answers_while_a_handler_holds_the_gil",
     ),
     Mutant(
         "child_keeps_the_socket",
         "a forked child keeps the parent's port taken",
-        f"{ENDPOINT}/server.rs",
+        f"{ENDPOINT}/endpoint_thread.rs",
         "drop(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
         "mem::forget(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });",
         "tests/monitoring/test_fork.py::test_the_port_is_free_once_the_parent_closes_although_a_child_lives",
@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant(
         "silent_clients_stay",
         "clients that send nothing keep others out",
-        f"{ENDPOINT}/server.rs",
+        f"{ENDPOINT}/endpoint_thread.rs",
         "self.connections.remove(0);",
         "continue;",
         f"{TESTS}::test_clients_that_send_nothing_keep_nobody_out",
@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(
         "two_objects_of_one_name",
         "two queues of one name have the same samples",
-        f"{ENDPOINT}/observed.rs",
+        f"{ENDPOINT}/object_registry.rs",
         "while is_taken(&free) {",
         "while number == 1 && is_taken(&free) {",
         f"{TESTS}::test_two_queues_of_one_name_are_told_apart_until_one_is_shut_down",
@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(
         "labels_are_not_escaped",
         "a quote in the key of a sub-queue breaks the text",
-        f"{ENDPOINT}/text.rs",
+        f"{ENDPOINT}/prometheus_text.rs",
         """text.replace('\\\\', "\\\\\\\\").replace('\\n', "\\\\n").replace('"', "\\\\\\"")""",
         "text.to_owned()",
         f"{TESTS}::test_the_counters_of_named_multi_queues_and_set_queues_are_those_of_their_stats",
@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(
         "failed_sample_forgets_the_last",
         "a delayed queue whose database is away has no samples",
-        f"{ENDPOINT}/observed.rs",
+        f"{ENDPOINT}/object_registry.rs",
         """            known.errors += 1;
             return;""",
         """            known.errors += 1;

@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant(
         "the_floor_passes_undelivered_ticks",
         "one check by a clock that is ahead hides the ticks in between",
-        f"{STORAGE}/sqlite_ticks_sql.py",
+        f"{STORAGE}/sqlite/ticks_sql.py",
         '("isFloor" OR (COALESCE("recordedAt", :until - 1) < :until AND NOT EXISTS (',
         '("isFloor" OR (COALESCE("recordedAt", :until - 1) < 9e18 OR NOT EXISTS (',
         f"{TESTS}/test_cron_clock.py",
@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(
         "the_floor_passes_ticks_recorded_just_now",
         "ticks that a wrong clock delivered early hide those before them",
-        f"{STORAGE}/memory_ticks.py",
+        f"{STORAGE}/memory/ticks.py",
         "at < until * 1000 and recorded < until",
         "at < until * 1000 and recorded < 2**62",
         f"{TESTS}/test_cron_clock.py::test_ticks_delivered_early_by_a_wrong_clock_hide_no_tick_before_them",
@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "forget_keeps_the_floor",
         "a schedule that is forgotten stays dead",
-        f"{STORAGE}/memory_ticks.py",
+        f"{STORAGE}/memory/ticks.py",
         "                del queue.floors[which]\n",
         "                pass\n",
         f"{TESTS}/test_cron_clock.py::test_a_schedule_that_is_forgotten_begins_anew",
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         "a_pause_stops_nothing",
         "a paused queue delivers",
-        f"{STORAGE}/sqlite_sql.py",
+        f"{STORAGE}/sqlite/messages_sql.py",
         'AND ("paused" OR "ranked"))',
         'AND "ranked")',
         f"{TESTS}/test_operate.py::test_a_paused_queue_delivers_to_no_consumer_and_takes_offers",
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "a_limit_forgets_what_is_in_flight",
         "more messages are in flight than the limit says",
-        f"{STORAGE}/room.py",
+        f"{STORAGE}/in_flight_limits.py",
         "self._left[prefix] -= key.startswith(prefix)",
         "self._left[prefix] -= 0",
         f"{TESTS}/test_operate.py::test_a_limit_counts_what_others_hold_and_not_what_has_expired",
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "a_full_prefix_holds_up_the_queue",
         "a message without room keeps later ones from being taken",
-        f"{STORAGE}/postgres_limits.py",
+        f"{STORAGE}/postgres/take_within_limits.py",
         "            if len(found) < wanted:\n                break\n",
         "            break\n",
         f"{TESTS}/test_operate.py::test_a_batch_goes_on_behind_the_messages_of_a_prefix_that_it_fills",
@@ -103,7 +103,7 @@ MUTANTS = [
     Mutant(
         "a_history_grows",
         "the history is not bounded",
-        f"{STORAGE}/sqlite.py",
+        f"{STORAGE}/sqlite/storage.py",
         """            cursor.execute(self._sql["TRIM_HISTORY"], {"kind": kind, "keep": keep})\n""",
         "",
         f"{TESTS}/test_history.py::test_a_history_keeps_its_size",
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "priorities_are_turned_round",
         "what is less urgent comes first",
-        f"{STORAGE}/sqlite_sql.py",
+        f"{STORAGE}/sqlite/messages_sql.py",
         '"priority" > :after ORDER BY "priority" LIMIT 1',
         '"priority" > :after ORDER BY "priority" DESC LIMIT 1',
         f"{TESTS}/test_priority.py",

@@ -10,7 +10,7 @@ MUTANTS = [
     Mutant(
         "later_wake_keeps_the_earlier_out",
         "a refiller that waits for a late time does not wake at an earlier one",
-        f"{PACKAGE}/sources/refill.py",
+        f"{PACKAGE}/sources/prefetch_refill_threads.py",
         "if self._wake_at is None or time < self._wake_at:",
         "if self._wake_at is None or time > self._wake_at:",
         "tests/sources/test_refill.py::test_an_earlier_time_to_wake_takes_the_place_of_a_later_one",
@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(
         "kept_items_are_forgotten",
         "a flush that fails counts its items as sent",
-        f"{PACKAGE}/workers/holder.py",
+        f"{PACKAGE}/workers/holding_worker.py",
         "        elif error is None:\n            self._books.move(count, Outcome.PENDING, Outcome.SENT)\n",
         "        elif error is not self:\n            self._books.move(count, Outcome.PENDING, Outcome.SENT)\n",
         "tests/workers/test_aggregator.py::test_what_the_sink_refuses_is_kept_and_handed_on_with_what_comes",
@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(
         "interval_never_over",
         "a worker flushes only when asked",
-        f"{PACKAGE}/workers/holder.py",
+        f"{PACKAGE}/workers/holding_worker.py",
         "        if self._interval is None or not self._held",
         "        if True or self._interval is None or not self._held",
         "tests/workers/test_aggregator.py::test_the_interval_decides_when_a_batch_or_idleness_flushes",
@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant(
         "poison_takes_the_row_before",
         "the row before a bad row is given up with it, and the bad row is written",
-        f"{PACKAGE}/sql/each.py",
+        f"{PACKAGE}/sql/row_by_row.py",
         "            refused.append((taken - 1, error))\n",
         "            refused.append((taken - 2, error))\n",
         "tests/workers/test_writer.py::test_poison_is_refused_row_by_row_and_the_rest_written",
@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant(
         "earlier_row_wins",
         "of one key an earlier row wins when its batch was written row by row",
-        f"{PACKAGE}/sql/each.py",
+        f"{PACKAGE}/sql/row_by_row.py",
         "        for row in rows:\n            taken += 1\n",
         "        for row in reversed(rows):\n            taken += 1\n",
         "tests/workers/test_writer.py::test_of_one_key_the_last_wins_also_beside_poison",
@@ -101,7 +101,7 @@ MUTANTS = [
     Mutant(
         "shares_left_unused",
         "what a source could not give is lost to the others",
-        f"{PACKAGE}/sources/scheduler.py",
+        f"{PACKAGE}/sources/source_scheduler.py",
         "                    n -= len(got)\n",
         "                    n -= share\n",
         "tests/sources/test_scheduler.py::test_unused_shares_go_to_the_others",
@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant(
         "interrupted_step_keeps_its_items",
         "a step that is interrupted while it takes does not give back",
-        f"{PACKAGE}/sources/scheduler.py",
+        f"{PACKAGE}/sources/source_scheduler.py",
         "        except BaseException:\n            self._give_back(plan, taken)\n            raise\n",
         "        except BaseException:\n            raise\n",
         "tests/sources/test_scheduler_errors.py::test_an_interrupt_loses_nothing_that_the_target_has_not_seen",
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "backlog_resumes_too_soon",
         "a full target is fed again before it is down to its low-water mark",
-        f"{PACKAGE}/sources/backlog.py",
+        f"{PACKAGE}/sources/target_backlog.py",
         "elif not self.paused or self._resume is None or backlog <= self._resume:",
         "else:",
         "tests/sources/test_scheduler_target.py::test_with_a_low_water_mark_a_full_target_is_left_alone_until_it_is_down_to_it",
@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "failed_counts_as_moved",
         "items on which the target raised count as moved",
-        f"{PACKAGE}/sources/share_delivery.py",
+        f"{PACKAGE}/sources/scheduler_delivery.py",
         "                account.failed += count\n",
         "                account.moved += count\n",
         "tests/sources/test_scheduler_errors.py::test_a_target_that_raises_counts_its_items_as_failed_and_the_others_go_on",
@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "refill_without_an_end",
         "a source that wants to exit leaves its refill without an end",
-        f"{PACKAGE}/sources/replenish.py",
+        f"{PACKAGE}/sources/prefetch_refill.py",
         "        except BaseException as error:\n            refill.error = error\n",
         "        except Exception as error:\n            refill.error = error\n",
         "tests/sources/test_prefetch_retry.py::test_even_a_system_exit_in_the_source_leaves_it_refillable",
@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "hungry_left_alone",
         "a consumer that found nothing during a refill waits for ever",
-        f"{PACKAGE}/sources/replenish.py",
+        f"{PACKAGE}/sources/prefetch_refill.py",
         "elif self._intake.hungry or not brought:",
         "elif not brought:",
         "tests/sources/test_prefetch_intake.py::test_a_consumer_that_found_nothing_during_a_refill_gets_another",
@@ -158,7 +158,7 @@ MUTANTS = [
     Mutant(
         "iterator_shared_with_a_child",
         "a forked child goes on with the iterator of its parent",
-        f"{PACKAGE}/sources/replenish.py",
+        f"{PACKAGE}/sources/prefetch_refill.py",
         "ended = self._intake.ended or isinstance(self._ask, AskIterator)",
         "ended = self._intake.ended",
         "tests/sources/test_fork.py::test_the_rest_of_an_iterator_is_the_parents",
@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant(
         "asked_while_held",
         "the source is asked while something is held",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "        while len(self._held):\n",
         "        if len(self._held):\n",
         "tests/sources/test_prefetch_intake.py::test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice",
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant(
         "held_moved_whole",
         "a refill moves all that is held",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "self.let_in(min(room, _PUT_AT_ONCE))",
         "self.let_in(self.held)",
         "tests/sources/test_prefetch_intake.py::test_after_an_overshoot_a_refill_moves_only_what_fits",
@@ -182,7 +182,7 @@ MUTANTS = [
     Mutant(
         "poll_ends_too_soon",
         "what was done during a refill is brought back by it",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "            if batch is None:\n                self._buffer.end_poll(poll)\n",
         "            self._buffer.end_poll(poll)\n",
         "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back",
@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant(
         "batch_without_an_end",
         "a generator that gave what was asked for never comes to its end",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "        while not batch.ended and not self.closed and not len(self._held):\n            room = self._room()\n            if room:\n",
         "        while not batch.ended and not self.closed and not len(self._held) and self._room():\n            room = self._room()\n            if room:\n",
         "tests/sources/test_prefetch_intake.py::test_a_batch_that_gave_what_was_asked_for_comes_to_its_own_end",
@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant(
         "key_interrupted_once",
         "an interrupt in a key costs the item",
-        f"{PACKAGE}/sources/intake.py",
+        f"{PACKAGE}/sources/prefetch_read.py",
         "        if not isinstance(error, Exception):\n            try:\n                queue",
         "        if False:\n            try:\n                queue",
         "tests/sources/test_prefetch_errors.py::test_an_interrupt_in_a_key_says_nothing_about_the_item",
@@ -206,7 +206,7 @@ MUTANTS = [
     Mutant(
         "keys_taken_for_items",
         "a mapping is taken for a batch of its keys",
-        f"{PACKAGE}/sources/source.py",
+        f"{PACKAGE}/sources/source_shapes.py",
         "_NO_BATCHES = (str, bytes, bytearray, memoryview, Mapping)",
         "_NO_BATCHES = (str, bytes, bytearray, memoryview)",
         "tests/sources/test_prefetch_errors.py::test_letters_numbers_and_keys_are_not_taken_for_items",
@@ -214,7 +214,7 @@ MUTANTS = [
     Mutant(
         "dropped_refill_unnoticed",
         "an executor that drops a refill leaves it running for ever",
-        f"{PACKAGE}/sources/refill.py",
+        f"{PACKAGE}/sources/prefetch_refill_threads.py",
         '        when_done = getattr(future, "add_done_callback", None)\n',
         "        when_done = None\n",
         "tests/sources/test_prefetch_executor.py::test_a_refill_whose_future_fails_unrun_is_noticed",
@@ -222,7 +222,7 @@ MUTANTS = [
     Mutant(
         "done_during_a_refill",
         "a done() during a refill does not end the back-off",
-        f"{PACKAGE}/sources/schedule.py",
+        f"{PACKAGE}/sources/when_to_ask_again.py",
         "if brought or (self.only_duplicates and refill.outdated):",
         "if brought:",
         "tests/sources/test_prefetch_intake.py::test_a_done_that_falls_into_a_refill_ends_the_back_off",
@@ -238,7 +238,7 @@ MUTANTS = [
     Mutant(
         "listener_ends_the_refill",
         "a listener that wants to exit ends the refill thread",
-        f"{PACKAGE}/sources/reports.py",
+        f"{PACKAGE}/sources/prefetch_reports.py",
         '            except BaseException as error:\n                self._count()\n                self._write("a listener raised", error)\n',
         '            except Exception as error:\n                self._count()\n                self._write("a listener raised", error)\n',
         "tests/sources/test_prefetch_errors.py::test_a_listener_that_raises_ends_no_refill_and_the_others_are_told",
@@ -247,7 +247,7 @@ MUTANTS = [
     Mutant(
         "backlog_taken_on_trust",
         "a negative backlog is room without end",
-        f"{PACKAGE}/sources/backlog.py",
+        f"{PACKAGE}/sources/target_backlog.py",
         'number_of_items("what backlog() returns", self._ask())',
         "self._ask()",
         "tests/sources/test_scheduler_target.py::test_a_backlog_that_is_no_number_of_items_moves_nothing_and_is_heard_of",
@@ -255,7 +255,7 @@ MUTANTS = [
     Mutant(
         "split_taken_on_trust",
         "a strategy gives away more than there is",
-        f"{PACKAGE}/sources/strategy.py",
+        f"{PACKAGE}/sources/scheduler_strategy.py",
         "    if sum(shares.values()) > n:\n",
         "    if False:\n",
         "tests/sources/test_scheduler.py::test_a_split_that_makes_no_sense_is_an_error_and_the_step_ends",
@@ -263,7 +263,7 @@ MUTANTS = [
     Mutant(
         "child_goes_on_with_the_step",
         "a child that a target forked goes on with its parent's step",
-        f"{PACKAGE}/sources/share_delivery.py",
+        f"{PACKAGE}/sources/scheduler_delivery.py",
         "        if not still_ours():\n            return 0\n",
         "",
         "tests/sources/test_fork.py::test_a_step_that_a_fork_in_its_target_interrupts_delivers_nothing_in_the_child",
@@ -271,7 +271,7 @@ MUTANTS = [
     Mutant(
         "child_keeps_what_is_held",
         "a forked scheduler delivers what its parent holds",
-        f"{PACKAGE}/sources/feed.py",
+        f"{PACKAGE}/sources/scheduled_source.py",
         "        self._held, self._batch = deque(), None\n        self._source_ended = self._source_ended or",
         "        self._batch = None\n        self._source_ended = self._source_ended or",
         "tests/sources/test_fork.py::test_a_scheduler_starts_empty_and_stopped_and_can_be_started",
@@ -322,7 +322,7 @@ MUTANTS = [
     Mutant(
         "back_off_without_a_thread",
         "a consumer waits for ever for a back-off that no thread ends",
-        f"{PACKAGE}/sources/refill.py",
+        f"{PACKAGE}/sources/prefetch_refill_threads.py",
         "            elif self._thread is not None:\n",
         "            else:\n",
         "tests/sources/test_prefetch_errors.py::test_a_back_off_ends_although_no_thread_could_be_started_when_it_began",
@@ -330,7 +330,7 @@ MUTANTS = [
     Mutant(
         "refill_runs_twice",
         "an executor that runs a refill again has it ask the source again",
-        f"{PACKAGE}/sources/replenish.py",
+        f"{PACKAGE}/sources/prefetch_refill.py",
         "            free = self._refill is refill and refill.thread is None\n",
         "            free = self._refill is refill\n",
         "tests/sources/test_prefetch_errors.py::test_a_refill_that_an_executor_runs_twice_asks_once",

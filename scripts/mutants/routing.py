@@ -15,7 +15,7 @@ MUTANTS = [
     Mutant(
         "fast_path_closed_without_the_gil",
         "a drain thread falls idle in the middle of a produce call, which then does not wake it",
-        f"{BATCH}/drain.rs",
+        f"{BATCH}/drain_threads.rs",
         "gil::held(|_| close_fast_path());",
         "close_fast_path();",
         f"{GIL_YIELD}::test_a_drain_thread_falls_idle_only_with_the_gil",
@@ -114,7 +114,7 @@ MUTANTS = [
     Mutant(
         "serial_of_a_call",
         "several threads are in the handler of one type at once",
-        f"{BATCH}/process.rs",
+        f"{BATCH}/per_process.rs",
         "        serials[key as usize].clone()\n",
         "        Arc::default()\n",
         f"{KEYS}::test_a_handler_registered_again_is_still_called_by_one_thread_at_a_time",

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 hypothesis.settings.register_profile("no timed assertions", deadline=None)

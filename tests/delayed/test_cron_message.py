@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period, hash_of_text
 from drainq.delayed.cron.cron_message import CronMessage
-from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.daily_schedule import CronDailySchedule
 from drainq.delayed.message import ScheduledMessage
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=timezone.utc)

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from drainq.delayed.deadline import set_deadline
-from drainq.delayed.storage.postgres_connection import Opener
-from drainq.delayed.storage.postgres_direct import Statement, TryTimedOut
+from drainq.delayed.storage.postgres.connection import Opener
+from drainq.delayed.storage.postgres.direct_libpq import Statement, TryTimedOut
 from drainq.sql.url import DatabaseUrl
 
 
@@ -76,8 +76,8 @@ def test_a_connection_that_ends_in_the_middle_is_an_operational_error(connection
 
 INTERRUPTED = """
 import signal, sys, threading
-from drainq.delayed.storage.postgres_connection import Opener
-from drainq.delayed.storage.postgres_direct import Statement
+from drainq.delayed.storage.postgres.connection import Opener
+from drainq.delayed.storage.postgres.direct_libpq import Statement
 from drainq.sql.url import DatabaseUrl
 
 connection = Opener(DatabaseUrl.parse(sys.argv[1]), try_timeout=None, prepare=None).open()

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
-from drainq.delayed.storage.postgres_take_sql import TAKE
-from drainq.delayed.storage.scan_floor import IN_A_ROW, LOWEST, ScanFloor
+from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, LOWEST, ScanFloor
+from drainq.delayed.storage.postgres.take_sql import TAKE
 
 HERE = Path(__file__).parent
 

@@ -35,7 +35,7 @@ def test_a_batch_announces_once_and_only_what_is_due_soon(postgres):
     import psycopg
 
     from drainq.delayed import ScheduledMessage
-    from drainq.delayed.storage.postgres_listen import channel
+    from drainq.delayed.storage.postgres.listen import channel
 
     queue = postgres.open(notify=True)
     with psycopg.connect(postgres.url, autocommit=True) as listener:

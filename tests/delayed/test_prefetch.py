@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from drainq.delayed import OfferOutcome, RetryConfig, ScheduledMessage, prefetch
-from drainq.delayed.prefetch import Pace
+from drainq.delayed import OfferOutcome, RetryConfig, ScheduledMessage, consume_prefetch
+from drainq.delayed.consume_prefetch import Pace
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """Every handler counts as quick, from its first call on."""
-    monkeypatch.setattr(prefetch, "_BUDGET", float("inf"))
-    monkeypatch.setattr(prefetch, "_ENOUGH", 0)
+    monkeypatch.setattr(consume_prefetch, "_BUDGET", float("inf"))
+    monkeypatch.setattr(consume_prefetch, "_ENOUGH", 0)
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_a_program_sees_the_same_with_and_without_it(postgres, at_once, monkeypa
 
     What fails is due much later: among messages that came back, the order of those that were taken ahead is another.
     """
-    monkeypatch.setattr(prefetch, "_REST", 2)
+    monkeypatch.setattr(consume_prefetch, "_REST", 2)
 
     def life(most):
         queue = postgres.open(f"life-{most}", retry=RetryConfig(initial_delay=1000, max_delay=1000))

@@ -175,7 +175,7 @@ def test_a_poll_by_priority_does_not_look_at_the_backlog(postgres):
 
     import psycopg
 
-    from drainq.delayed.storage.postgres_take_sql import TAKE
+    from drainq.delayed.storage.postgres.take_sql import TAKE
 
     queue = postgres.open(migrate=False) if postgres.open() else None
     queue.offer_batch([message(postgres, f"{n}", n % 7 - 3, -1) for n in range(5000)])

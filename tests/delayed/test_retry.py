@@ -119,7 +119,7 @@ def test_a_delay_of_any_number_of_failures_is_finite():
 
 
 def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_path):
-    from drainq.delayed.storage.sqlite import SQLiteStorage
+    from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 
     storage = SQLiteStorage(f"{tmp_path}/x.db", table="t", busy_timeout=0.01)
     holder = sqlite3.connect(f"{tmp_path}/x.db", isolation_level=None)

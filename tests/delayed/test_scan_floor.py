@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, IN_VAIN, LOWEST, REST, SLACK_MS, ScanFloor
 from drainq.delayed.storage.records import Row
-from drainq.delayed.storage.scan_floor import IN_A_ROW, IN_VAIN, LOWEST, REST, SLACK_MS, ScanFloor
 
 SLOWLY, QUICKLY = 1.0, 0.0005
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.daily_schedule import CronDailySchedule
 
 UTC = timezone.utc
 ZONES = ["UTC", "America/New_York", "Europe/Bucharest", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Chatham"]

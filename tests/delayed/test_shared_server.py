@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
-from drainq.delayed.storage.postgres_pool import PoolExhausted
+from drainq.delayed.storage.postgres.pool import PoolExhausted
 from tests.delayed.test_migrate import SOURCES_POSTGRES
 from tests.pgbouncer import PgbouncerMissing, pgbouncer, version
 from tests.soak.ledger import wait_until

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
 from drainq.delayed.cron.tick_key import tick_key
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.delayed.storage.protocol import Tick
 from drainq.testing import ManualClock
 from tests.delayed.conftest import World

@@ -18,7 +18,7 @@ from drainq.metrics import job as job_module
 from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.handlers import MakeHandlers
 from drainq.metrics.job import run
-from drainq.metrics.types import RELATIVE_ERROR
+from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from tests.metrics.logs import contents, counted, timed_lines, write
 from tests.spark_session import by_value

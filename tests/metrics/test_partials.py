@@ -9,10 +9,10 @@ import pytest
 
 from drainq.columns import percentiles
 from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
+from drainq.metrics.metric_types import METRICS, EndpointMinute, ServiceMinute, StatusMinute
 from drainq.metrics.partials import slices
 from drainq.metrics.reader import metrics_of, with_keys
-from drainq.metrics.types import METRICS, EndpointMinute, ServiceMinute, StatusMinute
-from drainq.spark.task import TaskInfo
+from drainq.spark.task_attempt import TaskInfo
 
 PATHS = ["/a", "/b", "/\u00e4", "/a/b"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from drainq.metrics import archive
 from drainq.metrics.daemon import without_zips
-from drainq.metrics.session import parse_heap, settings_for
+from drainq.metrics.spark_session import parse_heap, settings_for
 
 
 @pytest.mark.parametrize("size", ["512m", "450m", "2g", "1G"])

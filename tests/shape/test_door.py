@@ -1,4 +1,4 @@
-"""The binding runs Python code behind the door of `door.rs`: a thread that ends there is halted.
+"""The binding runs Python code behind the door of `guarded_calls.rs`: a thread that ends there is halted.
 
 The linker sends the C functions of the door's list through the door. The list is held to what the built module imports.
 """
@@ -13,7 +13,7 @@ from drainq import _native
 from tests.shape.project import ROOT
 
 BINDING = ROOT / "crates" / "drainq-py"
-DOOR = (BINDING / "src" / "door.rs").read_text()
+DOOR = (BINDING / "src" / "guarded_calls.rs").read_text()
 LISTED = set(re.findall(r"^    fn (\w+)\(", DOOR.split("\nthrough_the_door! {", 1)[1], re.MULTILINE))
 
 # Takes its arguments one by one, so the linker's door cannot hand them on: `gil.rs` takes it through the door itself.

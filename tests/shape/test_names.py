@@ -58,7 +58,10 @@ PLAIN = frozenset((ROOT / "tests" / "shape" / "plain_words.txt").read_text().spl
 def rust_files(src: Path) -> dict[str, str]:
     """The code of a crate by file, without the files that only a test build has."""
     files = {path.relative_to(src).as_posix(): code(path) for path in sorted(src.rglob("*.rs"))}
-    tests = {name for text in files.values() for name in TEST_MODULE.findall(text)} | {"models", "board_tests"}
+    tests = {name for text in files.values() for name in TEST_MODULE.findall(text)} | {
+        "models",
+        "shared_scheduler_board_tests",
+    }
     return {file: text for file, text in files.items() if tests.isdisjoint(re.split(r"[/.]", file))}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from drainq.sources.refill import Refill, Refiller
+from drainq.sources.prefetch_refill_threads import Refill, Refiller
 from drainq.sources.steady_clock import SteadyClock
 from drainq.testing import ManualClock
 

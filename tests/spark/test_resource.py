@@ -53,7 +53,7 @@ def test_an_alarm_that_was_set_does_not_close_what_is_in_use_again(monkeypatch):
         def cancel(self):
             alarms[-1].clear()
 
-    monkeypatch.setattr("drainq.spark.resource.SHARED", Timer())
+    monkeypatch.setattr("drainq.spark.worker_resource.SHARED", Timer())
     with use("alarmed", idle_close=30) as first:
         pass
     with use("alarmed", idle_close=30) as again:

@@ -14,12 +14,12 @@ from drainq.backoff import Backoff
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
 from drainq.spark.on_error import OnError
-from drainq.spark.parking import Parking
+from drainq.spark.parked_rows import Parking
 from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_task import SinkTask
-from drainq.spark.task import TaskInfo
-from drainq.spark.window import Window
+from drainq.spark.sink_window import Window
+from drainq.spark.task_attempt import TaskInfo
 
 pa = pytest.importorskip("pyarrow")
 
@@ -43,7 +43,7 @@ SETTINGS = Settings(
 @pytest.fixture(autouse=True)
 def task(monkeypatch):
     """A queue in a task asks which task it is in."""
-    monkeypatch.setattr("drainq.spark.queue.task_info", lambda: INFO)
+    monkeypatch.setattr("drainq.spark.queue_of_task.task_info", lambda: INFO)
 
 
 def record_batches(*sizes):

@@ -11,7 +11,7 @@ import pytest
 
 import drainq.sql.connect
 import drainq.sql.driver_errors
-import drainq.sql.names
+import drainq.sql.quoting
 import drainq.sql.url
 from drainq.sql.driver_errors import SQLITE_CODES, SQLSTATES, Failure, connection_is_gone, failure_of, passes
 
@@ -127,7 +127,7 @@ def test_the_table_names_classes_and_codes_that_postgresql_has():
         assert code in codes or code in {known[:2] for known in codes}
 
 
-@pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.names, drainq.sql.driver_errors])
+@pytest.mark.parametrize("module", [drainq.sql.url, drainq.sql.quoting, drainq.sql.driver_errors])
 def test_the_examples_run(module):
     results = doctest.testmod(module)
     assert results.attempted > 0

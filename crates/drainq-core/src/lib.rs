@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`batch`] | the batch queue |
-//! | [`ring`], [`table`] | its memory: a lock-free buffer, an append-only list |
+//! | [`ring`], [`append_only_table`] | its memory: a lock-free buffer, an append-only list |
 //! | [`multi`] | the multi-queue: many keyed sub-queues behind one blocking get |
 //! | [`sources`] | the set queue, which refuses what it already holds |
 //! | [`columns`] | work on columns: access logs, aggregates by key |
@@ -16,8 +16,9 @@
 //!
 //! A producer pushes an item into the ring of the item's partition ([`batch::produce`]) and wakes the drain thread of
 //! that partition if the thread sleeps ([`wait::sleeper`]). The drain thread takes what its partitions hold
-//! ([`batch::drain`]), groups it by type ([`batch::group`]) and hands each group to a handler ([`batch::Pass`]). A
-//! balancer moves partitions between threads; one word per partition says which thread owns it ([`batch::handoff`]).
+//! ([`batch::drain_take`]), groups it by type ([`batch::drain_group`]) and hands each group to a handler
+//! ([`batch::Pass`]). A balancer moves partitions between threads; one word per partition says which thread owns it
+//! ([`batch::partition_handoff`]).
 //!
 //! # Trade-offs
 //!
@@ -29,6 +30,7 @@
 //! - A counter that producers would share is not kept: what was accepted is read from the rings, so a snapshot of all
 //!   counters takes the locks of all drain threads.
 
+pub mod append_only_table;
 pub mod batch;
 pub mod clock;
 pub mod columns;
@@ -37,7 +39,6 @@ pub mod ring;
 pub mod sketch;
 pub mod sources;
 pub mod sync;
-pub mod table;
 pub mod wait;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 mod world;
 
-use drainq_core::batch::balance::ThroughputWeighted;
+use drainq_core::batch::drain_balancer::ThroughputWeighted;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{Grouping, PartitionPolicy, Settings, ThreadPolicy};
 // Not the lock of std, whose slow path is compiled without the sanitizer.

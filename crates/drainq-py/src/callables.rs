@@ -2,7 +2,7 @@
 //!
 //! Both are written in `drainq/callables.py`, because Python code uses them too.
 
-use crate::{calls, errors, gil};
+use crate::{errors, gil, python_calls};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -31,5 +31,5 @@ pub fn check_if_given(name: &str, value: Option<&Bound<'_, PyAny>>, arguments: &
 /// Takes what a call of `callable` returned, and refuses an answer of which nothing has run: a coroutine, say,
 /// of an async function behind a lambda, which no check before the call can find.
 pub fn check_answer(callable: &str, answer: Bound<'_, PyAny>) -> PyResult<()> {
-    if answer.is_none() { Ok(()) } else { calls::check_answer(callable, &answer) }
+    if answer.is_none() { Ok(()) } else { python_calls::check_answer(callable, &answer) }
 }

@@ -16,7 +16,7 @@
 //!    drainq can happen only in user code that the call runs, signal handlers included. So after each call of user
 //!    code, a frame that still refers to a cell's value asks [`Generation::is_past`]. In a child the frame does not
 //!    touch that value again: a call that user code made raises, and leaks the value; a thread of this module ends the
-//!    child (`batch/exit.rs`, `leave_child`).
+//!    child (`batch/interpreter_exit.rs`, `leave_child`).
 //! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
 //!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.

@@ -1,13 +1,13 @@
 //! The only file that gives the GIL up and takes it back, and this module's calls of Python code.
 //!
 //! CPython ends a thread that asks for the GIL while the interpreter goes away. If this module gave up the GIL itself,
-//! PyO3 halts the thread instead; if Python code that this module called gave it up, the [door](crate::door) does.
+//! PyO3 halts the thread instead; if Python code that this module called gave it up, the [door](crate::guarded_calls) does.
 //!
 //! # Invariants
 //! 1. The linker cannot redirect a C function with a variable number of arguments to the door. Such a function is
 //!    called only here, in [`call`], which goes through the door itself.
 
-use crate::door::through_the_door;
+use crate::guarded_calls::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;

@@ -37,18 +37,18 @@
 mod arrow;
 mod batch;
 mod callables;
-mod calls;
 mod columns;
 mod ctrl_c;
 mod deadline;
-mod door;
 mod errors;
 mod fork;
 mod gil;
+mod guarded_calls;
 mod interpreter;
 mod monitoring;
 mod multi;
 mod pickling;
+mod python_calls;
 mod sketch;
 mod sources;
 mod thread;
@@ -61,9 +61,9 @@ mod _native {
 
     #[pymodule_export]
     use crate::batch::{
-        balancer::DrainBalancer,
         buffer_strategy::BufferStrategy,
         config::BatchQueueConfig,
+        drain_balancer::DrainBalancer,
         manager::BatchQueueManager,
         partition_selector::PartitionSelector,
         queue::BatchQueue,
@@ -76,11 +76,11 @@ mod _native {
     #[pymodule_export]
     use crate::columns::{GroupBy, parse_access_log, percentiles};
     #[pymodule_export]
-    use crate::monitoring::functions::{
+    use crate::monitoring::metrics_server::MetricsServer;
+    #[pymodule_export]
+    use crate::monitoring::python_functions::{
         metric_families, observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples,
     };
-    #[pymodule_export]
-    use crate::monitoring::metrics_server::MetricsServer;
     #[pymodule_export]
     use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
     #[pymodule_export]

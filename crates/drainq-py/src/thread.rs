@@ -1,7 +1,7 @@
 //! The threads that this module starts: daemon `threading.Thread`s with a native body.
 
 use crate::fork::Generation;
-use crate::{calls, ctrl_c};
+use crate::{ctrl_c, python_calls};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
@@ -20,6 +20,6 @@ pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 
             }
         })?;
     let begun_in = Generation::now();
-    let thread = calls::start_thread(py, name, &target)?;
+    let thread = python_calls::start_thread(py, name, &target)?;
     if begun_in.is_past() { Err(ctrl_c::forked(py)) } else { Ok(thread) }
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from drainq.delayed.message import check_text
 from drainq.sql.database import Database
-from drainq.sql.names import quote
+from drainq.sql.quoting import quote
 from drainq.sql.url import Dialect
 
 _SUFFIX = "__spark_"

@@ -3,12 +3,13 @@
 | module | what it holds |
 | --- | --- |
 | ``queue``, ``admin``, ``aio``, ``cli`` | what a program, an operator, asyncio and a shell call |
-| ``session`` | one open queue's way to its storage, shared by all of these |
+| ``offer``, ``poll`` | the methods for producers and for consumers |
+| ``storage_session`` | one open queue's way to its storage, shared by all of these |
 | ``message``, ``encode``, ``codec`` | a message on its way in |
 | ``envelope``, ``consume``, ``lease`` | a message on loan, the consuming loop, the lease's extension |
-| ``config``, ``retry``, ``deadline``, ``errors`` | times and limits; trying again; what a caller runs into |
+| ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; trying again; what a caller runs into |
 | ``wake`` | ending a wait |
-| ``dead_letters`` | a batch queue's failed batches, kept here |
+| ``failed_batches`` | a batch queue's failed batches, kept here |
 | ``storage`` | the back ends |
 | ``cron`` | schedules |
 
@@ -20,9 +21,9 @@ from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
 from drainq.delayed.cron.cron_message import CronMessage
-from drainq.delayed.cron.daily import CronDailySchedule
-from drainq.delayed.cron.handle import CronHandle
+from drainq.delayed.cron.daily_schedule import CronDailySchedule
 from drainq.delayed.cron.installed_schedule import InstalledSchedule
+from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavailable

@@ -16,11 +16,11 @@ from drainq.delayed.config import NO_RETRIES, TimeConfig
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.errors import QueueBroken
 from drainq.delayed.message import check_count, check_key, check_text
-from drainq.delayed.session import Session
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.operator_protocol import FinishedMessage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.records import DeadLetter, Row
+from drainq.delayed.storage_session import Session
 from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl, Dialect
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
-from drainq.delayed.session import Session
+from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
 from drainq.threads import DaemonThread
 

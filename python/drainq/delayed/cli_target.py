@@ -16,7 +16,7 @@ from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.storage.operator_protocol import QueueRow
 from drainq.delayed.storage.protocol import Storage
-from drainq.delayed.storage.sqlite import SQLiteStorage
+from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 from drainq.sql.url import DatabaseUrl, Dialect
 
 CODECS: dict[str, Callable[[], Codec]] = {

@@ -1,7 +1,7 @@
 """The loop that gives messages to a handler.
 
 The acknowledgement of one message and the fetch of the next are one statement, so a message costs one round trip and
-one commit; for a handler that is quick, a few messages share them (see :mod:`drainq.delayed.prefetch`).
+one commit; for a handler that is quick, a few messages share them (see :mod:`drainq.delayed.consume_prefetch`).
 
 # Invariants
 
@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drainq.callables import check_callable
+from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.message import from_ms
-from drainq.delayed.prefetch import Pace, Prefetched, report_lost
-from drainq.delayed.session import Session
 from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
 
 _log = logging.getLogger("drainq")

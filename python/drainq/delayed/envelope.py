@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, NoReturn, TypeVar
 
 from drainq.delayed.message import DeliveryType, from_ms
-from drainq.delayed.session import Session
 from drainq.delayed.storage.records import Held, Row
+from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
 
 T = TypeVar("T")

@@ -16,10 +16,10 @@ import logging
 import threading
 from typing import Any
 
+from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
-from drainq.delayed.prefetch import Prefetched
-from drainq.delayed.session import Session
+from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
 from drainq.timer import Repeat
 

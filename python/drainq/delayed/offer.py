@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from drainq.delayed.encode import encoded_offers
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
-from drainq.delayed.session import Session
+from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import wake_after_commit
 
 _SCHEDULED_AT, _PRIORITY = itemgetter(2), itemgetter(4)  # of an Offer

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from drainq.delayed.consume import consume
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import check_count, check_key, from_ms
-from drainq.delayed.session import Session
 from drainq.delayed.storage.records import Held
+from drainq.delayed.storage_session import Session
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """The delayed queue: durable messages with a key, a payload and a time.
 
 The queue is opened and closed here. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
-``admin.py`` (operators): they check arguments, encode payloads and read the clock; ``session.py`` tries again what may
-pass, and a :class:`~drainq.delayed.storage.protocol.Storage` does the rest.
+``admin.py`` (operators): they check arguments, encode payloads and read the clock; ``storage_session.py`` tries again
+what may pass, and a :class:`~drainq.delayed.storage.protocol.Storage` does the rest.
 
 # Promises, on every back end
 
@@ -29,10 +29,10 @@ from drainq.delayed.config import MEMORY_POLL_PERIOD, RetryConfig, TimeConfig
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
-from drainq.delayed.session import Session
-from drainq.delayed.settings import QueueSettings
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.pickling import refuse
 

@@ -23,11 +23,11 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from drainq.clock import Clock
-from drainq.delivery.answer import Answer
-from drainq.delivery.books import Books, Outcome
+from drainq.delivery.accounting import Books, Outcome
+from drainq.delivery.dead_letter_offer import DelayedQueueLike, offer_all
 from drainq.delivery.isolate_poison import Parts
-from drainq.delivery.offer import DelayedQueueLike, offer_all
 from drainq.delivery.payload import pack, unpack
+from drainq.delivery.sink_answer import Answer
 from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text
 from drainq.sql.driver_errors import one_line
 

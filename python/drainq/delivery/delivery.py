@@ -24,11 +24,11 @@ from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
-from drainq.delivery.answer import Answer
-from drainq.delivery.books import Books, Outcome
+from drainq.delivery.accounting import Books, Outcome
+from drainq.delivery.given_up_keeper import Keeper
 from drainq.delivery.isolate_poison import Parts
-from drainq.delivery.keeper import Keeper
 from drainq.delivery.outage import Outage
+from drainq.delivery.sink_answer import Answer
 from drainq.delivery.sink_contract import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered, error_text
 from drainq.timer import SHARED
 

@@ -112,7 +112,7 @@ class Undelivered(DeliveryError):
 
 
 class Sink(abc.ABC):
-    """What gets the batches of a :class:`~drainq.delivery.sender.Sender`.
+    """What gets the batches of a :class:`~drainq.delivery.sending_worker.Sender`.
 
     ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several
     drain threads, and beside what is sent again from a delayed queue, it is called by several threads at once.

@@ -1,6 +1,6 @@
 """The queue in front of what every worker does: produce, flush, close, stats.
 
-1. Each item that reached the worker is in one place of its books (:mod:`drainq.delivery.books`).
+1. Each item that reached the worker is in one place of its books (:mod:`drainq.delivery.accounting`).
 2. ``flush`` and ``close`` return by their deadline: they wait for what other threads do, and do no sending themselves
    unless they were given no deadline.
 3. A closed worker takes nothing: ``produce`` returns False, on a queue of its own and on a shared one.
@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.clock import Clock, SystemClock
 from drainq.delivery import type_owners
-from drainq.delivery.books import Books, Outcome, WorkerStats
+from drainq.delivery.accounting import Books, Outcome, WorkerStats
 from drainq.delivery.sink_contract import DeliveryStopped
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse

@@ -5,8 +5,8 @@ What an exporter needs beyond drainq is imported when it is made, and named if i
 """
 
 from drainq.export.kafka import KafkaExporter
+from drainq.export.metric_point import Histogram, MetricPoint
 from drainq.export.otlp import OtlpMetricsExporter
-from drainq.export.point import Histogram, MetricPoint
 from drainq.export.remote.client import RemoteClient
 from drainq.export.remote.server import RemoteServer, RemoteServerStats
 from drainq.export.skywalking import SkyWalkingMetricsExporter

@@ -34,7 +34,7 @@ from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import kafka_errors
-from drainq.export.extras import extra
+from drainq.export.optional_packages import extra
 from drainq.fork import leave_to_parent
 
 log = logging.getLogger("drainq")

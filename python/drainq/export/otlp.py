@@ -24,11 +24,11 @@ from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Una
 from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.export import grpc_errors
-from drainq.export.calls import Calls
-from drainq.export.connection import Connection
-from drainq.export.extras import extra
+from drainq.export.grpc_calls import Calls
+from drainq.export.grpc_channel import Connection
+from drainq.export.metric_point import pack_point, unpack_point
+from drainq.export.optional_packages import extra
 from drainq.export.otlp_encode import Encoder
-from drainq.export.point import pack_point, unpack_point
 
 log = logging.getLogger("drainq")
 

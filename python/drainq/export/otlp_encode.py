@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from drainq.export.extras import extra
-from drainq.export.point import MetricPoint
+from drainq.export.metric_point import MetricPoint
+from drainq.export.optional_packages import extra
 
 MOST_KNOWN = 10_000  # sets of attributes whose bytes are kept
 

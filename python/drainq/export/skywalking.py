@@ -27,10 +27,10 @@ from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
-from drainq.export.calls import Calls
-from drainq.export.connection import Connection
-from drainq.export.extras import extra
-from drainq.export.point import MetricPoint, pack_point, unpack_point
+from drainq.export.grpc_calls import Calls
+from drainq.export.grpc_channel import Connection
+from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
+from drainq.export.optional_packages import extra
 from drainq.export.skywalking_messages import EXPORT, INCREMENT, SUBSCRIPTION, TOTAL, messages
 
 log = logging.getLogger("drainq")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from drainq.export.extras import extra
+from drainq.export.optional_packages import extra
 
 EXPORT, SUBSCRIPTION = "/MetricExportService/export", "/MetricExportService/subscription"
 INCREMENT, TOTAL = 0, 1

@@ -8,8 +8,8 @@ No room of the library imports it; it uses them as any program would. An item's 
 | ``job`` | one run, from the logs to the report; ``outcome`` is what it did |
 | ``log_files``, ``blocks`` | finds the logs, and knows them by their content; cuts them into tasks |
 | ``engine`` | runs the tasks, on Spark or in threads |
-| ``session``, ``daemon``, ``archive``, ``make_archive`` | start Spark, quickly |
-| ``reader`` | a task's way from lines to typed metrics (``types``) |
+| ``spark_session``, ``daemon``, ``archive``, ``make_archive`` | start Spark, quickly |
+| ``reader`` | a task's way from lines to typed metrics (``metric_types``) |
 | ``handlers``, ``names``, ``arrays`` | add them up by key within the task (L1); the files that leave it |
 | ``partials``, ``load``, ``tables`` | merge what the tasks left; into the database (L2) |
 | ``report``, ``summary``, ``text``, ``progress`` | what a person sees |

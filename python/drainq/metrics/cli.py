@@ -79,7 +79,7 @@ def _positive(text: str) -> int:
 
 
 def _heap(text: str) -> str:
-    from drainq.metrics.session import parse_heap
+    from drainq.metrics.spark_session import parse_heap
 
     try:
         return parse_heap(text)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from drainq.metrics.blocks import Task
 from drainq.metrics.errors import Interrupted
 from drainq.metrics.handlers import MakeHandlers, queue_counts
+from drainq.metrics.metric_types import METRICS, records_of
 from drainq.metrics.reader import Reader
-from drainq.metrics.types import METRICS, records_of
 from drainq.spark.aggregate import partition_fn
-from drainq.spark.task import TaskInfo
+from drainq.spark.task_attempt import TaskInfo
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

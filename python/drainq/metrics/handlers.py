@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from drainq.columns import TooManyGroups
 from drainq.metrics.arrays import as_array
+from drainq.metrics.metric_types import METRICS, BadLines, JobMetric, LinesRead
 from drainq.metrics.names import as_names, bad_line
-from drainq.metrics.types import METRICS, BadLines, JobMetric, LinesRead
-from drainq.spark.task import TaskInfo
+from drainq.spark.task_attempt import TaskInfo
 
 MOST_GROUPS = 200_000  # of one type in one task; then they go to the file
 BAD_LINES = pa.schema(

@@ -26,10 +26,10 @@ from drainq.metrics import tables
 from drainq.metrics.blocks import tasks
 from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
 from drainq.metrics.log_files import Digests, Source, find
+from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.progress import Progress
-from drainq.metrics.session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
-from drainq.metrics.types import LinesRead
+from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
 from drainq.sql import Database, DatabaseError, DatabaseUrl
 from drainq.sql.driver_errors import one_line
 

@@ -26,6 +26,7 @@ from drainq.columns import percentiles
 from drainq.metrics.arrays import as_array
 from drainq.metrics.errors import UserError
 from drainq.metrics.handlers import Spooled
+from drainq.metrics.metric_types import METRICS, JobMetric, ServiceMinute
 from drainq.metrics.outcome import LogCounts
 from drainq.metrics.partials import batches, slices
 from drainq.metrics.tables import (
@@ -38,7 +39,6 @@ from drainq.metrics.tables import (
     JobTable,
     loaded_before,
 )
-from drainq.metrics.types import METRICS, JobMetric, ServiceMinute
 from drainq.sql import Database, Dialect, Upsert
 from drainq.workers.topn import TopN
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from drainq.errors import DrainqError
 from drainq.metrics.archive import SILENT, place
 from drainq.metrics.job import run
-from drainq.metrics.session import DEFAULT_MASTER, Launch, settings_for, wait_until_stopped
+from drainq.metrics.spark_session import DEFAULT_MASTER, Launch, settings_for, wait_until_stopped
 from drainq.spark.java import java_home
 
 

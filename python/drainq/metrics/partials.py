@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from drainq.metrics.arrays import integers, of_integers, of_texts
 from drainq.metrics.handlers import Spooled
-from drainq.metrics.types import JobMetric
+from drainq.metrics.metric_types import JobMetric
 
 MOST_ROWS = 1_000_000  # rows that tasks wrote; merged they are fewer
 _SAMPLED = 1_000  # names of a batch that tell where to cut

@@ -9,7 +9,7 @@ import pyarrow as pa
 from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
 from drainq.metrics.blocks import Task, pieces
-from drainq.metrics.types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
+from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
 
 FIRST_ERROR = 400  # statuses from here on are errors
 _TABLE_NAMES = {"size": "bytes", "agent": "user_agent"}

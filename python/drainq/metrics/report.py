@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq._native import DDSketch
+from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.metrics.tables import PERCENTS
 from drainq.metrics.text import shortened
-from drainq.metrics.types import RELATIVE_ERROR
 from drainq.sql import Database
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The tables that the job fills: names, columns, keys, and what they mean.
 
-1. A metric's table is made from its type, so a new type is one class in :mod:`drainq.metrics.types`.
+1. A metric's table is made from its type, so a new type is one class in :mod:`drainq.metrics.metric_types`.
 2. Everything that adds up is an INTEGER (64 bits); everything derived can be made again from what is stored.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drainq.metrics.types import METRICS, JobMetric
+from drainq.metrics.metric_types import METRICS, JobMetric
 from drainq.sql import Database, DatabaseError, Dialect, Upsert
 from drainq.sql.driver_errors import one_line
 

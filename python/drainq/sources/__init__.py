@@ -2,9 +2,17 @@
 
 | module | what it holds |
 | --- | --- |
-| ``prefetch`` | :class:`PrefetchSource`: a buffer refilled in the background |
-| ``scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
-| ``strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
+| ``source_shapes`` | what a source may be, and what it answers with |
+| ``prefetch_source`` | :class:`PrefetchSource`: a buffer refilled in the background; this is the consumer's side |
+| ``prefetch_refill`` | when a refill starts and how it ends; ``prefetch_refill_threads`` says where it runs |
+| ``prefetch_read`` | a refill's items: asked for, read, checked, let into the buffer |
+| ``prefetch_buffer_size``, ``prefetch_options``, ``prefetch_reports`` | the size; the arguments; errors and listeners |
+| ``when_to_ask_again`` | when a source that failed or had nothing is asked again |
+| ``source_scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
+| ``scheduled_source`` | one source as the scheduler sees it |
+| ``scheduler_plan``, ``scheduler_delivery`` | what a step goes by; a share on its way to the target |
+| ``target_backlog`` | how much room the target has |
+| ``scheduler_strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
 | ``tracker`` | :class:`ItemTracker`: where each item is |
 
 The duplicate-dropping queue below them, ``SetQueue``, is native.
@@ -12,9 +20,9 @@ The duplicate-dropping queue below them, ``SetQueue``, is native.
 
 from drainq.backoff import Backoff
 from drainq.sources.prefetch_source import PrefetchSource
-from drainq.sources.scheduler import SourceScheduler
+from drainq.sources.scheduler_strategy import Fair, Prefer, Strategy, Weighted
+from drainq.sources.source_scheduler import SourceScheduler
 from drainq.sources.stats import PrefetchStats, SchedulerStats, SourceCounts
-from drainq.sources.strategy import Fair, Prefer, Strategy, Weighted
 from drainq.sources.tracker import ItemState, ItemTracker
 
 __all__ = [

@@ -1,6 +1,6 @@
 """A buffer in front of a slow source, refilled in the background, so that a fast loop stays fast.
 
-This file is the consumer's side; ``replenish.py`` is the refill's side, and has the invariants that both keep.
+This file is the consumer's side; ``prefetch_refill.py`` is the refill's side, and has the invariants that both keep.
 
 Invariants:
     1. A pull never waits: not for the source, and for the lock only while another thread reads a few fields.
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from drainq.backoff import Backoff
 from drainq.clock import Clock
 from drainq.pickling import refuse
-from drainq.sources.options import InFlight, OnError, PrefetchOptions
-from drainq.sources.replenish import Replenisher
-from drainq.sources.sizing import number_of_items
-from drainq.sources.source import Ask, PullSource, ask_of
+from drainq.sources.prefetch_buffer_size import number_of_items
+from drainq.sources.prefetch_options import InFlight, OnError, PrefetchOptions
+from drainq.sources.prefetch_refill import Replenisher
+from drainq.sources.source_shapes import Ask, PullSource, ask_of
 from drainq.sources.stats import PrefetchStats
 
 if TYPE_CHECKING:

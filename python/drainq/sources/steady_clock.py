@@ -35,7 +35,7 @@ class SteadyClock:
     Example:
         >>> from drainq.testing import ManualClock
         >>> manual = ManualClock(1_000.0)
-        >>> from drainq.sources.reports import Reports
+        >>> from drainq.sources.prefetch_reports import Reports
         >>> reports = Reports("example", "log", threading.Condition())
         >>> steady = SteadyClock(manual, reports.report)
         >>> steady.now()

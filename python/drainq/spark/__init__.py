@@ -1,17 +1,17 @@
 """drainq on Spark. Nothing here is imported, and no Java looked for, before it is used."""
 
 from drainq.spark.aggregate import aggregate, partition_fn
+from drainq.spark.aggregation_spec import Handler
 from drainq.spark.on_error import OnError
-from drainq.spark.queue import task_queue
+from drainq.spark.queue_of_task import task_queue
 from drainq.spark.register import register
-from drainq.spark.resource import worker_resource
 from drainq.spark.rows import Rows
 from drainq.spark.ship_package import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
-from drainq.spark.spec import Handler
-from drainq.spark.task import TaskInfo, task_info
+from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems
 from drainq.spark.version import VersionMismatch
+from drainq.spark.worker_resource import worker_resource
 
 __all__ = [
     "Handler",

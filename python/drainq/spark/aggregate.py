@@ -3,7 +3,7 @@
 Spark throws a failed attempt's rows away and runs the task again, so what leaves is exact without any effort:
 the only use of a queue on Spark that is exactly-once for free.
 
-1. One queue per task attempt, opened and drained inside the iterator (see :mod:`drainq.spark.queue`).
+1. One queue per task attempt, opened and drained inside the iterator (see :mod:`drainq.spark.queue_of_task`).
 2. Results leave after the drain; ``ready()`` may hand out rows earlier, to keep a task's memory bounded.
    No result leaves a task that had items without a handler, unless they were asked for as a count.
 3. The iterator that feeds us may be filled by another thread; only the thread that iterates touches the task.
@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drainq.spark.queue import CAPACITY, default_config, task_queue
+from drainq.spark.aggregation_spec import MakeHandlers, Spec
+from drainq.spark.queue_of_task import CAPACITY, default_config, task_queue
 from drainq.spark.row_task import RowTask, chunks, with_queue_stats
 from drainq.spark.rows import Rows, rows_of
-from drainq.spark.spec import MakeHandlers, Spec
-from drainq.spark.task import TaskInfo, task_info
+from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of
 from drainq.spark.version import check_version
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from drainq.spark.aggregation_spec import Spec
 from drainq.spark.rows import Rows
-from drainq.spark.spec import Spec
 
 PRODUCED_AT_ONCE = 4096  # rows given to the queue in one call
 QUEUE_STATS = "queue_stats"

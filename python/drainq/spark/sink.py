@@ -26,7 +26,7 @@ from drainq.spark.on_error import OnError, on_error_of
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.sink_settings import MakeWriter, Settings
 from drainq.spark.sink_task import SinkTask
-from drainq.spark.task import task_info
+from drainq.spark.task_attempt import task_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

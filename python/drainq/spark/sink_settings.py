@@ -9,7 +9,7 @@ from typing import Any
 from drainq.backoff import Backoff
 from drainq.spark.on_error import Decide, OnError
 from drainq.spark.rows import Rows
-from drainq.spark.task import TaskInfo
+from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.version import installed
 
 MakeWriter = Callable[[TaskInfo], Any]

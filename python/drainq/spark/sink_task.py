@@ -22,13 +22,13 @@ from typing import Any
 from drainq._native import BatchQueueConfig, PartitionPolicy, ThreadPolicy
 from drainq.errors import DrainqError
 from drainq.spark.batcher import Batcher
-from drainq.spark.parking import Parking
-from drainq.spark.queue import task_queue
+from drainq.spark.parked_rows import Parking
+from drainq.spark.queue_of_task import task_queue
 from drainq.spark.sink_settings import Settings
-from drainq.spark.task import TaskInfo
+from drainq.spark.sink_window import Window
+from drainq.spark.sink_writer import Work, Writer
+from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.version import check_version
-from drainq.spark.window import Window
-from drainq.spark.writer import Work, Writer
 
 
 class SinkTask:

@@ -19,8 +19,8 @@ from drainq.spark.batcher import count
 from drainq.spark.checks import member
 from drainq.spark.on_error import OnError
 from drainq.spark.sink_settings import Settings
-from drainq.spark.task import TaskInfo
-from drainq.spark.window import Window
+from drainq.spark.sink_window import Window
+from drainq.spark.task_attempt import TaskInfo
 
 
 class TaskEnds(DrainqError):

@@ -4,7 +4,7 @@
 | --- | --- |
 | ``url`` | reads a database URL, and hides passwords |
 | ``connect`` | opens a connection |
-| ``names`` | quotes |
+| ``quoting`` | quotes |
 | ``errors`` | says what a driver's error means |
 | ``database`` | a connection with the few verbs that writers need |
 | ``upsert`` | the one statement that inserts or merges |

@@ -5,7 +5,7 @@ lost. ``INSERT ... ON CONFLICT DO UPDATE SET n = n + excluded.n`` is one step in
 
 1. What is one key the database decides: ``1`` and ``"1"`` are one in a text column, NULL is never the same as NULL.
    Rows whose keys are surely one are merged beforehand. SQLite merges the rest; PostgreSQL refuses to touch a row twice
-   in one statement (21000), and such a batch is for :func:`drainq.sql.each.write_each`.
+   in one statement (21000), and such a batch is for :func:`drainq.sql.row_by_row.write_each`.
 2. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
 3. NULL is "nothing yet": merged with a value it gives the value.
 

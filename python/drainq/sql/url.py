@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote as percent_encoded
 from urllib.parse import unquote
 
-from drainq.sql.names import quote
+from drainq.sql.quoting import quote
 
 FORMS = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db"
 

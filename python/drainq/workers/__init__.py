@@ -3,7 +3,7 @@
 Each is a handler on a batch queue that it opens at its first ``produce``, or on one that is shared (``queue=``).
 """
 
-from drainq.delivery.books import WorkerStats
+from drainq.delivery.accounting import WorkerStats
 from drainq.delivery.sink_contract import DeliveryError, DeliveryStopped
 from drainq.workers.aggregator import MetricsAggregator
 from drainq.workers.declared import DeclaredMetrics

@@ -14,13 +14,13 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
-from drainq.delivery.books import Outcome
+from drainq.delivery.accounting import Outcome
+from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.offer import DelayedQueueLike
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl
-from drainq.workers.buffered import MAX_ROWS, Buffered
-from drainq.workers.holder import log
+from drainq.workers.buffered_worker import MAX_ROWS, Buffered
+from drainq.workers.holding_worker import log
 from drainq.workers.merged import Entry, Merged
 from drainq.workers.metric import Metric
 from drainq.workers.metric_tables import MetricsSink

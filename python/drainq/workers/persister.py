@@ -2,7 +2,7 @@
 
 1. A flush is one transaction; rows that the database refuses stand alone, all others are written.
 2. A row is refused, and said so, if it has NaN where values are added or compared, or if it is too old.
-3. Draining does not wait for the database: :mod:`drainq.workers.buffered`.
+3. Draining does not wait for the database: :mod:`drainq.workers.buffered_worker`.
 
 Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds it reads the stored rows,
 merges, and writes them back. Here the database merges, so several writers can share a table.
@@ -15,15 +15,15 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.accounting import Outcome
 from drainq.delivery.arguments import check_callables, check_seconds
-from drainq.delivery.books import Outcome
+from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.offer import DelayedQueueLike
 from drainq.delivery.sink_contract import Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl, Merge, Upsert
-from drainq.workers.buffered import MAX_ROWS, Buffered
-from drainq.workers.holder import log
+from drainq.workers.buffered_worker import MAX_ROWS, Buffered
+from drainq.workers.holding_worker import log
 from drainq.workers.sql_sink import TableSink
 
 ROWS_A_STATEMENT = 20_000  # rows from which on what is held is merged, and again when it has doubled

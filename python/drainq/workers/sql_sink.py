@@ -18,7 +18,7 @@ from drainq.delivery.sink_contract import Failure, Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
 from drainq.sql.driver_errors import failure_of, one_line, table_is_missing
-from drainq.sql.each import write_each
+from drainq.sql.row_by_row import write_each
 
 LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
 

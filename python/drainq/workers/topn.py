@@ -15,10 +15,10 @@ from typing import Any
 
 from drainq._native import BatchQueue
 from drainq.clock import Clock
+from drainq.delivery.accounting import Outcome
 from drainq.delivery.arguments import check_callables
-from drainq.delivery.books import Outcome
 from drainq.fork import leave_to_parent
-from drainq.workers.holder import Holder
+from drainq.workers.holding_worker import Holder
 
 log = logging.getLogger("drainq")
 

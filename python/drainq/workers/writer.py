@@ -19,9 +19,9 @@ from typing import Any
 
 from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector
 from drainq.clock import Clock
+from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.offer import DelayedQueueLike
-from drainq.delivery.sender import Sender
+from drainq.delivery.sending_worker import Sender
 from drainq.sql import DatabaseUrl, Upsert
 from drainq.workers.sql_sink import TableSink
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 from tests.delayed.cron.ticks import LEASE, START
 

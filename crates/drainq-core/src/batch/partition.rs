@@ -23,7 +23,7 @@
 
 use super::item::ThreadId;
 
-use super::handoff::Ownership;
+use super::partition_handoff::Ownership;
 use super::weights::Weights;
 use crate::ring::Ring;
 use crate::ring::RingItem;

@@ -1,14 +1,14 @@
 //! The batch queue: joins routes, partitions and workers.
 
-use super::board::{PoolSleepers, Registration};
 use super::config::Settings;
-use super::group::Grouping;
+use super::drain_group::Grouping;
+use super::drain_worker::{self, Worker};
 use super::item::{Key, Keyed, PartitionId, ThreadId};
-use super::layout::Layout;
 use super::partition::Partition;
+use super::partition_layout::Layout;
 use super::rejection::{Rejection, Rejections};
+use super::shared_scheduler_board::{PoolSleepers, Registration};
 use super::type_route::TypeRoute;
-use super::worker::{self, Worker};
 use crate::ring::RingItem;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::plain;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A queue of typed items that drain threads hand to handlers in batches.
 ///
-/// It owns no thread: its user runs one [`super::Drainer`] per worker, as [`super::threads::Running`] does.
+/// It owns no thread: its user runs one [`super::Drainer`] per worker, as [`super::drain_threads::Running`] does.
 pub struct BatchQueue<T: RingItem + Keyed> {
     id: u64,
     name: String,
@@ -170,17 +170,17 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// Whether the current thread is one of this queue's drain threads, inside a pass.
     pub fn is_draining_here(&self) -> bool {
-        worker::draining(self.id).is_some()
+        drain_worker::draining(self.id).is_some()
     }
 
     /// Runs `work` as if from a pass: the last call of a handler, at the end of the queue. Inside of it
     /// [`Self::is_draining_here`] is true, so a call that would wait for the queue's end is recognised.
     pub fn while_draining<R>(&self, work: impl FnOnce() -> R) -> R {
-        worker::while_draining(self.id, work)
+        drain_worker::while_draining(self.id, work)
     }
 
     pub(super) fn enter(&self, worker: ThreadId) {
-        worker::enter(self.id, worker);
+        drain_worker::enter(self.id, worker);
     }
 
     /// Sets whether a handler is to be called for every pass that found nothing; then all idle threads wake up from

@@ -1,9 +1,9 @@
 //! Carrying out a balancer's plan: what each partition accepted, and which thread owns it next.
 
-use super::balance::Balancer;
-use super::handoff::Move;
+use super::drain_balancer::Balancer;
 use super::item::{Keyed, ThreadId};
 use super::partition::Partition;
+use super::partition_handoff::Move;
 use super::queue::BatchQueue;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Drain threads that several queues share, without one queue starving the others.
 //!
 //! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from
-//! a slot that has work, makes a pass with it and gives it back. `board.rs` decides which slot is lent, and which
+//! a slot that has work, makes a pass with it and gives it back. `shared_scheduler_board.rs` decides which slot is lent, and which
 //! threads park and are notified; this file has what the slots hold.
 //!
 //! # Invariants
@@ -12,17 +12,17 @@
 //! 3. A drainer that is finished is given back for no further use; the last one of a queue takes the queue off the
 //!    scheduler.
 //!
-//! With the invariants of `board.rs` no drain thread sleeps while an item waits, and a queue whose handlers hang
+//! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose handlers hang
 //! leaves at least one thread to the others.
 //!
 //! Source: shared schedulers of SkyWalking's `BatchQueueManager`, where a slow handler holds up every queue on its
 //! thread.
 
-use super::board::{Board, BoardThread, Given, Next, PoolSleepers, QueueNumber, Registration};
-use super::drain::Drainer;
+use super::drain_take::Drainer;
+use super::drain_worker;
 use super::item::{Keyed, ThreadId};
 use super::queue::BatchQueue;
-use super::worker;
+use super::shared_scheduler_board::{Board, BoardThread, Given, Next, PoolSleepers, QueueNumber, Registration};
 use crate::ring::RingItem;
 use crate::sync::{Arc, Mutex, plain, planted, thread};
 use crate::wait::sleeper::Sleeper;
@@ -222,6 +222,6 @@ impl<T: RingItem + Keyed, C> Drop for Loan<'_, T, C> {
         if plain::panicking() {
             self.scheduler.board.replace();
         }
-        worker::leave();
+        drain_worker::leave();
     }
 }

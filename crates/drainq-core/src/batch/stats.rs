@@ -1,10 +1,10 @@
 //! Snapshots in which every item is in exactly one place.
 
+use super::drain_worker::WorkerCounts;
 use super::item::{Key, Keyed, ThreadId, weight_of};
 use super::queue::BatchQueue;
 use super::rejection::Rejection;
 use super::type_route::TypeCounts;
-use super::worker::WorkerCounts;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 

@@ -9,7 +9,7 @@
 //! | module | argument |
 //! | --- | --- |
 //! | [`ring`] | claim, publish, take, free, close; segments |
-//! | [`table`] | a reader of the length sees the element |
+//! | [`append_only_table`] | a reader of the length sees the element |
 //! | [`ownership`] | revoke, cycle fence, assign |
 //! | [`sleeper`] | a thread falls asleep while an item is published |
 //! | [`waiters`] | producers that wait for room |
@@ -19,13 +19,13 @@
 //! | [`pool`] | the real queue, on threads that it shares |
 //! | [`ends`] | the real queue: flush, close, cut |
 
+mod append_only_table;
 mod ends;
 mod moves;
 mod ownership;
 mod pool;
 mod ring;
 mod sleeper;
-mod table;
 mod tickets;
 mod waiters;
 mod weights;

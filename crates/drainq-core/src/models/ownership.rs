@@ -1,8 +1,8 @@
 //! The lease word: one pass at a time, and each sees the whole of the one before.
 
 use super::{Met, Plain};
-use crate::batch::handoff::{Move, Ownership};
 use crate::batch::item::ThreadId;
+use crate::batch::partition_handoff::{Move, Ownership};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, deep_model, thread};
 

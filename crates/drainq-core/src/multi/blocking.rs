@@ -1,6 +1,6 @@
 //! The blocking calls of a Rust program, by the protocol of [`Wait`].
 
-use super::gather::Gathered;
+use super::bulk_get::Gathered;
 use super::put::PutRefusal;
 use super::queue::{MultiQueue, SubQueue};
 use super::take::Nothing;

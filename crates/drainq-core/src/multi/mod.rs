@@ -11,7 +11,7 @@
 //! | `notify`, [`waiters`] | which waiters a step has something for |
 //! | `settings` | changes of priority, capacity, weight and reasons while the queue runs |
 //! | `stats`, `restart` | snapshots of the counters; a forked child |
-//! | [`selection`] | whose turn it is: groups by priority, round robin by weight |
+//! | [`round_robin_selection`] | whose turn it is: groups by priority, round robin by weight |
 //! | [`bitmap`] | the next ready position among any number, in a few steps |
 //! | [`wait`] | a wait for items or room, which leaves the waiters however it ends |
 //! | `blocking` | the blocking calls of a program in Rust |
@@ -24,14 +24,14 @@
 
 pub mod bitmap;
 mod blocking;
-mod gather;
+mod bulk_get;
+mod fork_restart;
 #[cfg(test)]
 mod models;
 mod notify;
 mod put;
 pub mod queue;
-mod restart;
-pub mod selection;
+pub mod round_robin_selection;
 mod settings;
 mod shared;
 mod state;
@@ -45,10 +45,10 @@ pub mod waiters;
 
 pub use crate::wait::thread::WaitingThread;
 pub use crate::wait::tickets::Wake;
-pub use gather::Gathered;
+pub use bulk_get::Gathered;
 pub use put::PutRefusal;
 pub use queue::{MultiQueue, SubQueue};
-pub use selection::Order;
+pub use round_robin_selection::Order;
 pub use shared::MultiShared;
 pub use state::{ShutdownMode, SubQueueSettings};
 pub use sub_queue::{Counters, Membership, Stats};

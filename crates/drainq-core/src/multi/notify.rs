@@ -1,6 +1,6 @@
 //! Which waiters a step has something for, and what there is for them.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::waiters::{WaitersOf, Wakes};
 use crate::sync::planted;

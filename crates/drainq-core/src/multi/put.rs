@@ -1,6 +1,6 @@
 //! Putting items into a sub-queue, and the reasons to refuse them.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::{Membership, QueuedItem};
 

@@ -4,7 +4,7 @@
 //! and then wakes the waiters that the step notified.
 
 use super::put::PutRefusal;
-use super::selection::{Order, Slot};
+use super::round_robin_selection::{Order, Slot};
 use super::shared::{MultiShared, Owner};
 use super::state::{MultiState, ShutdownMode, SubQueueSettings};
 use super::sub_queue::{Membership, Stats};

@@ -1,6 +1,6 @@
 //! Changes of a sub-queue's settings while it runs.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::{Membership, Sub};
 use super::waiters::Wakes;

@@ -2,7 +2,7 @@
 //!
 //! A slot, and the items that are left in it, are dropped with the last handle of the sub-queue.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::waiters::{WaitersOf, Wakes};
 use crate::clock::Clock;

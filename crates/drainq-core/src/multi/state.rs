@@ -1,5 +1,5 @@
 //! The state that the one lock of a multi-queue guards. The operations on it are also in `put.rs`, `take.rs`,
-//! `gather.rs`, `notify.rs`, `settings.rs`, `stats.rs` and `restart.rs`.
+//! `bulk_get.rs`, `notify.rs`, `settings.rs`, `stats.rs` and `fork_restart.rs`.
 //!
 //! # Invariants
 //! 1. `servable` is the number of items in attached, enabled sub-queues, `full` the number of those sub-queues that
@@ -13,7 +13,7 @@
 //!    so a queue that lost most of its sub-queues gives their memory back.
 
 use super::bitmap::Bitmap;
-use super::selection::{Order, Selection, Slot};
+use super::round_robin_selection::{Order, Selection, Slot};
 use super::sub_queue::Held;
 use super::sub_queue::{Counters, Membership, Sub};
 use super::waiters::Wakes;
@@ -48,7 +48,7 @@ pub(super) struct MultiState<T, L> {
     ids: u64,
     pub selection: Selection,
     pub getters: Tickets,
-    /// The items that waiting getters hold (`gather.rs`), by the ticket of the getter.
+    /// The items that waiting getters hold (`bulk_get.rs`), by the ticket of the getter.
     pub held: BTreeMap<Ticket, Vec<Held<T>>>,
     pub servable: usize,
     pub full: usize,

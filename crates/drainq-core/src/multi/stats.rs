@@ -1,6 +1,6 @@
 //! Snapshots of the counters.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::shared::MultiShared;
 use super::state::MultiState;
 use super::sub_queue::Stats;

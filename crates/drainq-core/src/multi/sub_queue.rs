@@ -6,7 +6,7 @@
 //! 1. `put == got + removed + items.len() + held` whenever the lock is free.
 //! 2. `items.len() <= capacity` unless the capacity was lowered, or an interrupted `get_many` gave items back.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use crate::wait::tickets::Tickets;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Taking items: by the turn, from one sub-queue, or for a bulk get that may give them back.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::QueuedItem;
 use super::waiters::Wakes;

@@ -290,7 +290,7 @@ fn groups_are_served_by_priority_in_whatever_order_they_come_and_go() {
         [|n| n, |n| -n, |n| n * 7919 % 1009, |n| if n % 2 == 0 { n } else { -n }, |n| (1 << 40) >> (n % 40)];
     for priority_of in sequences {
         let mut kept: Vec<(i64, i64)> = Vec::new();
-        let mut selection = super::selection::Selection::new(Order::Priority);
+        let mut selection = super::round_robin_selection::Selection::new(Order::Priority);
         for n in 0..400 {
             let slot = usize::try_from(n).unwrap();
             selection.insert(slot, priority_of(n), 1);

@@ -1,6 +1,6 @@
 //! The waiters of a multi-queue: its getters, and the putters of each sub-queue.
 
-use super::selection::Slot;
+use super::round_robin_selection::Slot;
 use crate::wait::tickets;
 
 /// Which waiters of a multi-queue: its getters, or the putters of one sub-queue.

@@ -2,7 +2,7 @@
 //!
 //! A drain thread that found no item while items arrive frequently first *naps* for a short fixed time. Only a
 //! partition that is at least half full ends the nap early. So batches form, and a fast stream of items costs at most
-//! one wake-up per nap. If there is no item after the nap, or items are rare (`batch/arrivals.rs`), the thread falls
+//! one wake-up per nap. If there is no item after the nap, or items are rare (`batch/drain_idle_sleep.rs`), the thread falls
 //! *idle*, and the next item wakes it at once.
 //!
 //! # Invariants

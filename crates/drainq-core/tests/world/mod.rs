@@ -6,12 +6,12 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use drainq_core::append_only_table::Table;
 use drainq_core::batch::shared_scheduler::Scheduler;
 use drainq_core::batch::{BatchQueue, Drainer, Key, Keyed, Outcome, PartitionId, Pass, Rejection, Step};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::atomic::Ordering as ModelOrdering;
 use drainq_core::sync::{Arc, Mutex, atomic, thread};
-use drainq_core::table::Table;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 //! The invariants are those of `caller_count.rs`, which counts the rights.
 
 use super::caller_count::{CallerCount, Role};
-use super::exit;
-use super::shared::SharedQueue;
+use super::interpreter_exit;
+use super::shared_queue::SharedQueue;
 use crate::fork::Generation;
 use crate::gil;
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ impl Caller {
                 self.shared.call_on_close(py);
             }
             if self.made_in.is_past() {
-                exit::leave_child(py);
+                interpreter_exit::leave_child(py);
             }
         }
         self.callers.remove(self.role);

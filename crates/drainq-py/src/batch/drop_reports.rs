@@ -14,11 +14,11 @@
 //! 5. At the interpreter's exit the reporters are waited for, for a batch queue's default time at most: a reporter
 //!    outlives its queue.
 
-use super::exit::{self, Live};
-use crate::calls::{self, log, log_error};
+use super::interpreter_exit::{self, Live};
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::fork::{self, Generation, Renew};
+use crate::python_calls::{self, log, log_error};
 use crate::{callables, gil, thread};
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::sync::Mutex;
@@ -126,7 +126,7 @@ impl DropReports {
     /// Makes a list without counts. `on_drop` is called with each report.
     pub fn new(queue: &str, on_drop: Option<Py<PyAny>>) -> Arc<Self> {
         let drops = Arc::new(Self { queue: queue.to_owned(), on_drop, reports: Mutex::default() });
-        exit::register(Arc::downgrade(&drops) as Weak<dyn Live>);
+        interpreter_exit::register(Arc::downgrade(&drops) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&drops) as Weak<dyn Renew>);
         drops
     }
@@ -136,7 +136,7 @@ impl DropReports {
         let due = {
             let pending = &mut self.reports.lock().pending[reason as usize];
             pending.count += count;
-            if exit::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
+            if interpreter_exit::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
                 pending.last = Some(Instant::now());
                 mem::take(&mut pending.count)
             } else {
@@ -203,7 +203,7 @@ impl DropReports {
             gil::released(py, || reporter.sleep());
             self.flush(py);
             if begun_in.is_past() {
-                exit::leave_child(py);
+                interpreter_exit::leave_child(py);
             }
             let mut reports = self.reports.lock();
             if reports.pending.iter().all(|pending| pending.count == 0) {
@@ -226,7 +226,7 @@ impl DropReports {
             gil::call(on_drop.bind(py), [&reason, &count])
         });
         if let Err(error) = answer.and_then(|answer| callables::check_answer("on_drop", answer)) {
-            let error = calls::value(py, error);
+            let error = python_calls::value(py, error);
             log_error(py, "on_drop raised", &error);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::coroutines;
 use super::types::item::Item;
-use crate::calls::{self, log_error};
+use crate::python_calls::{self, log_error};
 use crate::{callables, errors, gil};
 use drainq_core::batch::{Batch, Outcome};
 use pyo3::prelude::*;
@@ -94,7 +94,7 @@ impl Handler {
             Ok(batch) => batch,
             Err(error) => {
                 let message = format!("queue {queue:?} could not make a list of {size} items");
-                log_error(py, &message, &calls::value(py, error));
+                log_error(py, &message, &python_calls::value(py, error));
                 return vec![(Outcome::Failed, size)];
             }
         };
@@ -112,7 +112,7 @@ impl Handler {
 fn notify(py: Python<'_>, callable: Option<&Py<PyAny>>, name: &str) {
     let Some(callable) = callable else { return };
     if let Err(error) = gil::call(callable.bind(py), []).and_then(|answer| callables::check_answer(name, answer)) {
-        let error = calls::value(py, error);
+        let error = python_calls::value(py, error);
         log_error(py, &format!("{name} raised"), &error);
     }
 }
@@ -127,10 +127,10 @@ fn report(
     error: PyErr,
     queue: &str,
 ) -> u64 {
-    let error = calls::value(py, error);
+    let error = python_calls::value(py, error);
     match on_error {
-        Some(on_error) => calls::report_failure(on_error.bind(py), batch, &error).unwrap_or_else(|second| {
-            let second = calls::value(py, second);
+        Some(on_error) => python_calls::report_failure(on_error.bind(py), batch, &error).unwrap_or_else(|second| {
+            let second = python_calls::value(py, second);
             log_error(py, &format!("a handler of queue {queue:?} raised"), &error);
             log_error(py, &format!("and so did the error handler of queue {queue:?}"), &second);
             0

@@ -1,27 +1,26 @@
 //! The batch queue's classes. The algorithm is in `drainq-core`; here are the objects.
 //!
-//! An item's way: `produce/`, then the core's ring, then `drain.rs`, then `handler.rs`.
+//! An item's way: `produce/`, then the core's ring, then `drain_threads.rs`, then `handler.rs`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `queue.rs` | `BatchQueue`, the class |
 //! | `add_handler.rs`, `produce/`, `flush.rs`, `rebalance.rs`, `shutdown.rs` | the verbs of the class |
-//! | `shared.rs` | what a queue's object and its drain threads share, in named parts: |
-//! | `routing.rs`, `batch_callables.rs`, `process.rs`, `user_balancer.rs`, `drop_reports.rs` | the parts |
-//! | `drain.rs` | the drain threads, and the calls of handlers |
+//! | `shared_queue.rs` | what a queue's object and its drain threads share, in named parts: |
+//! | `routing.rs`, `batch_callables.rs`, `per_process.rs`, `user_drain_balancer.rs`, `drop_reports.rs` | the parts |
+//! | `drain_threads.rs` | the drain threads, and the calls of handlers |
 //! | `types/` | objects as ring items; types as numbers |
 //! | `shared_scheduler.rs` | drain threads that several queues share |
 //! | `handler.rs`, `handler_registry.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config_table.rs` | a configuration of which each setting is written once |
-//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `balancer.rs`, `stats.rs` | values in, values out |
+//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
 //! | `manager.rs` | the queues by name |
-//! | `observed.rs` | what a monitoring system reads |
+//! | `metric_samples.rs` | what a monitoring system reads |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
-//! | `exit.rs` | the end of a process |
+//! | `interpreter_exit.rs` | the end of a process |
 
 pub mod add_handler;
-pub mod balancer;
 pub mod batch_callables;
 pub mod buffer_strategy;
 pub mod caller;
@@ -29,24 +28,25 @@ pub mod caller_count;
 pub mod config;
 mod config_table;
 pub mod coroutines;
-pub mod drain;
+pub mod drain_balancer;
+pub mod drain_threads;
 pub mod drop_reports;
-pub mod exit;
 pub mod flush;
 pub mod handler;
 pub mod handler_registry;
+pub mod interpreter_exit;
 pub mod manager;
-pub mod observed;
+pub mod metric_samples;
 pub mod partition_selector;
-pub mod process;
+pub mod per_process;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
 pub mod routing;
-pub mod shared;
+pub mod shared_queue;
 pub mod shared_scheduler;
 pub mod shutdown;
 pub mod size_policies;
 pub mod stats;
 pub mod types;
-pub mod user_balancer;
+pub mod user_drain_balancer;

@@ -3,9 +3,9 @@
 
 use super::config::BatchQueueConfig;
 use super::coroutines;
-use super::exit::{self, Live};
-use super::observed;
-use super::shared::SharedQueue;
+use super::interpreter_exit::{self, Live};
+use super::metric_samples;
+use super::shared_queue::SharedQueue;
 use super::stats::BatchQueueStats;
 use crate::errors;
 use crate::fork::{self, Renew};
@@ -91,8 +91,8 @@ impl BatchQueue {
         if name.is_empty() {
             return Err(errors::bad_value("a queue's name must not be empty, got ''"));
         }
-        exit::check_not_over(py, &name)?;
-        exit::install_hooks(py)?;
+        interpreter_exit::check_not_over(py, &name)?;
+        interpreter_exit::install_hooks(py)?;
         let shared = SharedQueue::new(py, &name, config.get())?;
         let (wanted, threads) = (config.get().thread_policy().resolve(), shared.queue().thread_count());
         if threads < wanted && shared.pool().is_none() {
@@ -106,9 +106,9 @@ impl BatchQueue {
         }
         let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
         shared.end_with(&queue)?;
-        exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
+        interpreter_exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
-        observed::observe(&shared);
+        metric_samples::observe(&shared);
         shared.start_threads(py)?;
         Ok(queue.unbind())
     }

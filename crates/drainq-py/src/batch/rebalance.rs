@@ -2,11 +2,11 @@
 
 use super::caller::Caller;
 use super::caller_count::Role;
-use super::exit;
+use super::interpreter_exit;
 use super::queue::BatchQueue;
-use super::shared::SharedQueue;
-use crate::calls::{self, log_error};
+use super::shared_queue::SharedQueue;
 use crate::fork::Generation;
+use crate::python_calls::{self, log_error};
 use crate::{gil, thread};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ impl SharedQueue {
             let begun_in = Generation::now();
             while gil::released(py, || queue.wait_open(interval)) {
                 if let Err(error) = caller.shared().rebalance(py) {
-                    let error = calls::value(py, error);
+                    let error = python_calls::value(py, error);
                     log_error(py, &format!("the balancer of queue {:?} failed", caller.shared().name()), &error);
                 }
                 if begun_in.is_past() {
-                    exit::leave_child(py);
+                    interpreter_exit::leave_child(py);
                 }
             }
         })?;

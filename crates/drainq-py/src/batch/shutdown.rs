@@ -1,10 +1,10 @@
-//! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`exit.rs`).
+//! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`interpreter_exit.rs`).
 
 use super::coroutines;
 use super::drop_reports::DropReason;
-use super::exit::{self, Live};
+use super::interpreter_exit::{self, Live};
 use super::queue::BatchQueue;
-use super::shared::SharedQueue;
+use super::shared_queue::SharedQueue;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::errors;
@@ -36,7 +36,7 @@ impl SharedQueue {
             return Err(ctrl_c::forked(py));
         }
         // Once the interpreter goes away the threads have ended, or never will.
-        if is_clean && !exit::is_over() {
+        if is_clean && !interpreter_exit::is_over() {
             let callers = process.callers.clone();
             ctrl_c::wait(py, deadline, |slice| callers.wait_over(slice).then_some(()))?;
             self.join_threads(py, deadline)?;

@@ -1,6 +1,6 @@
 //! `BatchQueueStats`: what a queue's counters said at one moment.
 
-use super::shared::SharedQueue;
+use super::shared_queue::SharedQueue;
 use crate::errors::{self, shown};
 use crate::gil;
 use crate::pickling;
@@ -306,7 +306,7 @@ impl BatchQueueStats {
     /// A :class:`ThreadStats` for each drain thread.
     #[getter]
     fn threads(&self) -> Vec<ThreadStats> {
-        let stats = |(id, worker): (usize, &drainq_core::batch::worker::WorkerCounts)| {
+        let stats = |(id, worker): (usize, &drainq_core::batch::drain_worker::WorkerCounts)| {
             let owned = (0..).zip(&self.snapshot.owners).filter(|(_, owner)| usize::from(**owner) == id);
             ThreadStats {
                 name: format!("drainq-{}-{id}", self.queue),

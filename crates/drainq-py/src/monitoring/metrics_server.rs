@@ -1,6 +1,6 @@
 //! `MetricsServer`: the class that Python sees.
 
-use super::server::Endpoint;
+use super::endpoint_thread::Endpoint;
 use crate::fork::{self, Renew};
 use crate::{errors, gil, pickling};
 use pyo3::prelude::*;

@@ -21,7 +21,7 @@ mod blocking;
 mod core_types;
 mod event_loops;
 mod label;
-mod observed;
+mod metric_samples;
 mod queue;
 mod selection;
 mod stats;

@@ -3,8 +3,8 @@
 | module | what it holds |
 | --- | --- |
 | ``service`` | :class:`CronService`: what ``queue.cron`` offers |
-| ``handle`` | the loop of one installed schedule |
+| ``schedule_handle`` | the loop of one installed schedule |
 | ``message`` | a payload and the tick that it belongs to |
-| ``daily``, ``ticks`` | when a schedule fires |
+| ``daily_schedule``, ``tick_times`` | when a schedule fires |
 | ``tick_key``, ``config_hash`` | the names of a tick and of a configuration, as the source library writes them |
 """

@@ -13,7 +13,7 @@ import hashlib
 from datetime import time, timedelta
 from zoneinfo import ZoneInfo
 
-from drainq.delayed.cron.daily import CronDailySchedule
+from drainq.delayed.cron.daily_schedule import CronDailySchedule
 from drainq.delayed.cron.tick_times import checked_period
 
 

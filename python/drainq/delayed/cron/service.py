@@ -30,12 +30,12 @@ from drainq.callables import check_callable
 from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
 from drainq.delayed.cron.cron_message import CronMessage, microseconds
-from drainq.delayed.cron.daily import CronDailySchedule, duration_of, zone_of
-from drainq.delayed.cron.handle import CronHandle
+from drainq.delayed.cron.daily_schedule import CronDailySchedule, duration_of, zone_of
+from drainq.delayed.cron.schedule_handle import CronHandle
+from drainq.delayed.cron.schedule_watch import Watch
 from drainq.delayed.cron.tick_times import checked_expression, checked_period, cron_ticks, missed_ticks, periodic_ticks
-from drainq.delayed.cron.watch import Watch
 from drainq.delayed.message import to_ms
-from drainq.delayed.session import Session
+from drainq.delayed.storage_session import Session
 
 T = TypeVar("T")
 R = TypeVar("R")

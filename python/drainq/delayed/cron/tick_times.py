@@ -1,7 +1,8 @@
 """When a recurring schedule fires next: multiples of a period, and cron expressions.
 
 Both are endless, strictly increasing iterators of UTC datetimes after a given moment, as is
-:meth:`drainq.delayed.cron.daily.CronDailySchedule.ticks_after`, so that the scheduler needs to know one shape only.
+:meth:`drainq.delayed.cron.daily_schedule.CronDailySchedule.ticks_after`, so that the scheduler needs to know one shape
+only.
 
 Daylight saving, for cron expressions:
 
@@ -22,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from drainq.delayed.cron.daily import duration_of
+from drainq.delayed.cron.daily_schedule import duration_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)

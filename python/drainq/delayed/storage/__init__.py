@@ -1,14 +1,14 @@
-"""Where the messages live: what a back end promises (``protocol``), and the three that keep it.
+"""Where the messages live: what a back end promises (``protocol``), and one folder for each of the three that keep it.
 
 | module | what it holds |
 | --- | --- |
-| ``protocol``, ``operator`` | the promises, and the types that cross them |
+| ``protocol``, ``operator_protocol`` | what a back end promises to producers and consumers, and to operators |
+| ``records`` | the types that a back end hands out |
 | ``open`` | from a URL to a storage |
-| ``memory``, ``memory_ticks``, ``memory_queue`` | a dictionary and a heap; the others are compared with it |
+| ``memory`` | a dictionary and a heap; the others are compared with it |
+| ``sqlite`` | a file |
+| ``postgres`` | a server |
 | ``statements`` | what SQLite and PostgreSQL share, and which of their files holds what |
-| ``sqlite``, ``sqlite_...`` | a file |
-| ``postgres``, ``postgres_...`` | a server |
-| ``postgres_pool``, ``postgres_listen`` | its connections; the announcements of other processes' offers |
-| ``scan_floor`` | where a poll may begin when dead rows have made it slow |
+| ``in_flight_limits`` | how many more messages may be in flight |
 | ``migrate``, ``table_names`` | numbered steps of the schema; names of tables and indexes |
 """

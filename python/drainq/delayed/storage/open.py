@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_retry import RareWarning, with_retries
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.connect import postgres_driver
@@ -42,12 +42,12 @@ def open_storage(
         return memory, id(memory)
     where = DatabaseUrl.parse(url)
     if where.dialect is Dialect.SQLITE:
-        from drainq.delayed.storage.sqlite import SQLiteStorage
+        from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 
         file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout, write_ahead=not as_it_is)
         return file, ("sqlite", str(Path(where.target).resolve()), table)
     postgres_driver()  # refuses with the name of the extra
-    from drainq.delayed.storage.postgres import PostgresStorage
+    from drainq.delayed.storage.postgres.storage import PostgresStorage
 
     server = PostgresStorage(
         where,

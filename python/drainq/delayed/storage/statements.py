@@ -1,16 +1,16 @@
 """What SQLite and PostgreSQL share: the methods of a storage that are one named statement each.
 
-A back end writes its statements in files of its own (``sqlite_sql``, ``postgres_sql`` and their ``_ticks_sql`` and
-``_schema_sql``), under the same names, with the same parameters and the same columns in the answer. So a method that
-only runs one of them is written once, here. What differs by more than SQL is in the back end's own files:
+A back end writes its statements in files of its own folder (``messages_sql``, ``ticks_sql``, ``schema_sql``), under the
+same names, with the same parameters and the same columns in the answer. So a method that only runs one of them is
+written once, here. What differs by more than SQL is in other files of the back end's folder:
 
 | file | what it holds |
 | --- | --- |
-| ``*_statements`` | the connections, and how a statement is run on them |
-| ``*_offer`` | how messages are stored |
-| ``*_ticks`` | the ticks of schedules |
-| ``*_migrate`` | how tables are made and brought up to date |
-| ``sqlite``, ``postgres`` | the storage: all of these, with what consumers and operators do |
+| ``statements`` | the connections, and how a statement is run on them |
+| ``offer`` | how messages are stored |
+| ``ticks`` | the ticks of schedules |
+| ``migrate`` | how tables are made and brought up to date |
+| ``storage`` | the storage: all of these, with what consumers and operators do |
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drainq.delayed.message import check_text
-from drainq.sql.names import literal, quote
+from drainq.sql.quoting import literal, quote
 
 _SUFFIXES = {
     "table": "",

@@ -30,8 +30,8 @@ from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
-from drainq.export.connection import Connection, is_loopback, target
-from drainq.export.extras import extra
+from drainq.export.grpc_channel import Connection, is_loopback, target
+from drainq.export.optional_packages import extra
 from drainq.export.remote.peer import Peer, PeerFailed, PeerParcel
 from drainq.export.remote.routing import Router, Rule
 from drainq.export.remote.wire import LARGEST, OVERHEAD, WireBatch, encode_item

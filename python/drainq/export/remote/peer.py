@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from drainq.export import grpc_errors
-from drainq.export.connection import Connection
+from drainq.export.grpc_channel import Connection
 from drainq.export.remote.wire import METHOD, Ack, WireBatch, decode_ack, encode
 from drainq.threads import DaemonThread
 

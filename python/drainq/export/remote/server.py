@@ -28,8 +28,8 @@ import msgspec
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.callables import check_callable
 from drainq.errors import DrainqWarning
-from drainq.export.connection import frames_inside, is_loopback, pem, target
-from drainq.export.extras import extra
+from drainq.export.grpc_channel import frames_inside, is_loopback, pem, target
+from drainq.export.optional_packages import extra
 from drainq.export.remote.received import Received
 from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode, item_decoder
 from drainq.fork import leave_to_parent, renew_in_child

@@ -8,7 +8,7 @@
 //! 1. The GIL is held, and is the lock that the core's fast path asks for.
 
 use super::route_cache::CachedRoute;
-use crate::batch::shared::SharedQueue;
+use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use drainq_core::batch::partition::Partition;
 use drainq_core::batch::produce::FAST_SHARE;

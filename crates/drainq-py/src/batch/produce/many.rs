@@ -5,7 +5,7 @@
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
 
 use super::route_cache::{CachedRoute, RouteCache};
-use crate::batch::shared::SharedQueue;
+use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
 use crate::gil;

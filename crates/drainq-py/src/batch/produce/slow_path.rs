@@ -6,7 +6,7 @@
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
 use crate::batch::drop_reports::DropReason;
-use crate::batch::shared::SharedQueue;
+use crate::batch::shared_queue::SharedQueue;
 use crate::deadline::MayWait;
 use drainq_core::batch::{Key, Keyed, Rejection};
 use drainq_core::ring::Refusal;

@@ -6,7 +6,7 @@
 //! 2. An item that is given up is counted as rejected once, whatever ended the wait: the time, Ctrl-C, or the close.
 
 use crate::batch::coroutines;
-use crate::batch::shared::SharedQueue;
+use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use crate::ctrl_c;
 use crate::deadline::MayWait;

@@ -16,7 +16,7 @@ use super::event_loops::EventLoops;
 use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
-use crate::monitoring::observed::Observed;
+use crate::monitoring::object_registry::Observed;
 use crate::{errors, fork, gil, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;

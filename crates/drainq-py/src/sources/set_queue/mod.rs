@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `put.rs`, `get.rs`, `done.rs` | put, take, acknowledge items |
 //! | `contents.rs` | look up, list, clear |
-//! | `observed.rs` | what a monitoring system reads |
+//! | `metric_samples.rs` | what a monitoring system reads |
 //! | `waiting.rs` | wait for an item or for room |
 //! | `state.rs` | what the lock guards |
 //! | here | find an item's key; shut down, count |
@@ -15,7 +15,7 @@
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
 //! 3. Nothing that is done under the lock waits, or drops a Python object.
 //! 4. A call that waited leaves the waiters when it ends, and a token that it did not use goes to the next.
-//! 5. The lock is taken with the GIL held, and given back before the GIL is given up; `observed.rs` alone takes it
+//! 5. The lock is taken with the GIL held, and given back before the GIL is given up; `metric_samples.rs` alone takes it
 //!    without the GIL, between forks. So a fork, which
 //!    Python makes with the GIL held, finds the lock free and what it guards whole; in the child the state is
 //!    replaced, and the parent's is forgotten: the child must not drop the parent's items.
@@ -23,7 +23,7 @@
 mod contents;
 mod done;
 mod get;
-mod observed;
+mod metric_samples;
 mod put;
 mod state;
 mod stats;
@@ -32,7 +32,7 @@ mod waiting;
 pub use stats::SetQueueStats;
 
 use crate::fork::{self, Renew};
-use crate::monitoring::observed::Observed;
+use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
 use crate::{errors, gil, pickling};
 use drainq_core::clock::{Clock, SystemClock};

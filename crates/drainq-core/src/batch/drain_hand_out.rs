@@ -1,0 +1,139 @@
+//! The second half of a pass: the items that were taken are handed out batch by batch, each batch is counted by
+//! outcome when its handler call is over, and the pass ends.
+//!
+//! # Invariants
+//! 1. A pass ends with every item that it took accounted for exactly once. If the code that runs the pass does not
+//!    account for a batch, because it drops or forgets it or panics, its items are counted as abandoned.
+//! 2. Items that a cut has counted as abandoned are not counted again.
+
+use super::drain_group::Batch;
+use super::drain_take::Drainer;
+use super::item::Keyed;
+use super::type_route::Outcome;
+use crate::ring::RingItem;
+use crate::sync::atomic::Ordering;
+use crate::sync::{order, planted};
+
+/// How much of a pass that ends was accounted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accounted {
+    /// All of it, by the pass.
+    All,
+    /// Part of it: a cut of the queue counted the rest as abandoned.
+    UpToTheCut,
+}
+
+/// The items of one pass, to be handed out. Dropped, it ends the pass.
+pub struct Pass<'a, T: RingItem + Keyed> {
+    pub(super) drainer: &'a mut Drainer<T>,
+}
+
+impl<T: RingItem + Keyed> Pass<'_, T> {
+    /// Returns the drainer of this pass.
+    pub fn drainer(&self) -> &Drainer<T> {
+        self.drainer
+    }
+
+    /// Returns the next batch; none when all were handed out.
+    pub fn next_batch(&mut self) -> Option<Batch<T>> {
+        self.drainer.groups.next()
+    }
+
+    /// Accounts for a batch whose handler call is over: `outcomes` has the number of its items for each outcome, all
+    /// of them.
+    ///
+    /// Returns false if a cut counted the batch as abandoned before the call was over: then the rest of the pass must
+    /// not be handed out either.
+    ///
+    /// # Panics
+    ///
+    /// If the sum of `outcomes` is not the size of the batch, or the batch is from another pass and larger than what
+    /// is left of this one.
+    pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
+        assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size, "all items of a batch");
+        let worker = self.drainer.worker();
+        let mut counts = worker.counts.lock();
+        if counts.cut && !planted("cut_account") {
+            return false;
+        }
+        assert!(batch.size <= counts.in_flight, "a batch of {} items, {} left", batch.size, counts.in_flight);
+        counts.in_flight -= batch.size;
+        for (outcome, count) in outcomes {
+            match outcome {
+                Outcome::Handled => counts.handled += count,
+                Outcome::Failed => counts.failed += count,
+                Outcome::DeadLettered => counts.dead_lettered += count,
+                Outcome::Unrouted => counts.unrouted += count,
+            }
+        }
+        for (key, count) in &batch.tally {
+            self.drainer.queue.route(*key).count(outcomes[0].0, *count);
+        }
+        drop(counts);
+        self.drainer.groups.reuse(batch);
+        true
+    }
+}
+
+impl<T: RingItem + Keyed> Drop for Pass<'_, T> {
+    fn drop(&mut self) {
+        self.drainer.end_pass();
+    }
+}
+
+impl<T: RingItem + Keyed> Drainer<T> {
+    /// Ends the pass: counts what was not accounted for as abandoned, and ends its passes over partitions.
+    pub(super) fn end_pass(&mut self) {
+        self.in_pass = false;
+        let left = self.groups.end();
+        let accounted = {
+            let mut counts = self.worker().counts.lock();
+            if !counts.cut {
+                if !planted("pass_dropped") {
+                    self.queue.abandoned.fetch_add(counts.in_flight, Ordering::Relaxed);
+                }
+                counts.in_flight = 0;
+            }
+            counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
+            if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
+        };
+        drop(left);
+        self.release_partitions(accounted);
+        if !planted("flush_notify") {
+            self.queue.pass_waiters.notify_all();
+        }
+        if !self.queue.is_running() && !planted("close_wake_peers") {
+            // Any thread may now take what this pass left behind; if there is nothing, all threads may end.
+            self.queue.wake_all();
+        }
+    }
+
+    /// Ends the passes over partitions in which nothing was found.
+    pub(super) fn end_empty_pass(&mut self) {
+        self.release_partitions(Accounted::All);
+    }
+
+    /// Stores how far each partition of the pass is accounted for, and ends the pass over it; wakes its new owner if it
+    /// was moved meanwhile.
+    fn release_partitions(&mut self, accounted: Accounted) {
+        for (id, taken) in self.held.drain(..) {
+            let at = self.queue.partition(id);
+            let complete = || {
+                if accounted == Accounted::All || planted("flush_after_cut") {
+                    at.completed.store(taken, order("flush_publish", Ordering::Release));
+                }
+            };
+            if planted("flush_mark_late") {
+                let new = at.ownership().end();
+                complete();
+                new.into_iter().for_each(|new| self.queue.wake_new_owner(new));
+                continue;
+            }
+            // Stored before the ownership ends: after that only the next owner stores it.
+            complete();
+            if let Some(new) = at.ownership().end().filter(|_| !planted("move_at_pass_end")) {
+                self.queue.wake_new_owner(new);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a drain thread does next: a pass, an idle report, a sleep, or the end.
+
+use super::drain_hand_out::Pass;
+use super::drain_take::Drainer;
+use super::item::{Keyed, PartitionId};
+use crate::ring::RingItem;
+use crate::sync::{Backoff, planted};
+use crate::wait::sleeper::Depth;
+
+/// What a drain thread is to do next.
+pub enum Step<'a, T: RingItem + Keyed> {
+    /// Hand out these items.
+    Pass(Pass<'a, T>),
+    /// The pass found nothing, and at least one handler wants to be called for that.
+    Idle(&'a mut Drainer<T>),
+    /// The queue is closed and empty: the thread may end.
+    Closed,
+}
+
+impl<T: RingItem + Keyed> Drainer<T> {
+    /// Waits until there is something to do, and returns what.
+    ///
+    /// `sync_with_producers` is called before the thread falls idle. In a queue whose producers share a lock it takes
+    /// that lock, runs the function that it is given, and gives the lock back; in other queues it does nothing.
+    ///
+    /// # Panics
+    ///
+    /// On a drainer of a pool, whose threads wait in the pool: see [`Self::try_step`].
+    pub fn next_step(&mut self, sync_with_producers: impl Fn(&dyn Fn())) -> Step<'_, T> {
+        let backoff = Backoff::new();
+        loop {
+            // After an idle report the thread goes to sleep without another pass: the second check before its sleep
+            // finds the items that came in the meantime.
+            if !std::mem::take(&mut self.has_reported_idle) {
+                self.linger(&sync_with_producers);
+                if self.take() {
+                    return Step::Pass(Pass { drainer: self });
+                }
+                if self.is_finished() {
+                    return Step::Closed;
+                }
+                if self.reports_idle_passes() {
+                    self.has_reported_idle = true;
+                    return Step::Idle(self);
+                }
+            }
+            self.empty_passes = self.empty_passes.saturating_add(1);
+            let how = self.next_sleep(self.empty_passes);
+            let parker = self.parker();
+            let sync_with_producers = || {
+                if how.0 == Depth::Idle {
+                    // From now on the producer of the next item must take the slow path, where it finds the sleeper.
+                    sync_with_producers(&|| {
+                        self.mine.iter().for_each(|id| self.queue.partition(*id).ring.close_fast_path())
+                    });
+                }
+            };
+            self.worker().sleeper.sleep(parker, how, sync_with_producers, || {
+                let busy = self.has_work();
+                if busy {
+                    backoff.snooze();
+                }
+                busy
+            });
+        }
+    }
+
+    /// Naps for the linger time of the settings before the first item after an idle time is taken. A partition that
+    /// is half full, a flush and a close end the nap.
+    fn linger(&mut self, sync_with_producers: &impl Fn(&dyn Fn())) {
+        let time = self.queue.settings.linger;
+        if time.is_zero() || self.lingered {
+            return;
+        }
+        self.refresh();
+        if !self.has_work() {
+            return;
+        }
+        self.lingered = true;
+        self.worker().sleeper.sleep(
+            self.parker(),
+            (Depth::Nap, Some(time)),
+            // The fast path may stay open: it ends at a quarter of a partition, and only half a partition ends this
+            // nap.
+            || sync_with_producers(&|| {}),
+            || {
+                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+                !planted("linger_check")
+                    && (!self.queue.is_running()
+                        || !self.queue.pass_waiters.is_empty()
+                        || self.mine.iter().any(half_full))
+            },
+        );
+    }
+
+    /// Makes a pass if there are items, without waiting; for a thread that serves several queues.
+    pub fn try_step(&mut self) -> Step<'_, T> {
+        if self.take() { Step::Pass(Pass { drainer: self }) } else { Step::Idle(self) }
+    }
+}

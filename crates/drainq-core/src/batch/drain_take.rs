@@ -1,0 +1,264 @@
+//! What one drain thread takes in a pass.
+//!
+//! A pass takes what is queued in the partitions that the thread owns and groups it by type; `drain_hand_out.rs` hands the
+//! groups out, and ends the pass. The thread owns these partitions from the first take to the end of the pass, handler
+//! calls included, so one thread at a time has the items of a type even if a partition changes its owner.
+//!
+//! # Invariants
+//! 1. A worker has one drainer at a time.
+//! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Only a drainer begins a
+//!    pass over a partition, and it ends the passes that it began.
+//! 3. A pass stops taking once it holds [`PASS`] times the largest batch, and takes at most one largest batch from each
+//!    partition: so each pass ends. The next pass starts with the partition after the last one that was taken from.
+
+use super::drain_group::Groups;
+use super::drain_idle_sleep::Arrivals;
+use super::drain_worker::{DrainRight, Worker};
+use super::item::{Key, Keyed, PartitionId, ThreadId};
+use super::queue::BatchQueue;
+use crate::ring::RingItem;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Parker, planted};
+use crate::wait::sleeper::{Depth, sleep_after};
+use std::time::{Duration, Instant};
+
+/// A pass stops taking when it holds this many times the largest batch.
+const PASS: usize = 4;
+
+/// The epoch of a drainer after the close of its queue, when every thread drains every partition.
+const CLOSING: u64 = u64::MAX;
+
+/// What one drain thread needs to drain one queue.
+pub struct Drainer<T: RingItem + Keyed> {
+    pub(super) queue: Arc<BatchQueue<T>>,
+    me: ThreadId,
+    /// Returned to the worker when this drainer is dropped.
+    right: Option<DrainRight>,
+    /// Whether a pass was begun and has not ended.
+    pub(super) in_pass: bool,
+    /// The partitions that this thread owned at `epoch`.
+    pub(super) mine: Vec<PartitionId>,
+    epoch: u64,
+    /// The index in `mine` at which the next pass starts, so that no partition always comes last.
+    turn: usize,
+    /// Passes in a row that found no item, since the last that did.
+    pub(super) empty_passes: u32,
+    /// The items that it took since it last fell asleep.
+    arrivals: Arrivals,
+    /// Whether an idle report followed the last pass, so that the next step is a sleep.
+    pub(super) has_reported_idle: bool,
+    /// Whether the linger time for the items that wait now has passed.
+    pub(super) lingered: bool,
+    /// Items on their way from a ring to their groups; empty between two takes.
+    taken: Vec<T>,
+    /// The partitions of the pass under way, each with the ring index up to which it took.
+    pub(super) held: Vec<(PartitionId, u64)>,
+    /// The items of the pass that are not handed out yet.
+    pub(super) groups: Groups<T>,
+    /// When the pass took its items.
+    pub(super) started: Instant,
+}
+
+impl<T: RingItem + Keyed> Drainer<T> {
+    /// Makes the drainer of worker `me`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker, or if it has a drainer.
+    pub fn new(queue: Arc<BatchQueue<T>>, me: ThreadId) -> Self {
+        let groups = Groups::new(queue.grouping, queue.settings.max_batch, queue.settings.weighed);
+        let right = queue.workers[usize::from(me)].take_right();
+        assert!(right.is_some() || planted("worker_claim"), "worker {me} of queue {:?} has a drainer", queue.name());
+        Self {
+            queue,
+            me,
+            right,
+            in_pass: false,
+            mine: Vec::new(),
+            epoch: 0,
+            turn: 0,
+            empty_passes: 0,
+            arrivals: Arrivals::new(Instant::now()),
+            has_reported_idle: false,
+            lingered: false,
+            taken: Vec::new(),
+            held: Vec::new(),
+            groups,
+            started: Instant::now(),
+        }
+    }
+
+    /// Returns the queue that is drained.
+    pub fn queue(&self) -> &Arc<BatchQueue<T>> {
+        &self.queue
+    }
+
+    /// Returns the thread number.
+    pub fn id(&self) -> ThreadId {
+        self.me
+    }
+
+    pub(super) fn parker(&self) -> &Parker {
+        self.right.as_ref().and_then(DrainRight::parker).expect("a pool's drainer never waits by itself")
+    }
+
+    pub(super) fn worker(&self) -> &Worker {
+        &self.queue.workers[usize::from(self.me)]
+    }
+
+    /// Whether the queue is closed and nothing is left that this thread could take.
+    pub fn is_finished(&self) -> bool {
+        !self.queue.is_running()
+            && (self.worker().counts.lock().cut
+                || self.queue.layout.partitions().iter().all(|at| at.ring.is_closed() && at.ring.is_empty()))
+    }
+
+    /// Whether this thread owns the partition of `key` and its last pass took no item of `key`.
+    pub fn found_nothing_for(&self, key: Key) -> bool {
+        self.queue.partition(self.queue.partition_of(key)).ownership().owner() == self.me && !self.groups.holds(key)
+    }
+
+    /// Whether a handler wants to be called when a pass of this thread finds nothing for it.
+    pub fn reports_idle_passes(&self) -> bool {
+        let reports = |id: &PartitionId| self.queue.partition(*id).idle_reports.load(Ordering::Relaxed) > 0;
+        self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(reports)
+    }
+
+    /// Returns how deep and how long it sleeps after this number of passes in a row without an item.
+    pub(super) fn next_sleep(&mut self, empty_passes: u32) -> (Depth, Option<Duration>) {
+        let (shortest, longest) = (self.queue.settings.min_idle, self.queue.settings.max_idle);
+        // A model has no time, and explores the nap.
+        let modelled = cfg!(any(loom, drainq_shuttle));
+        if empty_passes <= 1 && (modelled || self.arrivals.were_frequent(Instant::now())) && !shortest.is_zero() {
+            return (Depth::Nap, Some(shortest));
+        }
+        let wakes_by_itself = self.reports_idle_passes();
+        (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, longest)))
+    }
+
+    /// Whether a pass would find an item, or `mine` is out of date.
+    pub fn has_work(&self) -> bool {
+        if !self.queue.is_running() {
+            let mut partitions = self.queue.layout.partitions().iter();
+            return self.epoch != CLOSING
+                || self.is_finished()
+                || partitions.any(|at| !at.ring.is_empty() && !at.ownership().is_busy());
+        }
+        self.queue.layout.epoch() != self.epoch || self.mine.iter().any(|id| !self.queue.partition(*id).ring.is_empty())
+    }
+
+    /// Updates `mine` if the assignment may have changed. After the close every thread drains every partition.
+    pub(super) fn refresh(&mut self) {
+        let closing = !self.queue.is_running();
+        let epoch = if closing { CLOSING } else { self.queue.layout.epoch() };
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            let me = self.me;
+            let ids = (0..).zip(self.queue.layout.partitions().iter());
+            self.mine = ids.filter(|(_, at)| closing || at.ownership().owner() == me).map(|(id, _)| id).collect();
+        }
+    }
+
+    /// Takes what the partitions hold; returns whether that is any item.
+    pub(super) fn take(&mut self) -> bool {
+        if self.in_pass && !planted("pass_forgotten") {
+            // The user forgot the last `Pass` instead of dropping it.
+            self.end_pass();
+        }
+        self.refresh();
+        self.queue.enter(self.me);
+        let queue = self.queue.clone();
+        let closing = self.epoch == CLOSING && !planted("close_own_only");
+        let enough = PASS * queue.settings.max_batch;
+        let mut counts = queue.workers[usize::from(self.me)].counts.lock();
+        if counts.cut {
+            return false;
+        }
+        let (mut total, mut in_flight, mut last) = (0, 0, 0);
+        for step in 0..self.mine.len() {
+            let id = self.mine[(self.turn + step) % self.mine.len()];
+            let at = queue.partition(id);
+            if at.ring.is_empty() || !(if closing { at.ownership().begin_any() } else { at.ownership().begin(self.me) })
+            {
+                continue;
+            }
+            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2), where at
+            // most one drainer is, and the ownership orders one pass after the other; the cut of a shutdown takes
+            // under the counts locks of all workers, one of which is held here.
+            let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
+            self.held.push((id, at.ring.taken()));
+            if planted("weights_notify_early") {
+                at.room_waiters.notify(taken);
+            }
+            let weight = at.weights.took(&self.taken);
+            if !planted("weights_notify_early") {
+                at.room_waiters.notify(taken);
+            }
+            self.groups.add(&mut self.taken);
+            total += taken;
+            in_flight += weight;
+            if total >= enough && !planted("pass_cap") {
+                last = step;
+                break;
+            }
+        }
+        if !planted("pass_turn") {
+            self.turn = (self.turn + last + 1) % self.mine.len().max(1);
+        }
+        counts.in_flight = in_flight;
+        if total == 0 {
+            drop(counts);
+            self.end_empty_pass();
+            return false;
+        }
+        self.in_pass = true;
+        self.groups.tally(|key, count| queue.route(key).count_taken(count));
+        counts.cycles += 1;
+        self.empty_passes = 0;
+        self.arrivals.took(total);
+        self.has_reported_idle = false;
+        self.lingered = false;
+        self.started = Instant::now();
+        true
+    }
+}
+
+impl<T: RingItem + Keyed> Drop for Drainer<T> {
+    fn drop(&mut self) {
+        if self.in_pass {
+            self.end_pass();
+        }
+        if let Some(right) = self.right.take() {
+            self.worker().give_right_back(right);
+        }
+        self.queue.pass_waiters.notify_all();
+    }
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::batch::config::MIN_IDLE;
+    use crate::batch::{Grouping, Settings, ThreadPolicy};
+
+    struct Seen;
+
+    impl Keyed for Box<Seen> {
+        fn key(&self) -> Key {
+            0
+        }
+    }
+
+    #[test]
+    fn a_thread_naps_once_after_frequent_items_and_else_sleeps_until_the_next_item() {
+        let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+        let queue: BatchQueue<Box<Seen>> = BatchQueue::new("rare", settings, Grouping::ByKey);
+        let mut drainer = Drainer::new(Arc::new(queue), 0);
+        assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "no item so far");
+        drainer.arrivals.took(usize::MAX);
+        assert_eq!(drainer.next_sleep(1), (Depth::Nap, Some(MIN_IDLE)), "more than one each 50 us for hours");
+        assert_eq!(drainer.next_sleep(2), (Depth::Idle, None), "nothing after the nap");
+        drainer.queue.report_idle_passes(true);
+        assert_eq!(drainer.next_sleep(3), (Depth::Idle, Some(4 * MIN_IDLE)), "wakes by itself");
+    }
+}

@@ -1,0 +1,54 @@
+//! `DrainBalancer`: which drain thread owns which partition.
+
+use crate::errors;
+use crate::pickling::{self, Recipe};
+use drainq_core::batch::drain_balancer::{Balancer, ThroughputWeighted};
+use pyo3::prelude::*;
+
+/// Decides which drain thread owns which partition.
+///
+/// A queue takes any object with ``assign(throughput, owners, threads)``, or a callable of
+/// that shape, in its place: two lists by partition (items taken in since the last call;
+/// number of the owning thread) and the number of threads. It returns the new owners, or
+/// None to leave all as it is. This one pickles and copies.
+///
+/// Example:
+///     >>> from drainq import DrainBalancer
+///     >>> DrainBalancer.throughput_weighted().assign([9, 9, 1], [0, 0, 0], 2)
+///     [0, 1, 0]
+///
+/// Source: ``DrainBalancer`` in SkyWalking's ``library-batch-queue``.
+#[pyclass(module = "drainq", frozen)]
+pub struct DrainBalancer(ThroughputWeighted);
+
+#[pymethods]
+impl DrainBalancer {
+    /// The partition with the most items goes to the thread with the fewest, and so on.
+    ///
+    /// Does nothing while the busiest thread has less than 1.15 times the load of the least
+    /// busy one, or if no plan would make the busiest thread's load smaller.
+    #[staticmethod]
+    fn throughput_weighted() -> Self {
+        Self(ThroughputWeighted)
+    }
+
+    /// The new owner of each partition, or None.
+    fn assign(&self, throughput: Vec<u64>, owners: Vec<u16>, threads: usize) -> PyResult<Option<Vec<u16>>> {
+        if throughput.len() != owners.len() || owners.iter().any(|owner| usize::from(*owner) >= threads) {
+            return Err(errors::bad_value(format!(
+                "throughput and owners must be of one length and owners below threads, got {throughput:?}, \
+                 {owners:?}, {threads}"
+            )));
+        }
+        Ok(self.0.assign(&throughput, &owners, threads))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Recipe<'py>> {
+        pickling::made_by(slf, "throughput_weighted", ())
+    }
+
+    #[allow(clippy::unused_self)]
+    fn __repr__(&self) -> &'static str {
+        "DrainBalancer.throughput_weighted()"
+    }
+}

@@ -1,0 +1,173 @@
+//! The drain threads: daemon `threading.Thread`s in a native loop, and the handler calls that they make.
+//!
+//! A drain thread waits, takes items and groups them by type without the GIL; then it takes the GIL once
+//! for all calls of the pass. A daemon thread does not hold up the interpreter's end: `interpreter_exit.rs` shuts the
+//! queues down before, so that nothing is left to do by then.
+//!
+//! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
+//! parent's. So when the callable returns there, the child ends (`interpreter_exit::leave_child`).
+
+use super::caller::Caller;
+use super::caller_count::Role;
+use super::drop_reports::DropReason;
+use super::handler::Handler;
+use super::interpreter_exit;
+use super::shared_queue::SharedQueue;
+use super::shared_scheduler::{Serve, Served};
+use super::types::item::Item;
+use crate::fork::Generation;
+use crate::python_calls::{self, log};
+use crate::{gil, thread};
+use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+impl SharedQueue {
+    /// Starts the drain threads, and the balancer's, unless that was done.
+    #[cold]
+    pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let (process, begun_in) = (self.process(), Generation::now());
+        if !process.claim_start() {
+            return Ok(());
+        }
+        if let Some(pool) = self.pool() {
+            pool.scheduler().add(process.queue.clone(), Arc::new(Caller::new(self, Role::Drain)));
+            pool.start_threads(py)?;
+            return self.start_balancer(py);
+        }
+        let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
+            let (caller, drainer) = (Caller::new(self, Role::Drain), Drainer::new(process.queue.clone(), id));
+            let name = format!("drainq-{}-{id}", self.name());
+            let thread = thread::start(py, &name, move |py| run(py, caller.shared(), drainer))?;
+            process.threads.lock().push(thread);
+            Ok(())
+        });
+        if started.is_err() && !begun_in.is_past() {
+            // The threads that did start have nothing to do and end.
+            process.queue.close();
+        }
+        started?;
+        self.start_balancer(py)
+    }
+
+    /// Hands the batches of a pass to their handlers, one call after the other.
+    fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
+        let begun_in = Generation::now();
+        while let Some(mut batch) = pass.next_batch() {
+            let outcomes = self.deliver(py, &mut batch);
+            if begun_in.is_past() {
+                interpreter_exit::leave_child(py);
+            }
+            if !pass.account(batch, &outcomes) {
+                return;
+            }
+        }
+        for (key, handler) in self.callables.handlers.with_on_idle(py) {
+            if pass.drainer().found_nothing_for(key) {
+                handler.idle(py);
+                if begun_in.is_past() {
+                    interpreter_exit::leave_child(py);
+                }
+            }
+        }
+    }
+
+    /// Hands one batch to its handler, and returns what became of its items.
+    fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+        if let Some(consumer) = &self.callables.consumer {
+            return self.call_handler(py, consumer, batch);
+        }
+        let Some(handler) = self.callables.handlers.get(py, batch.key) else {
+            self.report_unrouted(py, batch);
+            return vec![(Outcome::Unrouted, batch.size)];
+        };
+        if !self.spreads_types() {
+            return self.call_handler(py, &handler, batch);
+        }
+        // The one lock of ours under which Python code runs: see the crate's header.
+        let serial = self.process().serial(batch.key);
+        loop {
+            let one_call_at_a_time = serial.try_lock();
+            if one_call_at_a_time.is_some() {
+                return self.call_handler(py, &handler, batch);
+            }
+            gil::released(py, || drop(serial.lock()));
+        }
+    }
+
+    fn call_handler(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+        handler.call(py, batch, self.callables.error_handler.as_ref(), self.name())
+    }
+
+    fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
+        batch.items.clear();
+        if self.callables.handlers.first_unrouted(batch.key) {
+            let name = self.routing.keys.name(py, batch.key);
+            let name = python_calls::shown(name.bind(py));
+            log(
+                py,
+                "warning",
+                &format!("queue {:?} has no handler for {name}: its items are counted as unrouted", self.name()),
+            );
+        }
+        self.drops.add(py, DropReason::Unrouted, batch.size);
+    }
+
+    /// Calls `on_idle` of the consumer, and of each handler for whose type the drainer found nothing.
+    fn call_on_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
+        let begun_in = Generation::now();
+        if let Some(consumer) = &self.callables.consumer {
+            consumer.idle(py);
+        }
+        for (key, handler) in self.callables.handlers.with_on_idle(py) {
+            if begun_in.is_past() {
+                break;
+            }
+            if drainer.found_nothing_for(key) {
+                handler.idle(py);
+            }
+        }
+        if begun_in.is_past() {
+            interpreter_exit::leave_child(py);
+        }
+    }
+
+    /// Takes one step without the GIL, then makes its handler calls with the GIL.
+    fn serve<'a>(&self, py: Python<'_>, step: impl Send + FnOnce() -> Step<'a, Item>) -> Served {
+        let gil_yield = &self.process().gil_yield;
+        let (step, asked_at) = gil::released(py, || {
+            let step = step();
+            let asked_at = matches!(step, Step::Pass(_)).then(|| gil_yield.ask());
+            (step, asked_at)
+        });
+        if let Some(asked_at) = asked_at {
+            gil_yield.granted(asked_at);
+        }
+        match step {
+            Step::Pass(pass) => {
+                self.deliver_pass(py, pass);
+                Served::Items
+            }
+            Step::Idle(drainer) => {
+                self.call_on_idle(py, drainer);
+                Served::Nothing
+            }
+            Step::Closed => Served::Closed,
+        }
+    }
+}
+
+impl Serve for Caller {
+    fn serve(&self, py: Python<'_>, drainer: &mut Drainer<Item>) -> Served {
+        self.shared().serve(py, || drainer.try_step())
+    }
+}
+
+/// Runs a drain thread of a queue's own: waits for items and delivers them until the queue is closed and empty.
+fn run(py: Python<'_>, shared: &SharedQueue, mut drainer: Drainer<Item>) {
+    // The lock that keeps the producers apart is the GIL.
+    let sync_with_producers = |close_fast_path: &dyn Fn()| {
+        gil::held(|_| close_fast_path());
+    };
+    while shared.serve(py, || drainer.next_step(sync_with_producers)) != Served::Closed {}
+}

@@ -1,0 +1,69 @@
+//! What a monitoring system reads of a batch queue, without the GIL.
+
+use super::shared_queue::SharedQueue;
+use crate::monitoring::catalog::FamilyId as Family;
+use crate::monitoring::object_registry::{self, Observed};
+use crate::monitoring::sample::{Reading, SampleValue};
+use drainq_core::batch::Rejection;
+use std::sync::{Arc, Weak};
+
+impl Observed for SharedQueue {
+    fn is_open(&self) -> bool {
+        self.queue().is_running()
+    }
+
+    fn read(&self, name: &str, reading: &mut Reading) {
+        let process = self.process();
+        let snapshot = process.queue.snapshot();
+        let mut add = |family, value: SampleValue| reading.add(family, &[name], value);
+        add(Family::BatchRunning, self.is_open().into());
+        add(Family::BatchAccepted, snapshot.accepted.into());
+        add(Family::BatchHandled, snapshot.total(|worker| worker.handled).into());
+        add(Family::BatchFailed, snapshot.total(|worker| worker.failed).into());
+        add(Family::BatchUnrouted, snapshot.total(|worker| worker.unrouted).into());
+        add(Family::BatchDeadLettered, snapshot.total(|worker| worker.dead_lettered).into());
+        add(Family::BatchAbandoned, snapshot.abandoned.into());
+        add(Family::BatchQueued, snapshot.queued.into());
+        add(Family::BatchCapacity, (snapshot.used.len() * snapshot.buffer_size).into());
+        add(Family::BatchBufferBytes, snapshot.allocated_bytes.into());
+        add(Family::BatchRebalances, snapshot.rebalances.into());
+        add(Family::BatchGilYields, process.gil_yield.yields().into());
+        add(Family::BatchGilWait, gil_wait(process.gil_yield.waits(), process.gil_yield.waited_seconds()));
+        for (reason, count) in Rejection::ALL.iter().zip(snapshot.rejected) {
+            reading.add(Family::BatchRejected, &[name, reason.name()], count);
+        }
+        for (partition, (used, owner)) in snapshot.used.iter().zip(&snapshot.owners).enumerate() {
+            let labels = [name, &partition.to_string()];
+            reading.add(Family::BatchPartitionUsed, &labels, *used);
+            reading.add(Family::BatchPartitionOwner, &labels, u64::from(*owner));
+        }
+        for (thread, worker) in snapshot.workers.iter().enumerate() {
+            let labels = [name, &thread.to_string()];
+            reading.add(Family::BatchThreadHandled, &labels, worker.handled);
+            reading.add(Family::BatchThreadPasses, &labels, worker.cycles);
+            reading.add(Family::BatchThreadBusy, &labels, worker.busy_nanos as f64 / 1e9);
+            reading.add(Family::BatchThreadInFlight, &labels, worker.in_flight);
+        }
+    }
+
+    fn let_go(self: Arc<Self>) {
+        object_registry::end_elsewhere(Arc::into_inner(self));
+    }
+}
+
+/// Has a queue read by the endpoint, under its name.
+pub fn observe(shared: &Arc<SharedQueue>) {
+    object_registry::observe("batch", shared.name(), Arc::downgrade(shared) as Weak<dyn Observed>);
+}
+
+/// Returns the waits as a histogram: its last bucket has no upper bound.
+fn gil_wait(waits: Vec<(f64, u64)>, sum: f64) -> SampleValue {
+    let mut count = 0;
+    let mut up_to = Vec::with_capacity(waits.len());
+    for (bound, shorter) in &waits {
+        count += shorter;
+        up_to.push((*bound, count));
+    }
+    up_to.pop();
+    SampleValue::Buckets { up_to, sum, count }
+}

@@ -1,0 +1,200 @@
+//! What a queue's object and its drain threads share, in named parts.
+//!
+//! | part | what it decides |
+//! | --- | --- |
+//! | `routing.rs` | the type, the partition and the weight of an item |
+//! | `batch_callables.rs` | the callables that get the batches |
+//! | `per_process.rs` | the core's queue and its threads, which a forked child starts anew |
+//! | `rebalance.rs` | the balancer |
+//! | `drop_reports.rs` | the reports of items that are not handled |
+//!
+//! The threads keep the `SharedQueue` alive, not the object. When the last reference to the object goes, the queue
+//! is closed; it delivers the items that it has, its threads end, and the `SharedQueue` goes with them.
+
+use super::batch_callables::BatchCallables;
+use super::config::BatchQueueConfig;
+use super::drop_reports::DropReports;
+use super::per_process::Process;
+use super::routing::Routing;
+use super::shared_scheduler::Pool;
+use super::types::item::Item;
+use super::user_drain_balancer::UserBalancer;
+use crate::fork::{self, ForkCell, Renew};
+use crate::gil;
+use drainq_core::batch::{BatchQueue, BufferStrategy, Grouping, Key, Settings};
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyWeakrefReference};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A queue, as its threads see it.
+pub struct SharedQueue {
+    /// The type, the partition and the weight of an item.
+    pub routing: Routing,
+    process: ForkCell<Process>,
+    pool: Option<Arc<Pool>>,
+    settings: Settings,
+    grouping: Grouping,
+    /// The callables that get the batches.
+    pub callables: BatchCallables,
+    /// The user's balancer.
+    pub balancing: Option<UserBalancer>,
+    /// Seconds that a shutdown waits by default; `None` has no limit.
+    pub shutdown_timeout: Option<f64>,
+    /// The items that are not handled, for `on_drop`.
+    pub drops: Arc<DropReports>,
+    /// A weak reference on the queue's object, which closes the queue at the object's end.
+    guard: PyOnceLock<Py<PyWeakrefReference>>,
+    /// The number of the queue in this program.
+    number: u64,
+}
+
+impl SharedQueue {
+    /// Makes a queue by this configuration. Its threads are not started.
+    pub fn new(py: Python<'_>, name: &str, config: &BatchQueueConfig) -> PyResult<Arc<Self>> {
+        let (settings, grouping) = (config.settings(py)?, config.grouping());
+        let pool = match &config.shared_scheduler {
+            Some((pool, policy)) => Some(Pool::get_or_create(py, pool, policy.0)?),
+            None => None,
+        };
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let on_drop = config.on_drop.as_ref().map(|held| held.clone_ref(py));
+        let shared = Self {
+            callables: BatchCallables::new(py, config, number)?,
+            routing: Routing::new(py, config),
+            process: ForkCell::new(Process::new(name, settings.clone(), grouping, pool.as_deref())),
+            pool,
+            settings,
+            grouping,
+            balancing: UserBalancer::new(py, config),
+            shutdown_timeout: config.default_shutdown_timeout(),
+            drops: DropReports::new(name, on_drop),
+            guard: PyOnceLock::new(),
+            number,
+        };
+        shared.queue().report_idle_passes(shared.callables.consumer_wants_idle());
+        Ok(Arc::new(shared))
+    }
+
+    /// Has the queue closed at the end of `object`: when its last reference goes, or when the garbage collector
+    /// finds it in a cycle. The collector then keeps the callables that the queue still has to call (`caller_count.rs`).
+    pub fn end_with(self: &Arc<Self>, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let weak = Arc::downgrade(self);
+        let close = PyCFunction::new_closure(py, None, None, move |_, _| {
+            if let Some(shared) = weak.upgrade() {
+                shared.queue().close();
+            }
+        })?;
+        let guard = PyWeakrefReference::new_with(object, close)?.unbind();
+        // A queue has one object.
+        let _ = self.guard.set(py, guard);
+        Ok(())
+    }
+
+    /// Returns the queue of this process.
+    #[inline]
+    pub fn process(&self) -> &Process {
+        self.process.get()
+    }
+
+    /// Returns the core's queue.
+    #[inline]
+    pub fn queue(&self) -> &Arc<BatchQueue<Item>> {
+        &self.process().queue
+    }
+
+    /// Returns the pool whose drain threads the queue shares with others.
+    pub fn pool(&self) -> Option<&Pool> {
+        self.pool.as_deref()
+    }
+
+    /// Returns the queue's name.
+    pub fn name(&self) -> &str {
+        self.queue().name()
+    }
+
+    /// Returns the number of the queue in this program, which no other queue has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether producers wait when there is no room.
+    #[inline]
+    pub fn blocks(&self) -> bool {
+        self.settings.strategy == BufferStrategy::Blocking
+    }
+
+    /// Whether a handler's items may come from several threads at once.
+    pub fn spreads_types(&self) -> bool {
+        !self.settings.sticky
+    }
+
+    /// Returns the key of a type, by the type's name; a new name gets a new key.
+    pub fn key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
+        match self.routing.keys.find(name)? {
+            Some(key) => Ok(key),
+            None => self.add_key(name),
+        }
+    }
+
+    /// Adds a type; returns its key. A type that has a key by now keeps it.
+    pub fn add_key(&self, name: &Bound<'_, PyAny>) -> PyResult<Key> {
+        self.routing.keys.add(name, || self.queue().add_type(0.0))
+    }
+
+    /// Whether the garbage collector is shown the user's objects (`caller_count.rs`, invariant 2).
+    ///
+    /// The collector asks several times and must get one answer. The collector holds the GIL, which producing,
+    /// accounting and closing need, so the state of the queue stays the same meanwhile.
+    fn is_shown(&self) -> bool {
+        let process = self.process();
+        let is_called = process.callers.are_left() || self.drops.has_reporter();
+        !is_called || (process.queue.is_running() && process.queue.is_quiet())
+    }
+
+    /// Shows the garbage collector the user's objects, if the collector is to see them now.
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !fork::is_renewed() || !self.is_shown() {
+            return Ok(());
+        }
+        self.routing.traverse(visit)?;
+        self.callables.traverse(visit)?;
+        visit.call(self.balancing.as_ref().map(UserBalancer::balancer))?;
+        visit.call(self.drops.held())
+    }
+
+    /// Removes the handlers, through which the queue may hold itself, unless they may still be called.
+    pub fn clear(&self) {
+        if !self.process().callers.are_left() {
+            self.callables.handlers.clear();
+        }
+    }
+}
+
+impl Drop for SharedQueue {
+    /// Has the counts that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
+    fn drop(&mut self) {
+        gil::held(|_| self.drops.wake_reporter());
+    }
+}
+
+impl Renew for SharedQueue {
+    /// Starts an empty queue with the same types, whose threads start with its first item.
+    fn renew_in_child(&self, _py: Python<'_>) {
+        let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
+        self.callables.handlers.add_types(&fresh.queue, self.routing.keys.count());
+        // A selector that forked has chosen among the partitions of the parent.
+        fresh.queue.grow_to_at_least(self.queue().partition_count());
+        if !self.queue().is_running() {
+            fresh.queue.close();
+        }
+        fresh.queue.report_idle_passes(self.callables.consumer_wants_idle());
+        self.process.replace_in_child(fresh);
+        self.routing.forget_routes();
+    }
+}

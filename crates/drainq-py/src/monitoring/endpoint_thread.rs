@@ -1,0 +1,256 @@
+//! The endpoint: one thread that accepts, reads, answers and closes, without the GIL.
+//!
+//! # Invariants
+//! 1. There are at most [`MOST_CONNECTIONS`]. One more takes the place of the oldest, so that clients that send their
+//!    request slowly, or not at all, do not keep other clients out.
+//! 2. A connection lives for [`LONGEST`] at most, and holds at most [`http_answer::LARGEST_HEAD`] bytes of a request.
+//! 3. The thread ends, and its connections with it, soon after [`Endpoint::close`]; the process does not wait for it.
+//! 4. In a forked child there is no thread; [`Endpoint::forget_in_child`] closes the child's copy of the listening
+//!    socket. Each connection is shut down before it is closed, which ends it for a child's copy too.
+
+use super::http_answer;
+use drainq_core::sync::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Connections at one time.
+const MOST_CONNECTIONS: usize = 32;
+
+/// How long a client may take for its request and for reading the answer.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// How long an answered client may take to close its side.
+const LONGEST_GOODBYE: Duration = Duration::from_secs(1);
+
+/// How long the thread waits after a failed `accept`: of a process without free file descriptors, say.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A listening socket and the thread that answers.
+pub struct Endpoint {
+    address: SocketAddr,
+    closing: Arc<AtomicBool>,
+    /// The socket and the thread until the close. Locked with the GIL held, which is kept meanwhile.
+    open: Mutex<Option<(Arc<TcpListener>, JoinHandle<()>)>>,
+}
+
+impl Endpoint {
+    /// Listens at this address and starts the thread.
+    pub fn open(address: &[SocketAddr]) -> io::Result<Self> {
+        let listener = Arc::new(TcpListener::bind(address)?);
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let closing = Arc::new(AtomicBool::new(false));
+        let server = Server { listener: listener.clone(), closing: closing.clone(), connections: Vec::new() };
+        let thread = thread::Builder::new().name("drainq-metrics".into()).spawn(|| server.run())?;
+        Ok(Self { address, closing, open: Mutex::new(Some((listener, thread))) })
+    }
+
+    /// Returns the address that it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether requests are answered.
+    pub fn is_open(&self) -> bool {
+        self.open.lock().is_some()
+    }
+
+    /// Has the thread end. Returns the rest of the close, which waits for the thread: it needs no GIL.
+    pub fn close(&self) -> Option<impl FnOnce() + Send + use<>> {
+        self.closing.store(true, Ordering::Release);
+        let (listener, thread) = self.open.lock().take()?;
+        let mut awake = self.address;
+        if awake.ip().is_unspecified() {
+            awake.set_ip(if awake.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() });
+        }
+        Some(move || {
+            // A connection wakes the thread; without one the thread wakes up by itself within `LONGEST_SLEEP`.
+            let _ = TcpStream::connect_timeout(&awake, PAUSE);
+            let _ = thread.join();
+            drop(listener);
+        })
+    }
+
+    /// Closes the child's copy of the listening socket, in a forked child: the parent goes on answering.
+    pub fn forget_in_child(&self) {
+        self.closing.store(true, Ordering::Release);
+        let Some(open) = self.open.lock().take() else { return };
+        #[cfg(unix)]
+        {
+            use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+            // SAFETY: the descriptor is open, for the parent's thread, which shares it, had not ended: `open` was still
+            // there, and the GIL was held at the fork. The child has no such thread, and both owners in its memory,
+            // `open` and the thread's, are never used or dropped: so the descriptor is closed once.
+            drop(unsafe { OwnedFd::from_raw_fd(open.0.as_raw_fd()) });
+        }
+        mem::forget(open);
+    }
+}
+
+/// The longest sleep, after which the thread looks whether it is to end.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+struct Server {
+    listener: Arc<TcpListener>,
+    closing: Arc<AtomicBool>,
+    connections: Vec<Connection>,
+}
+
+impl Server {
+    fn run(mut self) {
+        while !self.closing.load(Ordering::Acquire) {
+            let ready = self.wait();
+            if self.closing.load(Ordering::Acquire) {
+                return;
+            }
+            let now = Instant::now();
+            let mut position = 0;
+            self.connections.retain_mut(|connection| {
+                position += 1;
+                let is_ready = ready.get(position).is_some_and(|flags| !flags.is_empty());
+                (!is_ready || connection.go_on(now)) && connection.is_in_time(now)
+            });
+            if ready.first().is_some_and(|flags| !flags.is_empty()) {
+                self.accept(now);
+            }
+        }
+    }
+
+    /// Waits for a socket, or for the next deadline; returns what is ready, the listener first.
+    fn wait(&self) -> Vec<PollFlags> {
+        let mut sockets = vec![PollFd::new(&*self.listener, PollFlags::IN)];
+        sockets.extend(self.connections.iter().map(|it| PollFd::new(&it.stream, it.awaits())));
+        let now = Instant::now();
+        let next = self.connections.iter().map(|it| it.deadline.saturating_duration_since(now)).min();
+        let sleep = next.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP) + Duration::from_millis(1);
+        match poll(&mut sockets, Timespec::try_from(sleep).ok().as_ref()) {
+            Ok(_) => sockets.iter().map(PollFd::revents).collect(),
+            Err(_) => {
+                thread::sleep(PAUSE);
+                Vec::new()
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    if self.connections.len() == MOST_CONNECTIONS {
+                        self.connections.remove(0);
+                    }
+                    let mut connection = Connection::new(stream, now);
+                    if connection.go_on(now) {
+                        self.connections.push(connection);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    thread::sleep(PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+enum Exchange {
+    /// The head of the request comes.
+    Request(Vec<u8>),
+    /// The answer goes, from this position.
+    Answer(Vec<u8>, usize),
+    /// The answer is sent; the client closes its side.
+    Goodbye,
+}
+
+struct Connection {
+    stream: TcpStream,
+    deadline: Instant,
+    exchange: Exchange,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, now: Instant) -> Self {
+        Self { stream, deadline: now + LONGEST, exchange: Exchange::Request(Vec::new()) }
+    }
+
+    fn awaits(&self) -> PollFlags {
+        match self.exchange {
+            Exchange::Answer(..) => PollFlags::OUT,
+            Exchange::Request(_) | Exchange::Goodbye => PollFlags::IN,
+        }
+    }
+
+    /// Whether there is time left. A client whose request did not come in time gets that answer.
+    fn is_in_time(&mut self, now: Instant) -> bool {
+        if now < self.deadline {
+            return true;
+        }
+        if matches!(&self.exchange, Exchange::Request(bytes) if !bytes.is_empty()) {
+            let _ = self.stream.write(&http_answer::too_slow());
+        }
+        false
+    }
+
+    /// Does what can be done without waiting; returns whether the connection lives on.
+    fn go_on(&mut self, now: Instant) -> bool {
+        loop {
+            let done = match &mut self.exchange {
+                Exchange::Request(bytes) => read_into(&mut self.stream, bytes),
+                Exchange::Answer(bytes, sent) => self.stream.write(&bytes[*sent..]).map(|count| *sent += count),
+                Exchange::Goodbye => read_into(&mut self.stream, &mut Vec::new()),
+            };
+            match done {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return false,
+            }
+            match &self.exchange {
+                Exchange::Request(bytes) => {
+                    if let Some(answer) = http_answer::answer(bytes) {
+                        self.exchange = Exchange::Answer(answer, 0);
+                    }
+                }
+                Exchange::Answer(bytes, sent) if *sent == bytes.len() => {
+                    // Closed at once, a socket with unread bytes would take the answer back.
+                    if self.stream.shutdown(Shutdown::Write).is_err() {
+                        return false;
+                    }
+                    self.deadline = now + LONGEST_GOODBYE;
+                    self.exchange = Exchange::Goodbye;
+                }
+                Exchange::Answer(..) | Exchange::Goodbye => {}
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A forked child may have a copy of the descriptor (invariant 4).
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Adds the bytes that have come, of which a head has few; an error at the end of the stream.
+fn read_into(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut chunk = [0; 2048];
+    match stream.read(&mut chunk)? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        count => {
+            bytes.extend_from_slice(&chunk[..count]);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The objects whose counters are read, by kind and name.
+//!
+//! # Invariants
+//! 1. Of one kind, two objects never have the same name: a second one gets a number. An object that was closed gives
+//!    its name up to the next one.
+//! 2. The lock is held for copies alone: no object is read, ended or asked under it.
+
+use super::catalog::FamilyId;
+use super::sample::{Reading, Sample};
+use crate::gil;
+use drainq_core::sync::Mutex;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Instant;
+
+/// A native object with counters, which are read without the GIL.
+pub trait Observed: Send + Sync {
+    /// Whether the object is still in use; one that is not gives its name up.
+    fn is_open(&self) -> bool;
+
+    /// Adds the object's samples. Does not wait for anything that waits for the GIL.
+    fn read(&self, name: &str, reading: &mut Reading);
+
+    /// Gives a reference back: by [`end_elsewhere`], if it is the last one.
+    fn let_go(self: Arc<Self>);
+}
+
+/// Ends what the last reference led to, on a thread of its own, which takes the GIL for it.
+pub fn end_elsewhere<T: Send + 'static>(last: Option<T>) {
+    let Some(last) = last else { return };
+    // Neither a thread that cannot start nor an interpreter that is gone may end it without the GIL.
+    let last = ManuallyDrop::new(last);
+    let end = move || gil::held(move |_| drop(ManuallyDrop::into_inner(last)));
+    let _ = thread::Builder::new().name("drainq-end".into()).spawn(end);
+}
+
+#[derive(Clone)]
+struct Entry {
+    kind: &'static str,
+    name: String,
+    object: Weak<dyn Observed>,
+}
+
+/// The samples of an object whose counters only Python code knows.
+#[derive(Clone)]
+struct Published {
+    kind: String,
+    name: String,
+    at: Instant,
+    errors: u64,
+    samples: Vec<Sample>,
+}
+
+struct Registry {
+    entries: Vec<Entry>,
+    published: Vec<Published>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { entries: Vec::new(), published: Vec::new() });
+
+/// Has an object read from now on; returns the name that its samples get.
+pub fn observe(kind: &'static str, name: &str, object: Weak<dyn Observed>) -> String {
+    let same_name = |entry: &Entry| entry.kind == kind && entry.name == name;
+    let rivals: Vec<_> = REGISTRY.lock().entries.iter().filter(|entry| same_name(entry)).cloned().collect();
+    let is_closed = |entry: &Entry| entry.object.upgrade().is_none_or(|object| !object.is_open());
+    let closed: Vec<_> = rivals.into_iter().filter(is_closed).map(|entry| entry.object).collect();
+
+    let mut registry = REGISTRY.lock();
+    let leaves = |other: &Weak<dyn Observed>| {
+        other.strong_count() == 0 || Weak::ptr_eq(other, &object) || closed.iter().any(|it| Weak::ptr_eq(it, other))
+    };
+    registry.entries.retain(|entry| !leaves(&entry.object));
+    let is_taken = |name: &str| registry.entries.iter().any(|entry| entry.kind == kind && entry.name == name);
+    let mut free = name.to_owned();
+    let mut number = 2;
+    while is_taken(&free) {
+        free = format!("{name}-{number}");
+        number += 1;
+    }
+    registry.entries.push(Entry { kind, name: free.clone(), object });
+    free
+}
+
+/// Publishes samples that Python code took; `None`: it could not take them, and the last ones stay.
+pub fn publish(kind: &str, name: &str, samples: Option<Vec<Sample>>) {
+    let mut registry = REGISTRY.lock();
+    let at = Instant::now();
+    let known = registry.published.iter_mut().find(|other| other.kind == kind && other.name == name);
+    let replaced = match (known, samples) {
+        (Some(known), Some(samples)) => {
+            known.at = at;
+            std::mem::replace(&mut known.samples, samples)
+        }
+        (Some(known), None) => {
+            known.errors += 1;
+            return;
+        }
+        (None, samples) => {
+            let errors = u64::from(samples.is_none());
+            let samples = samples.unwrap_or_default();
+            registry.published.push(Published { kind: kind.into(), name: name.into(), at, errors, samples });
+            return;
+        }
+    };
+    drop(registry);
+    drop(replaced);
+}
+
+/// Forgets the samples that were published under a name.
+pub fn withdraw(kind: &str, name: &str) {
+    REGISTRY.lock().published.retain(|other| other.kind != kind || other.name != name);
+}
+
+/// Has an object read no more.
+pub fn forget(object: &Weak<dyn Observed>) {
+    REGISTRY.lock().entries.retain(|entry| !Weak::ptr_eq(&entry.object, object));
+}
+
+/// Reads everything there is. Not called under a lock of this crate; without the GIL only between forks.
+pub fn read_all() -> Reading {
+    let (entries, published) = {
+        let registry = REGISTRY.lock();
+        (registry.entries.clone(), registry.published.clone())
+    };
+    let mut reading = Reading::default();
+    reading.add(FamilyId::Build, &[drainq_core::VERSION], 1_u64);
+    for entry in entries {
+        if let Some(object) = entry.object.upgrade() {
+            object.read(&entry.name, &mut reading);
+            object.let_go();
+        }
+    }
+    for Published { kind, name, at, errors, samples } in published {
+        reading.extend(samples);
+        reading.add(FamilyId::SampleAge, &[&kind, &name], at.elapsed().as_secs_f64());
+        reading.add(FamilyId::SampleErrors, &[&kind, &name], errors);
+    }
+    reading
+}

@@ -1,0 +1,160 @@
+"""One installed schedule: check it, wait, check it again, until closed.
+
+Waiting takes real time and re-reads the clock: the next check comes once the interval has passed, by either of the two.
+So a clock that is moved by hand, or one that jumps (a laptop that slept), is noticed soon, and one that stands still
+stops nothing. The waiting of all schedules is done by one timer: see :mod:`drainq.delayed.cron.schedule_watch`.
+
+# Invariants
+
+1. One check of a schedule runs at a time.
+2. After :meth:`CronHandle.close` no check begins, and one that is running installs nothing any more.
+3. A forked child's schedules are closed; the parent's go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import NoReturn
+
+from drainq.clock import Clock
+from drainq.delayed.cron.schedule_watch import TIMER, Jumps, Watch
+from drainq.errors import ShutDown
+from drainq.fork import renew_in_child
+from drainq.pickling import refuse
+from drainq.timer import Repeat
+
+_log = logging.getLogger("drainq")
+
+_FIRST_CHECK = 1.0  # seconds that start() waits at most for the first check to be over
+_LONGEST_RETRY = 60.0  # seconds until the check after one that failed, at most
+_JUMP = 24 * 3600.0  # seconds between clock and real time from which on it is worth a warning
+
+
+class CronHandle:
+    """An installed schedule; ``close()``, or the end of a ``with`` block, ends it. What it scheduled stays."""
+
+    def __init__(
+        self,
+        name: str,
+        check: Callable[[CronHandle], float],
+        *,
+        clock: Clock,
+        retry: float,
+        watch: Watch,
+    ) -> None:
+        """Made by the ``install_...`` methods.
+
+        Args:
+            name: of the schedule, for the log.
+            check: checks the schedule once and returns the seconds until the next check.
+            retry: seconds until the check after one that failed; a minute at most.
+            watch: what wakes the schedule when the clock runs ahead of real time.
+        """
+        self._name = name
+        self._check = check
+        self._clock = clock
+        self._retry = min(retry, _LONGEST_RETRY)
+        self._watch = watch
+        self._jumps = Jumps(_JUMP)
+        self._closed = False
+        self.due_at = float("inf")
+        self._repeat = Repeat(self._turn, timer=TIMER)
+        self._renew()
+        renew_in_child(self)
+
+    def _renew(self) -> None:
+        self._one_check_at_a_time = threading.RLock()
+        self._checking: int | None = None  # the thread that is in a check
+        self._checked = threading.Event()
+
+    def _renew_in_child(self) -> None:
+        self._renew()
+        self._closed = True
+
+    def start(self) -> None:
+        """Start; return once the schedule was checked for the first time, or after a second if that takes long."""
+        self._watch.add(self)
+        self._repeat.wake()
+        self._checked.wait(_FIRST_CHECK)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
+    def wake(self) -> None:
+        """Have a check begin as soon as possible, on a thread of the timer."""
+        self.due_at = float("inf")  # until the check has said when the next one is due
+        self._repeat.wake()
+
+    def look(self) -> None:
+        """Check the schedule now, on this thread, whatever the interval; nothing happens after :meth:`close`.
+
+        Raises:
+            Exception: what the generator or the database raised.
+        """
+        self._run_check()
+
+    def close(self, timeout: float | None = 10.0) -> bool:
+        """End the schedule; what is scheduled stays in the queue.
+
+        Args:
+            timeout: seconds to wait for a check that is running; None for as long as it takes.
+
+        Returns:
+            True if the schedule has ended; False if a check was still running at the end of the timeout, or is what
+            calls this.
+        """
+        self._closed = True
+        self._watch.discard(self)
+        if self._checking == threading.get_ident():
+            self._repeat.stop(0)
+            return False
+        return self._repeat.stop(timeout)
+
+    def _run_check(self) -> float:
+        with self._one_check_at_a_time:
+            if self._closed:
+                return self._retry
+            outer, self._checking = self._checking, threading.get_ident()
+            try:
+                self._say_if_the_clock_jumped()
+                return self._check(self)
+            finally:
+                self._checking = outer
+
+    def _say_if_the_clock_jumped(self) -> None:
+        jumped = self._jumps.since_last(self._clock.now())
+        if jumped is not None:
+            _log.warning(
+                "schedule %r: the clock jumped by %+.0f s; if it is wrong now, ticks are offered for wrong times",
+                self._name,
+                jumped,
+            )
+
+    def _turn(self) -> float | None:
+        started, wait = 0.0, self._retry
+        try:
+            started = self._clock.now()
+            wait = self._run_check()
+        except BaseException as error:  # SystemExit too: it would end the timer's thread and not the program
+            if isinstance(error, ShutDown) and self._closed:
+                return None
+            _log.exception("the schedule %r could not be checked; next try in %g s", self._name, wait)
+        self._checked.set()
+        self.due_at = started + wait
+        return None if self._closed else wait
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its timer belongs to this process", "the schedule, and install it where it is to run")
+
+    def __enter__(self) -> CronHandle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

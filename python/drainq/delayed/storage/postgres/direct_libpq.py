@@ -1,0 +1,220 @@
+"""The few statements that every message costs, sent to PostgreSQL by the shortest way.
+
+Why: one message is one statement, and a cursor of the driver, made for statements of every kind, spends more time on
+one than the server does. Here a statement's parameters are found once, their types are left to the server, which knows
+the columns, and the answer stays as libpq has it until a value is read. The driver's own libpq interface
+(:mod:`psycopg.pq`) does the talking; connecting, transactions and all other statements are the driver's.
+
+# Invariants
+
+1. A wait ends at the deadline of the calling thread's try, as everywhere on a
+   :class:`~drainq.delayed.storage.postgres.connection.BoundedConnection`. The connection is then closed: the answer
+   may still come, and must not pass for that to the next question.
+2. A statement that is interrupted (Ctrl-C) is cancelled on the server before the interrupt goes on, and its connection
+   is closed if it is not known to have ended.
+3. An answer is read to its end before the connection is used again.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import psycopg
+from psycopg.pq import ExecStatus, TransactionStatus
+
+from drainq.delayed.deadline import deadline
+
+_PARAMETER = re.compile(r"%%|%\((\w+)\)([sb])")
+_numbers = count()
+_SQLSTATE = psycopg.pq.DiagnosticField.SQLSTATE
+_GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+GRACE = 0.5
+"""Seconds that the server gets beyond a try's end to say itself that a statement took too long. Then the connection
+stays usable."""
+_MOST_PREPARED = 200  # statements that a connection keeps: each batch size is one
+_CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that was interrupted
+
+
+class TryTimedOut(psycopg.OperationalError):
+    """The server did not answer in time; the connection is of no more use."""
+
+
+_Watch = Callable[[float | None], tuple[bool, bool]]
+
+
+class Statement:
+    """A statement whose parameters are numbered, which a connection prepares when it first meets it.
+
+    Args:
+        text: with ``%(name)s`` for a parameter, ``%(name)b`` for one that is bytes, ``%%`` for a percent sign.
+
+    Example:
+        >>> statement = Statement("SELECT %(a)s::text || %(b)s || %(a)s, 5 %% 2")
+        >>> statement.text
+        b'SELECT $1::text || $2 || $1, 5 % 2'
+        >>> statement.encoded({"b": "x", "a": 7})
+        [b'7', b'x']
+    """
+
+    def __init__(self, text: str) -> None:
+        formats: dict[str, int] = {}
+
+        def numbered(found: re.Match[str]) -> str:
+            name, kind = found.groups()
+            if name is None:
+                return "%"
+            formats.setdefault(name, int(kind == "b"))
+            return f"${list(formats).index(name) + 1}"
+
+        self.text = _PARAMETER.sub(numbered, text).encode()
+        self.formats = list(formats.values())
+        self.name = b"drainq_%d" % next(_numbers)
+        self._names = list(formats)
+
+    def encoded(self, values: Mapping[str, object]) -> list[bytes | None]:
+        """The parameters as they are sent: numbers and texts as text, bytes as they are, None as NULL."""
+        sent: list[bytes | None] = []
+        for name in self._names:
+            value = values[name]
+            if isinstance(value, str):
+                sent.append(value.encode())
+            elif isinstance(value, int):
+                sent.append(b"%d" % value)
+            elif value is None or isinstance(value, bytes):
+                sent.append(value)
+            else:
+                raise TypeError(f"{name} is neither a number nor text nor bytes, but {value!r}")
+        return sent
+
+
+class DirectConnection(psycopg.Connection[Any]):
+    """A connection that can also be asked directly.
+
+    Attributes:
+        patient: waits have no end; for a statement that may take as long as it takes.
+    """
+
+    patient = False
+    _ear: _Watch | None = None
+    _known_here: tuple[bytes, ...] = ()  # statements, in the order in which they were prepared
+
+    def was_spoken_to(self) -> bool:
+        """Whether the server has sent something without a question: as a rule, that it has ended the connection."""
+        return self._heard(0.0)
+
+    def ask(self, statement: Statement, values: Mapping[str, object]) -> Any:
+        """Run a statement and return libpq's result, its columns in binary.
+
+        Args:
+            statement: prepared on this connection from now on, unless the connection prepares nothing.
+            values: its parameters by name.
+
+        Raises:
+            psycopg.Error: as :meth:`psycopg.Cursor.execute` does.
+        """
+        sent = statement.encoded(values)
+        until = None if self.patient else deadline()
+        if until is not None:
+            until += GRACE
+        try:
+            if self.prepare_threshold is None:
+                self.pgconn.send_query_params(statement.text, sent, param_formats=statement.formats, result_format=1)
+                return self._answer(until)
+            if statement.name not in self._known_here:
+                self._prepare(statement, until)
+            self.pgconn.send_query_prepared(statement.name, sent, statement.formats, 1)
+            return self._answer(until)
+        except (KeyboardInterrupt, SystemExit):
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._give_up_on_it()
+            raise
+
+    def _prepare(self, statement: Statement, until: float | None) -> None:
+        if len(self._known_here) >= _MOST_PREPARED:
+            self.pgconn.send_query(b"DEALLOCATE " + self._known_here[0])
+            self._answer(until)
+            self._known_here = self._known_here[1:]
+        self.pgconn.send_prepare(statement.name, statement.text)
+        self._answer(until)
+        self._known_here += (statement.name,)
+
+    def _answer(self, until: float | None) -> Any:
+        """Send what is to be sent, wait for the answer and read it to its end."""
+        pgconn = self.pgconn
+        while pgconn.flush():  # it is long, and the server does not keep up
+            if self._wait(until, to_send=True):
+                pgconn.consume_input()  # the server may be waiting for us to listen
+        answer = None
+        while True:
+            while pgconn.is_busy():
+                self._wait(until)
+                pgconn.consume_input()
+            part = pgconn.get_result()
+            if part is None:
+                break
+            if answer is None or answer.status in _GOOD:
+                answer = part
+        if answer is None or answer.status not in _GOOD:
+            raise self._error(answer)
+        return answer
+
+    def _error(self, answer: Any) -> psycopg.Error:
+        if answer is not None and answer.error_field(_SQLSTATE):
+            return psycopg.errors.error_from_result(answer)
+        said = (answer or self.pgconn).error_message.decode(errors="replace").strip()
+        return psycopg.OperationalError(said or "the connection was lost")
+
+    def _wait(self, until: float | None, *, to_send: bool = False) -> bool:
+        """Wait until the socket can be read or, if ``to_send``, written; return whether it can be read.
+
+        Raises:
+            TryTimedOut: neither by ``until``; the connection is closed.
+        """
+        seconds = None if until is None else max(0.0, until - time.monotonic())
+        if to_send:
+            readable, writable = _watch(self.pgconn.socket, to_send=True)(seconds)
+        else:
+            readable, writable = self._heard(seconds), False
+        if not readable and not writable:
+            self.pgconn.finish()
+            raise TryTimedOut("the server did not answer in time; the connection was closed")
+        return readable
+
+    def _heard(self, seconds: float | None) -> bool:
+        if self._ear is None:
+            self._ear = _watch(self.pgconn.socket)
+        return self._ear(seconds)[0]
+
+    def _give_up_on_it(self) -> None:
+        """Cancel the statement that runs; close the connection if it does not end."""
+        try:
+            self.cancel_safe(timeout=_CANCELLED_WITHIN)
+            self._answer(time.monotonic() + _CANCELLED_WITHIN)
+        except psycopg.errors.QueryCanceled:
+            pass
+        except BaseException:
+            self.pgconn.finish()
+
+
+def _watch(socket: int, *, to_send: bool = False) -> _Watch:
+    """A way to wait, some seconds or for ever, until a socket can be read or, if ``to_send``, written."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda seconds: _seen(*select.select([socket], [socket] if to_send else [], [], seconds)[:2])
+    watch = select.poll()
+    watch.register(socket, select.POLLIN | select.POLLOUT if to_send else select.POLLIN)
+
+    def ready(seconds: float | None) -> tuple[bool, bool]:
+        found = watch.poll(None if seconds is None else seconds * 1000)
+        events = found[0][1] if found else 0
+        return bool(events & ~select.POLLOUT), bool(events & select.POLLOUT)
+
+    return ready
+
+
+def _seen(readable: list[int], writable: list[int]) -> tuple[bool, bool]:
+    return bool(readable), bool(writable)

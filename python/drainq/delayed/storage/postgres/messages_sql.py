@@ -1,0 +1,270 @@
+"""PostgreSQL: the statements of the delayed queue.
+
+Written for READ COMMITTED and autocommit: what can be one statement is one, which saves two round trips. The names
+in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are parameters. The
+statement that takes messages is in :mod:`drainq.delayed.storage.postgres.take_sql`.
+"""
+
+ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
+"""Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
+
+ROW = (
+    '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
+    + ATTEMPTS
+    + ', "scheduledAt", "lockUuid" IS NOT NULL, "priority"'
+)
+
+# --- producers
+
+OFFER_NEW = """
+INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
+ON CONFLICT ("pKey", "pKind") DO NOTHING
+RETURNING true
+"""
+"""Insert one message unless its key is there. A row: created; none: ignored."""
+
+_TAKE_OVER = """
+ON CONFLICT ("pKey", "pKind") DO UPDATE SET
+    "payload" = EXCLUDED."payload", "scheduledAt" = EXCLUDED."scheduledAt",
+    "scheduledAtInitially" = EXCLUDED."scheduledAtInitially", "createdAt" = EXCLUDED."createdAt",
+    "lockUuid" = NULL, "attempts" = 0, "lastError" = NULL, "priority" = EXCLUDED."priority"
+WHERE (q."payload", q."scheduledAtInitially", q."priority")
+    IS DISTINCT FROM (EXCLUDED."payload", EXCLUDED."scheduledAtInitially", EXCLUDED."priority")
+"""
+
+OFFER = (
+    """
+INSERT INTO {table} AS q ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
+"""
+    + _TAKE_OVER
+    + "RETURNING q.xmax = 0"
+)
+"""Insert or update one message. True: created; false: updated; no row: the same was there."""
+
+_NEXT_ID = """nextval((SELECT COALESCE(pg_get_serial_sequence({literal}, 'id')::regclass, (
+    SELECT uses.refobjid FROM pg_attrdef AS def
+    JOIN pg_attribute AS col ON (col.attrelid, col.attnum, col.attname) = (def.adrelid, def.adnum, 'id')
+    JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
+    JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
+    WHERE def.adrelid = to_regclass({literal})))::regclass))"""
+"""The next id: of the sequence that the column owns, or else of the one that its default uses; it is found once."""
+
+_UNNEST = (
+    """
+WITH sent AS MATERIALIZED (
+    SELECT COALESCE(i, """
+    + _NEXT_ID
+    + """) AS id, k, p, s, r{may}
+    FROM unnest(
+        %(keys)b::text[], %(payloads)b::bytea[], %(times)b::bigint[], %(ids)b::bigint[], %(ranks)b::integer[]
+        {may_values}
+    ) AS u(k, p, s, i, r{may})
+)
+INSERT INTO {table} AS q (
+    "id", "pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+OVERRIDING SYSTEM VALUE
+SELECT id, k, %(kind)s, p, s, s, %(now)s, r FROM sent ORDER BY k COLLATE "C"
+"""
+)
+_UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
+
+RESERVE = "SELECT " + _NEXT_ID + " FROM generate_series(1, %(n)s)"
+"""Ids for a batch that takes several statements, so that they follow the input all the same."""
+
+OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
+"""Insert many messages with distinct keys unless they are there. Ids follow the input (so do ties in due time); rows
+are locked in key order, so that two batches do not deadlock. One row per message created. An id is given although the
+column may be GENERATED ALWAYS: hence OVERRIDING, which other columns ignore."""
+
+OFFER_MANY = _UNMIXED + _TAKE_OVER + 'RETURNING q."pKey", q.xmax = 0'
+"""Insert or update many messages with distinct keys. One row per message created (true) or updated (false)."""
+
+OFFER_MANY_MIXED = (
+    _UNNEST.replace("{may_values}", ", %(may)b::boolean[]").replace("{may}", ", m")
+    + _TAKE_OVER
+    + ' AND EXCLUDED."pKey" IN (SELECT k FROM sent WHERE m) RETURNING q."pKey", q.xmax = 0'
+)
+"""The same for a batch in which only some messages may update: one statement, so that there is one order of locks."""
+
+STORED = """
+SELECT "pKey", "payload", "scheduledAtInitially", xmax = 0
+FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "createdAt" = %(now)s
+"""
+"""The messages of these keys that were stored by a call at this time; true: created, not updated."""
+
+ANNOUNCE = "SELECT pg_notify(%(channel)s, %(news)s)"
+"""Notify waiting consumers that a message is due soon."""
+
+OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, %(news)s)"
+"""Insert one message unless its key is there, and announce it. True: created; null: ignored."""
+
+OFFER_ANNOUNCED = (
+    "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, %(news)s)"
+)
+"""Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
+
+# --- consumers
+
+ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
+"""Delete what is still ours."""
+
+NACK = """
+UPDATE {table} SET "scheduledAt" = %(due)s, "lockUuid" = NULL, "lastError" = COALESCE(%(error)s, "lastError")
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
+"""
+"""Give back what is still ours, for later."""
+
+RELEASE = """
+UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
+WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
+"""
+"""Give back what is still ours, as if it had not been fetched."""
+
+EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
+"""Move the end of the lease of what is still ours."""
+
+BURY = """
+WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
+INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority")
+SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority" FROM died
+"""
+"""Move what is still ours to the dead letters."""
+
+NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
+"""When the next message becomes due."""
+
+LOCK_FLIGHT = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+"""Consumers with a limit take turns, from here to the commit."""
+
+IN_FLIGHT = """
+SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
+"""
+"""The keys of a queue's messages in flight."""
+
+ACK_AND_REMEMBER = """
+WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
+INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
+SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(now)s FROM gone ORDER BY "scheduledAtInitially", "id"
+"""
+"""Move what is still ours to the history."""
+
+TRIM_HISTORY = """
+DELETE FROM {history} WHERE "pKind" = %(kind)s AND "id" <= (
+    SELECT "id" FROM {history} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT 1 OFFSET %(keep)s)
+"""
+"""Drop the oldest entries of the history."""
+
+HISTORY = """
+SELECT "pKey", "scheduledAt", "attempts", "finishedAt" FROM {history}
+WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
+"""
+"""The messages that were acknowledged, the latest first."""
+
+# --- looking and removing
+
+READ = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
+"""The message of a key, without taking it."""
+
+CONTAINS = 'SELECT EXISTS (SELECT 1 FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s)'
+"""Whether there is a message of a key; its payload is not read."""
+
+DELETE_UNCHANGED = """
+DELETE FROM {table}
+WHERE "id" = %(id)s AND "createdAt" = %(created)s AND "scheduledAtInitially" = %(at)s AND "payload" = %(payload)b
+"""
+"""Delete a message that was read, if it is still what was read."""
+
+DROP = 'DELETE FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
+"""Delete the message of a key."""
+
+DROP_ALL = 'DELETE FROM {table} WHERE "pKind" = %(kind)s'
+"""Delete every message of a queue."""
+
+PEEK = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s ORDER BY "scheduledAt", "id" LIMIT %(limit)s'
+"""The first messages, without taking them."""
+
+COUNTS = """
+SELECT
+    count(*) FILTER (WHERE "scheduledAt" <= %(now)s),
+    count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NULL),
+    count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NOT NULL),
+    min("scheduledAt") FILTER (WHERE "scheduledAt" <= %(now)s),
+    count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
+    (SELECT count(*) FROM {dead} WHERE "pKind" = %(kind)s)
+FROM {table} WHERE "pKind" = %(kind)s
+"""
+"""How many messages are in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
+
+# --- dead letters
+
+DEAD = """
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
+FROM {dead} WHERE "pKind" = %(kind)s ORDER BY "id" DESC LIMIT %(limit)s
+"""
+"""The dead letters, the latest first."""
+
+REDRIVE = """
+WITH latest AS (
+    SELECT DISTINCT ON ("pKey") "id", "pKey", "pKind", "payload", "priority" FROM {dead}
+    WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))
+    ORDER BY "pKey", "id" DESC
+), back AS (
+    INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
+    SELECT "pKey", "pKind", "payload", %(now)s, %(now)s, %(now)s, "priority" FROM latest ORDER BY "id"
+    ON CONFLICT ("pKey", "pKind") DO NOTHING
+    RETURNING "pKey"
+)
+DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
+"""
+"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message took."""
+
+DROP_DEAD = (
+    'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
+)
+"""Delete dead letters for good."""
+
+DEAD_OF = """
+SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
+FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
+"""
+"""The dead letters of a prefix, the latest first."""
+
+DEAD_KEYS = """
+SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY 1
+"""
+"""The keys of dead letters that begin with a prefix."""
+
+PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND "diedAt" < %(before)s'
+"""Delete the dead letters that died before a time."""
+
+# --- queues
+
+NAME_QUEUE = """
+INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (%(kind)s, %(name)s, %(type)s) ON CONFLICT DO NOTHING
+"""
+"""Write down what a kind stands for."""
+
+QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
+"""The queues of the table."""
+
+SET_PAUSED = """
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "paused")
+VALUES (%(kind)s, %(name)s, %(type)s, %(paused)s)
+ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused" WHERE q."paused" <> EXCLUDED."paused"
+RETURNING xmax = 0
+"""
+"""Pause or resume a queue. A row: true if the queue was not known before, false if it changed; none: it was so."""
+
+PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")'
+"""Whether a queue is paused."""
+
+MARK_RANKED = """
+INSERT INTO {queues} AS q ("pKind", "name", "typeName", "ranked") VALUES (%(kind)s, %(name)s, %(type)s, true)
+ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
+"""
+"""Have a queue delivered by priority from now on."""
+
+DATABASE_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+"""Seconds since the epoch by the server's clock."""

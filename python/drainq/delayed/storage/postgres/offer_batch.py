@@ -1,0 +1,111 @@
+"""PostgreSQL: many messages are stored by one statement for every thousand of them.
+
+# Invariant
+
+Rows are locked in the order of their keys, within a batch whatever its size, so that two batches cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.postgres.binary_arrays import booleans, integers, longs, payloads, texts
+from drainq.delayed.storage.postgres.direct_libpq import DirectConnection
+from drainq.delayed.storage.postgres.statements import PostgresStatements
+from drainq.delayed.storage.protocol import Offer
+
+CHUNK = 1000
+"""Most messages of one statement."""
+
+OUTCOMES = {None: OfferOutcome.IGNORED, b"\x01": OfferOutcome.CREATED, b"\x00": OfferOutcome.UPDATED}
+"""What a statement's answer in binary says of a message."""
+
+
+class PostgresBatches(PostgresStatements):
+    """The part of a storage that takes many messages in."""
+
+    def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
+        """Offer any number of messages, in the transaction of ``cursor``."""
+        ask = cursor.connection.ask if isinstance(cursor.connection, DirectConnection) else None
+        outcomes: dict[int, OfferOutcome] = {}
+        statement = statement_for(offers)
+        for places in _rounds(offers):
+            ids: dict[int, int] = {}
+            if len(places) > CHUNK:  # ids follow the input; within one statement they do so by themselves
+                numbers = cursor.execute(self._sql["RESERVE"], {"n": len(places)}).fetchall()
+                ids = {place: number for place, (number,) in zip(places, numbers)}
+                places = sorted(places, key=lambda place: offers[place].key)
+            for start in range(0, len(places), CHUNK):
+                chunk = places[start : start + CHUNK]
+                few = [offers[place] for place in chunk]
+                numbers = [ids[place] for place in chunk] if ids else None
+                if ask is not None:
+                    said = self._offer_chunk(ask, statement, kind, few, numbers, now)
+                else:
+                    said = self._offer_by_cursor(cursor, statement, kind, few, numbers, now)
+                outcomes.update(zip(chunk, said))
+        return [outcomes[place] for place in range(len(offers))]
+
+    def _offer_chunk(
+        self,
+        ask: Callable[..., Any],
+        statement: str,
+        kind: str,
+        offers: Sequence[Offer],
+        ids: Sequence[int] | None,
+        now: int,
+    ) -> list[OfferOutcome]:
+        """Offer messages of distinct keys by one statement; ``ask`` runs it."""
+        keys, contents, times, may, ranks = zip(*offers)
+        values: dict[str, Any] = {"kind": kind, "now": now, "keys": texts(keys), "payloads": payloads(contents)}
+        values |= {"times": longs(times), "ranks": integers(ranks), "ids": None if ids is None else longs(ids)}
+        if statement == "OFFER_MANY_MIXED":
+            values["may"] = booleans(may)
+        answer = ask(self._direct[statement], values)
+        value = answer.get_value
+        changed = {value(n, 0): value(n, 1) for n in range(answer.ntuples)}
+        return [OUTCOMES[changed.get(key.encode())] for key in keys]
+
+    def _offer_by_cursor(
+        self, cursor: Any, statement: str, kind: str, offers: Sequence[Offer], ids: Sequence[int] | None, now: int
+    ) -> list[OfferOutcome]:
+        """The same on a connection that is the caller's."""
+        keys, contents, times, may, ranks = map(list, zip(*offers))
+        values = {"kind": kind, "now": now, "keys": keys, "payloads": contents, "times": times, "ranks": ranks}
+        values["ids"] = ids
+        if statement == "OFFER_MANY_MIXED":
+            values["may"] = may
+        self._execute(cursor, statement, values)
+        changed = {key: (created,) for key, created in cursor.fetchall()}
+        return [outcome_of(changed.get(offer.key)) for offer in offers]
+
+
+def statement_for(offers: Sequence[Offer]) -> str:
+    """The name of the statement that offers them: all, some or none of them may update."""
+    may_update = {offer.can_update for offer in offers}
+    return "OFFER_MANY_MIXED" if len(may_update) > 1 else "OFFER_MANY" if True in may_update else "OFFER_MANY_NEW"
+
+
+def outcome_of(created: tuple[bool | None, ...] | None) -> OfferOutcome:
+    """What a statement's answer says of a message."""
+    if created is None or created[0] is None:
+        return OfferOutcome.IGNORED
+    return OfferOutcome.CREATED if created[0] else OfferOutcome.UPDATED
+
+
+def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
+    """The places of the offers, split so that no round has a key twice and each key's offers keep their order.
+
+    One statement cannot touch a row twice; one after the other they can, as if offered one by one.
+    """
+    rounds: list[list[int]] = []
+    seen: dict[str, int] = {}
+    for place, offer in enumerate(offers):
+        nth = seen.get(offer.key, 0)
+        seen[offer.key] = nth + 1
+        if nth == len(rounds):
+            rounds.append([])
+        rounds[nth].append(place)
+    return rounds

@@ -1,0 +1,93 @@
+"""PostgreSQL: the connections of a delayed queue, and how its statements are run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from drainq.delayed.storage.postgres import messages_sql, schema_sql, ticks_sql
+from drainq.delayed.storage.postgres.direct_libpq import Statement
+from drainq.delayed.storage.postgres.pool import PostgresPool, in_transaction_of
+from drainq.delayed.storage.postgres.scan_floor import ScanFloor
+from drainq.delayed.storage.statements import StatementStorage, statements_of
+from drainq.delayed.storage.table_names import TableNames
+from drainq.sql.url import DatabaseUrl
+
+LOCK_TIMEOUT_MS = 1000
+"""Milliseconds to wait for a lock that others may hold for long. A statement that waits for a table's lock holds up
+every later one, so the wait is short, and made again after a pause."""
+
+
+class PostgresStatements(StatementStorage):
+    """The pools; see :class:`~drainq.delayed.storage.postgres.storage.PostgresStorage` for the arguments."""
+
+    def __init__(
+        self,
+        url: DatabaseUrl,
+        *,
+        table: str,
+        poll_period: float = 3.0,
+        try_timeout: float | None = 10.0,
+        max_connections: int = 10,
+        prepare: bool | None = None,
+    ) -> None:
+        self._pool = PostgresPool(url, try_timeout=try_timeout, max_connections=max_connections, prepare=prepare)
+        # A connection apart: a schedule that waits for the lock of a frozen scheduler keeps no consumer waiting.
+        self._schedules = PostgresPool(url, try_timeout=try_timeout, max_connections=1, prepare=prepare)
+        self._names = TableNames(table)
+        self._poll_period = poll_period
+        self._sql = statements_of((messages_sql, ticks_sql, schema_sql), self._fill)
+        self._direct = {name: Statement(text) for name, text in self._sql.items()}
+        self._takes: dict[tuple[bool, bool, int], Statement] = {}
+        self._by_priority: set[str] = set()  # kinds that turned out to be delivered by priority: for good
+        self._marks: dict[str, ScanFloor] = {}
+
+    def _fill(self, text: str, limit: int = 0) -> str:
+        return self._names.fill(text, percent="%%", limit=limit)
+
+    def connect(self) -> None:
+        with self._pool.cursor():
+            pass
+
+    def close(self) -> None:
+        self._pool.close()
+        self._schedules.close()
+
+    def _mark(self, kind: str) -> ScanFloor:
+        mark = self._marks.get(kind)
+        return mark or self._marks.setdefault(kind, ScanFloor(self._poll_period))
+
+    def _execute(self, cursor: Any, name: str, values: dict[str, Any]) -> None:
+        cursor.execute(self._sql[name], values)
+
+    def _ask(self, name: str, values: dict[str, Any]) -> list[Any]:
+        return list(self._pool.run(self._sql[name], values, binary=True).fetchall())
+
+    def _do(self, name: str, values: dict[str, Any]) -> int:
+        """Run a statement whose values are numbers, texts and bytes."""
+        return self._pool.ask(self._direct[name], values).command_tuples or 0
+
+    def _ask_patiently(self, name: str, values: dict[str, Any]) -> list[Any]:
+        with self._pool.patient() as cursor:
+            return list(cursor.execute(self._sql[name], values).fetchall())
+
+    def _do_patiently(self, name: str, values: dict[str, Any]) -> int:
+        with self._pool.patient() as cursor:
+            return int(cursor.execute(self._sql[name], values).rowcount)
+
+    def _ask_for_schedules(self, name: str, values: dict[str, Any]) -> list[Any]:
+        return list(self._schedules.run(self._sql[name], values, binary=True).fetchall())
+
+    def _do_for_schedules(self, name: str, values: dict[str, Any]) -> int:
+        return int(self._schedules.run(self._sql[name], values).rowcount)
+
+    def _in_transaction_of(self, connection: Any) -> AbstractContextManager[Any]:
+        return in_transaction_of(connection)
+
+    def _ids(self, ids: Sequence[int]) -> str:
+        """A bigint[] as text: one type of parameter, so one prepared statement, however large the numbers are."""
+        return f"{{{','.join(map(str, ids))}}}"
+
+    def _keys(self, keys: Sequence[str]) -> list[str]:
+        return list(keys)

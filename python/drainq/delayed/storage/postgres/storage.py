@@ -1,0 +1,95 @@
+"""The delayed queue in PostgreSQL: many processes on many machines, with the database that is there already.
+
+Consumers take different rows because ``FOR UPDATE SKIP LOCKED`` steps over what another one is taking. Nothing is
+locked while a handler works: a lease is a time in the row, not a transaction. What the storage consists of is said in
+:mod:`drainq.delayed.storage.statements`.
+
+# Invariant
+
+Every method may be called again after a lost connection: what was already done counts as done (an offer is then
+ignored, an acknowledgement finds nothing). An acknowledgement that was committed does not fail, although the history
+that it was entered into could not be trimmed: the next one trims it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from drainq.delayed.storage.postgres.listen import Listener, channel
+from drainq.delayed.storage.postgres.migrate import PostgresMigration
+from drainq.delayed.storage.postgres.take_within_limits import PostgresLimits
+from drainq.delayed.storage.postgres.ticks import PostgresTicks
+from drainq.delayed.storage.protocol import LONG_AGO
+from drainq.delayed.storage.records import Held
+from drainq.sql.driver_errors import one_line, passes
+
+_log = logging.getLogger("drainq")
+
+
+class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
+    """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
+
+    Args:
+        url: the database.
+        table: the table's name, in the first schema of the search path.
+        poll_period: seconds; see :mod:`drainq.delayed.storage.postgres.scan_floor`.
+        try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
+        max_connections: how many connections at most, beside one for schedules.
+        prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
+    """
+
+    worth_prefetching = True
+
+    # --- consumers
+
+    def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
+        acked = self._do("ACK_AND_REMEMBER", {**self._held(done), "now": now})
+        try:  # after the commit: within it, two consumers would not see, and so not count, each other's entries
+            self._do("TRIM_HISTORY", {"kind": kind, "keep": keep})
+        except Exception as error:
+            if not passes(error):
+                raise
+            _log.info("the history of a delayed queue is trimmed by the next acknowledgement: %s", one_line(error))
+        return acked
+
+    def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
+        self._mark(kind).offered(due_at)
+        return super().nack(kind, held, due_at, error)
+
+    def release(self, kind: str, held: Held) -> int:
+        self._mark(kind).offered(LONG_AGO)
+        return super().release(kind, held)
+
+    def extend(self, kind: str, held: Held, until: int) -> int:
+        self._mark(kind).offered(until)
+        return super().extend(kind, held, until)
+
+    def bury(self, kind: str, held: Held, now: int, error: str) -> int:
+        return self._do("BURY", {**self._held(held), "now": now, "error": error})
+
+    # --- dead letters
+
+    def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
+        self._mark(kind).offered(now)
+        which = None if keys is None else self._keys(keys)
+        return self._do_patiently("REDRIVE", {"kind": kind, "now": now, "keys": which})
+
+    # --- the queue
+
+    def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
+        found = self._ask("SET_PAUSED", {"kind": kind, "name": name, "type": type_name, "paused": paused})
+        return bool(found) and (paused or not found[0][0])  # a new row that is not paused changes nothing
+
+    def database_time(self) -> float:
+        return float(self._ask("DATABASE_TIME", {})[0][0])
+
+    def listen(self, kind: str, wake: Callable[[str], None]) -> Listener:
+        def heard(news: str) -> None:
+            self._mark(kind).heard()
+            wake(news)
+
+        return Listener(self._pool.opener, channel(kind), heard)
+
+    def is_transient(self, error: BaseException) -> bool:
+        return passes(error)

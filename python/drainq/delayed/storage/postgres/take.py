@@ -1,0 +1,87 @@
+"""PostgreSQL: messages are taken, and those that are done deleted with it, in one statement.
+
+# Invariant
+
+What a poll does not look at for the sake of speed (see :mod:`drainq.delayed.storage.postgres.scan_floor`) it looks at
+within a poll period.
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from drainq.delayed.storage.postgres import take_sql as sql
+from drainq.delayed.storage.postgres.direct_libpq import Statement
+from drainq.delayed.storage.postgres.scan_floor import LOWEST
+from drainq.delayed.storage.postgres.statements import PostgresStatements
+from drainq.delayed.storage.records import Fetched, Held, Row
+
+_long = struct.Struct("!q").unpack
+_numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, priority
+_new = tuple.__new__  # a named tuple without the call of its Python constructor
+_ORDER = operator.attrgetter("priority", "scheduled_at", "id")
+_TRUE = b"\x01"
+
+
+class PostgresTakes(PostgresStatements):
+    """The part of a storage that gives messages to consumers."""
+
+    def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
+        values = {"kind": kind, "now": now, "until": until, "lock": lock}
+        if done is not None:
+            values["done"], values["held"] = self._ids(done.ids), done.lock
+        return self._acquire(self._pool.ask, kind, limit, values)
+
+    def _acquire(self, ask: Callable[..., Any], kind: str, limit: int, values: dict[str, Any]) -> Fetched:
+        """Take messages; ``ask`` runs the statement."""
+        acknowledge = "done" in values
+        if kind in self._by_priority:
+            return _fetched(ask(self._statement(True, acknowledge, limit), values), values)
+        mark = self._mark(kind)
+        values["start"] = start = mark.start()
+        started = time.monotonic()
+        answer = ask(self._statement(False, acknowledge, limit), values)
+        took = time.monotonic() - started
+        fetched = _fetched(answer, values)
+        mark.polled(start, took, fetched.rows, values["now"])
+        if fetched.rows:
+            return fetched
+        if answer.get_value(0, 1) == _TRUE:
+            self._by_priority.add(kind)
+        elif start == LOWEST or mark.is_empty():
+            return fetched
+        else:
+            mark.heard()
+        return self._acquire(ask, kind, limit, _without_done(values))._replace(acked=fetched.acked)
+
+    def _statement(self, by_priority: bool, acknowledge: bool, limit: int) -> Statement:
+        which = by_priority, acknowledge, limit
+        statement = self._takes.get(which)
+        if statement is None:
+            statement = self._takes[which] = Statement(self._fill(sql.TAKE[by_priority, acknowledge], limit))
+        return statement
+
+
+def _without_done(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in ("done", "held")}
+
+
+def _fetched(answer: Any, values: dict[str, Any]) -> Fetched:
+    value, until = answer.get_value, values["until"]
+    (acked,) = _long(value(0, 0))
+    if value(0, 3) is None:
+        due = value(0, 2)
+        return Fetched(acked, [], None if due is None else _long(due)[0])
+    rows = []
+    for n in range(answer.ntuples):
+        numbers = b"".join((value(n, 3), value(n, 6), value(n, 7), value(n, 8), value(n, 9)))
+        number, at, created, attempts, priority = _numbers(numbers)
+        columns = number, value(n, 4).decode(), value(n, 5), at, created, attempts, until, True, priority
+        rows.append(_new(Row, columns))
+    if len(rows) > 1:
+        rows.sort(key=_ORDER)
+    return Fetched(acked, rows)

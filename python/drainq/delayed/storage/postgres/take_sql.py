@@ -1,0 +1,102 @@
+"""PostgreSQL: the statement that takes messages, in its variants; filled in and bound as those of ``messages_sql``.
+
+``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once; ``IN (SELECT ...)`` may be
+run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
+"""
+
+from drainq.delayed.storage.postgres.messages_sql import ATTEMPTS
+
+_EARLIEST = """
+    SELECT "id" FROM {table}
+    WHERE "pKind" = %(kind)s AND "scheduledAt" <= %(now)s AND "scheduledAt" >= %(start)s{but}
+        AND NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND ("paused" OR "ranked"))
+    ORDER BY "scheduledAt", "id"
+    LIMIT {limit}
+    FOR UPDATE SKIP LOCKED"""
+"""The earliest due messages that no other consumer is taking. ``start`` skips the dead rows before it."""
+
+_BY_PRIORITY = """
+    WITH RECURSIVE ranks(rank) AS (
+        (SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s ORDER BY "priority" LIMIT 1)
+        UNION ALL
+        SELECT (SELECT "priority" FROM {table} WHERE "pKind" = %(kind)s AND "priority" > rank
+                ORDER BY "priority" LIMIT 1)
+        FROM ranks WHERE rank IS NOT NULL)
+    SELECT due."id" FROM ranks CROSS JOIN LATERAL (
+        SELECT "id" FROM {table}
+        WHERE "pKind" = %(kind)s AND "priority" = rank AND "scheduledAt" <= %(now)s{but}
+        ORDER BY "scheduledAt", "id"
+        LIMIT {limit}
+        FOR UPDATE SKIP LOCKED) AS due
+    WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")
+    LIMIT {limit}"""
+"""The same by priority: one priority after the other, found by jumps in the index, and only until there is enough."""
+
+_TAKE = (
+    """
+UPDATE {table} SET
+    "lockUuid" = %(lock)s, "scheduledAt" = %(until)s,
+    "attempts" = GREATEST("""
+    + ATTEMPTS
+    + """, ("scheduledAt" > "scheduledAtInitially")::integer) + 1,
+    "attemptsOf" = "createdAt"
+WHERE "id" = ANY(ARRAY({which}))
+RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority"
+"""
+)
+
+_ACK = """
+acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid" = %(held)s RETURNING 1),"""
+
+_BUT = """
+        AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
+"""The lock first: it is another one on nearly every row, and then the ids are not searched."""
+
+_ANSWER = """
+SELECT count.acked,
+    CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
+    CASE WHEN taken."id" IS NULL THEN (
+        SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s) END,
+    taken.*
+FROM ({acked}) AS count LEFT JOIN taken ON true
+"""
+"""At least one row. What explains that nothing was taken is looked for only then: whether the queue is delivered by
+priority, and when something becomes due."""
+
+
+def _statement(which: str, *, acknowledge: bool) -> str:
+    answer = _ANSWER.replace(
+        "{acked}", "SELECT count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
+    )
+    take = _TAKE.replace("{which}", which).replace("{but}", _BUT if acknowledge else "")
+    return f"WITH {_ACK if acknowledge else ''} taken AS ({take}){answer}"
+
+
+_ROOM = """
+        AND NOT EXISTS (SELECT 1 FROM unnest(%(full)s::text[]) AS f(prefix) WHERE starts_with("pKey", prefix))
+        AND "id" <> ALL(%(seen)s::bigint[])"""
+
+CANDIDATES = {
+    by_priority: 'SELECT "id", "pKey" FROM {table} WHERE "id" = ANY(ARRAY('
+    + which.replace("{but}", _ROOM)
+    + ')) ORDER BY "priority", "scheduledAt", "id"'
+    for by_priority, which in ((False, _EARLIEST), (True, _BY_PRIORITY))
+}
+"""The next messages in the order of delivery, locked; without those ``seen`` and those of ``full`` prefixes."""
+
+TAKE_THESE = _TAKE.replace("{which}", "SELECT unnest(%(ids)s::bigint[])")
+"""Take certain messages."""
+
+IS_BY_PRIORITY = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "ranked")'
+"""Whether a queue is delivered by priority."""
+
+TAKE = {
+    (by_priority, acknowledge): _statement(_BY_PRIORITY if by_priority else _EARLIEST, acknowledge=acknowledge)
+    for by_priority in (False, True)
+    for acknowledge in (False, True)
+}
+"""Take messages; by priority or not, with an acknowledgement or not.
+
+The one without priorities takes nothing, and says so, if the queue turns out to have some. An acknowledgement travels
+in the same round trip and commit; the two halves touch different rows, even if our lease on the first has run out.
+"""

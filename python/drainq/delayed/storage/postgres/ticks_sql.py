@@ -1,0 +1,112 @@
+"""PostgreSQL: the statements for schedules and their ticks; filled in and bound as those of ``messages_sql``."""
+
+# --- ticks
+
+LOCK_SCHEDULE = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+"""Schedulers of one queue take turns, from here to the commit."""
+
+UNDELIVERED_TICKS = """
+SELECT "id", "pKey" FROM {table}
+WHERE "pKind" = %(kind)s AND "pKey" COLLATE "C" >= %(low)s AND "pKey" COLLATE "C" < %(high)s
+    AND NOT ("pKey" COLLATE "C" >= %(but_low)s AND "pKey" COLLATE "C" < %(but_high)s)
+    AND "scheduledAt" > %(after)s AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
+FOR UPDATE
+"""
+"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
+LIKE has wildcards and uses no index. What is due is not locked: consumers would step over it."""
+
+DELETE_TICKS = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[])'
+"""Delete ticks that were found, and locked, just before."""
+
+FORGET_TICKS = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)s) AND NOT "isFloor"'
+"""Take deleted ticks out of the ledger, so that they may be created again."""
+
+RECORD_TICKS = """
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
+FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+WHERE n > COALESCE((
+    SELECT max("nominalAt") FROM {cron}
+    WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
+        AND "isFloor"), n - 1)
+ON CONFLICT ("pKind", "pKey") DO NOTHING
+RETURNING "pKey"
+"""
+"""Enter ticks into the ledger; the keys that were never there before come back."""
+
+UPDATE_TICK = """
+UPDATE {table}
+SET "payload" = %(payload)b, "scheduledAt" = %(at)s, "scheduledAtInitially" = %(at)s, "createdAt" = %(now)s
+WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attempts" = 0
+    AND "scheduledAt" = "scheduledAtInitially"
+    AND ("payload", "scheduledAtInitially") IS DISTINCT FROM (%(payload)b, %(at)s)
+"""
+"""Give a tick that was never fetched a new payload and time."""
+
+RAISE_FLOOR = """
+WITH latest AS (
+    SELECT max("nominalAt") AS at FROM {cron} AS c
+    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+        AND "nominalAt" < %(until)s * 1000
+        AND ("isFloor" OR (COALESCE("recordedAt", %(until)s - 1) < %(until)s AND NOT EXISTS (
+            SELECT 1 FROM {table} AS q
+            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
+                AND q."scheduledAt" = q."scheduledAtInitially")))
+), dropped AS (
+    DELETE FROM {cron}
+    WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+        AND "nominalAt" < (SELECT at FROM latest) AND COALESCE("recordedAt", %(until)s - 1) < %(until)s
+)
+UPDATE {cron} SET "isFloor" = true
+WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
+    AND "nominalAt" = (SELECT at FROM latest) AND NOT "isFloor"
+"""
+"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+
+LAST_TICK = """
+SELECT max("nominalAt") FROM {cron}
+WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" <= %(until)s
+"""
+"""The latest tick ever created that lies not after a time."""
+
+# --- schedules by name
+
+NAME_SCHEDULE = """
+INSERT INTO {schedules} AS s ("pKind", "keyPrefix", "configHash", "description", "installedAt")
+VALUES (%(kind)s, %(prefix)s, %(hash)s, %(description)s, %(now)s)
+ON CONFLICT ("pKind", "keyPrefix") DO UPDATE SET
+    "configHash" = EXCLUDED."configHash", "description" = EXCLUDED."description", "installedAt" = EXCLUDED."installedAt"
+WHERE (s."configHash", s."description") IS DISTINCT FROM (EXCLUDED."configHash", EXCLUDED."description")
+"""
+"""Write down which configuration a prefix has."""
+
+SCHEDULES = """
+SELECT "keyPrefix", "configHash", "description", "installedAt", (
+    SELECT max("nominalAt") FROM {cron} AS c
+    WHERE c."pKind" = s."pKind" AND c."keyPrefix" = s."keyPrefix" AND c."configHash" = s."configHash")
+FROM {schedules} AS s WHERE "pKind" = %(kind)s ORDER BY "keyPrefix"
+"""
+"""The schedules of a queue."""
+
+SCHEDULE_STATE = """
+SELECT
+    (SELECT "configHash" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
+    (SELECT max("nominalAt") FROM {cron}
+     WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor")
+"""
+"""The configuration that a prefix has, and the floor of one."""
+
+FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
+"""Empty the ledger of a prefix."""
+
+UNNAME_SCHEDULE = 'DELETE FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
+"""Take a prefix off the list of schedules."""
+
+BACKFILL_TICKS = """
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
+FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
+ON CONFLICT ("pKind", "pKey") DO NOTHING
+RETURNING "pKey"
+"""
+"""Enter ticks into the ledger, below the floor too; the keys that were not there come back."""

@@ -1,0 +1,67 @@
+"""SQLite: messages are stored."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.sqlite.statements import SQLiteStatements
+
+
+class SQLiteOffers(SQLiteStatements):
+    """The part of a storage that takes messages in."""
+
+    def offer(
+        self,
+        kind: str,
+        offers: Sequence[Offer],
+        now: int,
+        *,
+        connection: Any = None,
+        announce: str | None = None,
+        again: bool = False,
+    ) -> list[OfferOutcome]:
+        if connection is not None:
+            with self._in_transaction_of(connection) as cursor:
+                return self._offer_each(cursor, kind, offers, now)
+        if len(offers) == 1:  # a new key is the common case, and one statement
+            with self._cursor() as cursor:
+                if cursor.execute(self._sql["INSERT_NEW"], _values(kind, offers[0], now)).rowcount:
+                    return [OfferOutcome.CREATED]
+            if not offers[0].can_update:
+                return [OfferOutcome.IGNORED]
+        else:
+            try:
+                return self._offer_new(kind, offers, now)
+            except sqlite3.IntegrityError:
+                pass  # a key is there, or twice in the batch; nothing was done. Any other violation comes back below
+        with self._transaction() as cursor:
+            return self._offer_each(cursor, kind, offers, now)
+
+    def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
+        """Insert all of them; if one is not new, insert none and raise IntegrityError."""
+        with self._transaction() as cursor:
+            cursor.executemany(
+                self._sql["INSERT"], ((key, kind, payload, at, now, rank) for key, payload, at, _, rank in offers)
+            )
+        return [OfferOutcome.CREATED] * len(offers)
+
+    def _offer_each(self, cursor: sqlite3.Cursor, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
+        outcomes = []
+        for offer in offers:
+            values = _values(kind, offer, now)
+            if cursor.execute(self._sql["INSERT_NEW"], values).rowcount:
+                outcomes.append(OfferOutcome.CREATED)
+            elif offer.can_update and cursor.execute(self._sql["UPDATE"], values).rowcount:
+                outcomes.append(OfferOutcome.UPDATED)
+            else:
+                outcomes.append(OfferOutcome.IGNORED)
+        return outcomes
+
+
+def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int]:
+    """A message as INSERT, INSERT_NEW, UPDATE and UPDATE_TICK number its parts."""
+    return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority

@@ -1,0 +1,59 @@
+"""SQLite: the ticks of schedules are created once each, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drainq.delayed.cron.tick_key import escape_hash, key_range
+from drainq.delayed.storage.operator_protocol import Tick
+from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS
+from drainq.delayed.storage.sqlite.statements import SQLiteStatements
+
+
+class SQLiteTicks(SQLiteStatements):
+    """The part of a storage that keeps the ticks of schedules."""
+
+    def install_ticks(
+        self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
+    ) -> int:
+        schedule = {"kind": kind, "prefix": prefix, "hash": config_hash}
+        ours = f"{prefix}/{escape_hash(config_hash)}"
+        created = 0
+        with self._transaction() as cursor:
+            self._forget(cursor, kind, prefix, key_range(prefix), but=key_range(ours), after=now)
+            for tick in ticks:
+                value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0)
+                entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at, "now": now}
+                if cursor.execute(self._sql["RECORD_TICK"], entry).rowcount:
+                    made = cursor.execute(self._sql["INSERT_NEW"], value).rowcount
+                    created += made
+                    if made:
+                        continue
+                if update:
+                    cursor.execute(self._sql["UPDATE_TICK"], value)
+            until = now - TICK_MEMORY_MS
+            cursor.execute(self._sql["MARK_FLOOR"], {**schedule, "until": until})
+            cursor.execute(self._sql["DELETE_BELOW_FLOOR"], {**schedule, "until": until})
+        return created
+
+    def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
+        ours = f"{prefix}/{escape_hash(config_hash)}"
+        with self._transaction() as cursor:
+            return self._forget(cursor, kind, prefix, key_range(ours), but=("", ""), after=LONG_AGO)
+
+    def forget_schedule(self, kind: str, *, prefix: str) -> int:
+        which = {"kind": kind, "prefix": prefix}
+        with self._transaction() as cursor:
+            cursor.execute(self._sql["UNNAME_SCHEDULE"], which)
+            return cursor.execute(self._sql["FORGET_SCHEDULE"], which).rowcount
+
+    def backfill_ticks(self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int) -> int:
+        schedule = {"kind": kind, "prefix": prefix, "hash": config_hash, "now": now}
+        created = 0
+        with self._transaction() as cursor:
+            for tick in ticks:
+                entry = {**schedule, "key": tick.key, "nominal": tick.nominal_at}
+                if cursor.execute(self._sql["BACKFILL_TICK"], entry).rowcount:
+                    value = (tick.key, kind, tick.payload, tick.scheduled_at, now, 0)
+                    created += cursor.execute(self._sql["INSERT_NEW"], value).rowcount
+        return created

@@ -1,0 +1,103 @@
+"""SQLite: the statements for schedules and their ticks; filled in and bound as those of ``messages_sql``."""
+
+# --- ticks
+
+UNDELIVERED_TICKS = """
+SELECT "id", "pKey" FROM {table}
+WHERE "pKind" = :kind AND "pKey" >= :low AND "pKey" < :high AND NOT ("pKey" >= :but_low AND "pKey" < :but_high)
+    AND "scheduledAt" > :after AND "lockUuid" IS NULL AND "attempts" = 0 AND "scheduledAt" = "scheduledAtInitially"
+"""
+"""The messages of a key range, but for a part of it, that become due later and were never fetched. A range, because
+LIKE has wildcards and ignores case."""
+
+DELETE_TICKS = 'DELETE FROM {table} WHERE "id" IN (SELECT value FROM json_each(:ids))'
+"""Delete ticks that were found just before."""
+
+FORGET_TICKS = (
+    'DELETE FROM {cron} WHERE "pKind" = :kind AND "pKey" IN (SELECT value FROM json_each(:keys)) AND NOT "isFloor"'
+)
+"""Take deleted ticks out of the ledger, so that they may be created again."""
+
+RECORD_TICK = """
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+SELECT :kind, :key, :prefix, :hash, :nominal, :now
+WHERE :nominal > COALESCE((
+    SELECT max("nominalAt") FROM {cron}
+    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor"), :nominal - 1)
+ON CONFLICT ("pKind", "pKey") DO NOTHING
+"""
+"""Enter a tick into the ledger, unless it was ever there."""
+
+UPDATE_TICK = """
+UPDATE {table}
+SET "payload" = ?3, "scheduledAt" = ?4, "scheduledAtInitially" = ?4, "createdAt" = ?5, "priority" = ?6
+WHERE "pKind" = ?2 AND "pKey" = ?1 AND "lockUuid" IS NULL AND "attempts" = 0
+    AND "scheduledAt" = "scheduledAtInitially" AND ("payload", "scheduledAtInitially") IS NOT (?3, ?4)
+"""
+"""Give a tick that was never fetched a new payload and time."""
+
+MARK_FLOOR = """
+UPDATE {cron} SET "isFloor" = true
+WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" = (
+    SELECT max("nominalAt") FROM {cron} AS c
+    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < :until * 1000
+        AND ("isFloor" OR (COALESCE("recordedAt", :until - 1) < :until AND NOT EXISTS (
+            SELECT 1 FROM {table} AS q
+            WHERE q."pKind" = c."pKind" AND q."pKey" = c."pKey" AND q."lockUuid" IS NULL AND q."attempts" = 0
+                AND q."scheduledAt" = q."scheduledAtInitially"))))
+"""
+"""Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
+
+DELETE_BELOW_FLOOR = """
+DELETE FROM {cron}
+WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" < (
+    SELECT max("nominalAt") FROM {cron}
+    WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
+    AND COALESCE("recordedAt", :until - 1) < :until
+"""
+"""Drop the ticks that the floor stands for and that were recorded long ago."""
+
+LAST_TICK = """
+SELECT max("nominalAt") FROM {cron}
+WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "nominalAt" <= :until
+"""
+"""The latest tick ever created that lies not after a time."""
+
+# --- schedules by name
+
+NAME_SCHEDULE = """
+INSERT INTO {schedules} ("pKind", "keyPrefix", "configHash", "description", "installedAt")
+VALUES (:kind, :prefix, :hash, :description, :now)
+ON CONFLICT ("pKind", "keyPrefix") DO UPDATE SET
+    "configHash" = excluded."configHash", "description" = excluded."description", "installedAt" = excluded."installedAt"
+WHERE ("configHash", "description") IS NOT (excluded."configHash", excluded."description")
+"""
+"""Write down which configuration a prefix has."""
+
+SCHEDULES = """
+SELECT "keyPrefix", "configHash", "description", "installedAt", (
+    SELECT max("nominalAt") FROM {cron} AS c
+    WHERE c."pKind" = s."pKind" AND c."keyPrefix" = s."keyPrefix" AND c."configHash" = s."configHash")
+FROM {schedules} AS s WHERE "pKind" = :kind ORDER BY "keyPrefix"
+"""
+"""The schedules of a queue."""
+
+SCHEDULE_STATE = """
+SELECT
+    (SELECT "configHash" FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix),
+    (SELECT max("nominalAt") FROM {cron}
+     WHERE "pKind" = :kind AND "keyPrefix" = :prefix AND "configHash" = :hash AND "isFloor")
+"""
+"""The configuration that a prefix has, and the floor of one."""
+
+FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
+"""Empty the ledger of a prefix."""
+
+UNNAME_SCHEDULE = 'DELETE FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
+"""Take a prefix off the list of schedules."""
+
+BACKFILL_TICK = """
+INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "recordedAt")
+VALUES (:kind, :key, :prefix, :hash, :nominal, :now) ON CONFLICT ("pKind", "pKey") DO NOTHING
+"""
+"""Enter a tick into the ledger, below the floor too, unless it is there."""

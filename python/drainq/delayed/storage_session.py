@@ -1,0 +1,327 @@
+"""One open queue's way to its storage: its clock, its retries, its wake-ups, and the taking of messages.
+
+:class:`~drainq.delayed.DelayedQueue` is what a user sees; the envelope, the consuming loop, the lease keeper and the
+asyncio side all work on this object behind it, so none of them knows the other's inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
+
+from drainq.delayed.call_threads import CallThreads
+from drainq.delayed.config import RetryConfig
+from drainq.delayed.consume_prefetch import Prefetched
+from drainq.delayed.database_clock import DatabaseClock
+from drainq.delayed.database_retry import RareWarning, with_retries
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.delayed.message import error_text, to_ms
+from drainq.delayed.queue_settings import QueueSettings
+from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
+from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.wake import Wakeup
+from drainq.errors import ShutDown
+from drainq.fork import renew_in_child
+from drainq.timer import SHARED
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SOONEST = 0.005
+"""Seconds that a waiting consumer sleeps at least: others may be taking what is due."""
+
+
+_LONGEST_GIVING_BACK = 30.0
+"""Seconds that closing waits for what is being given back, where a call has no limit of its own."""
+
+
+class Session:
+    """What every part of one open queue shares.
+
+    Args:
+        storage, kind: where the messages live, and which of them are this queue's.
+        settings: what the user set.
+        wakeup: what offers of this process signal.
+    """
+
+    def __init__(self, storage: Storage, kind: str, settings: QueueSettings, wakeup: Wakeup) -> None:
+        self.storage = storage
+        self.kind = kind
+        self.name = settings.name
+        self.source = settings.source
+        self.codec = settings.codec
+        self.time = settings.time
+        self.retry = settings.retry
+        self.max_attempts = settings.max_attempts
+        self.notify = settings.notify
+        self.history = settings.history
+        self.clock = settings.clock
+        if settings.database_time:
+            self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
+        self._ranked = False
+        self.migrates = False
+        """Whether the tables may be altered."""
+        self._one_try = replace(settings.retry, max_retries=0)
+        self.wakeup = wakeup
+        self.warn = RareWarning()
+        """Tells the log of a failing database, at most once a minute."""
+        self.threads = CallThreads()
+        """Make the calls of coroutines."""
+        self.closed = False
+        self.listener: Closeable | None = None
+        self._renew_in_child()
+        renew_in_child(self)
+
+    def _renew_in_child(self) -> None:
+        self._listener_lock = threading.Lock()
+        self._prefetched: list[Prefetched] = []
+
+    # --- calling the storage
+
+    def call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """Call the storage, again if its failure may pass.
+
+        Raises:
+            ShutDown: the queue is closed.
+            QueueUnavailable: every try failed.
+            QueueBroken: the database refuses, and no waiting changes that.
+        """
+        return self._call(self.retry, lambda: method(*arguments, **more))
+
+    def call_once(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """The same with one try, for a caller that calls again anyway."""
+        return self._call(self._one_try, lambda: method(*arguments, **more))
+
+    def call_apart(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+        """The same with one try, for a consumer's own business: what is prefetched stays so."""
+        return self._try(self._one_try, lambda: method(*arguments, **more))
+
+    def _call(self, retry: RetryConfig, call: Callable[[], R]) -> R:
+        if not self._prefetched:
+            return self._try(retry, call)
+
+        def settled_before() -> R:
+            self._settle()
+            return call()
+
+        return self._try(retry, settled_before)
+
+    def _settle(self) -> None:
+        for prefetched in tuple(self._prefetched):
+            prefetched.settle()
+
+    def prefetched(self, rows: Sequence[Row], payloads: Sequence[Any], lock: str) -> Prefetched:
+        """What one fetch took for a handler that gets messages one by one."""
+
+        def release(held: Held) -> None:
+            self.storage.release(self.kind, held)
+            self.wakeup.wake()
+
+        return Prefetched(rows, payloads, lock, now=self.now, ack=self.ack_now, release=release)
+
+    @contextmanager
+    def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
+        """Have the calls of others settle what a consumer has prefetched, until the end of the block."""
+        self._prefetched.append(prefetched)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a forked child has none
+                self._prefetched.remove(prefetched)
+
+    def settle(self) -> None:
+        """Settle what consumers have prefetched, in one try."""
+        if self._prefetched:
+            self.call_apart(self._settle)
+
+    def _try(self, retry: RetryConfig, call: Callable[[], R]) -> R:
+        self.check_open()
+        try:
+            return with_retries(call, retry, self._is_transient, warn=self.warn)
+        except Exception:
+            self.check_open()  # closed by another thread in the middle of the call
+            raise
+
+    def _is_transient(self, error: BaseException) -> bool:
+        return not self.closed and self.storage.is_transient(error)
+
+    def check_open(self) -> None:
+        """Raise ShutDown if the queue is closed."""
+        if self.closed:
+            raise ShutDown(f"the delayed queue {self.name!r} is closed")
+
+    def close(self) -> None:
+        """Give back what cancelled coroutines took, wake all that wait, end the listener, close the storage."""
+        self.threads.close(self.retry.try_timeout or _LONGEST_GIVING_BACK)
+        self.closed = True
+        self.wakeup.wake()
+        with self._listener_lock:
+            listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.close()
+        self.storage.close()
+
+    # --- time
+
+    def now(self) -> int:
+        """The clock's time in milliseconds."""
+        return to_ms(self.clock.now(), "the clock's time")
+
+    def after(self, delay: float | timedelta, what: str) -> int:
+        """The time (milliseconds) ``delay`` from now; ``what`` names the argument in a refusal."""
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        if not seconds >= 0:
+            raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
+        return to_ms(self.clock.now() + seconds, what)
+
+    def lease_end(self, now: int) -> int:
+        """The end (milliseconds) of a lease that begins now."""
+        return now + round(self.time.acquire_timeout * 1000)
+
+    def pause_until(self, due: int | None) -> float:
+        """Seconds until ``due`` (milliseconds; None: nothing is scheduled), at most a poll period."""
+        now = self.now()
+        period = self.time.poll_period
+        return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
+
+    def listen(self) -> None:
+        """Begin to listen for other processes' offers, if ``notify`` is set."""
+        if self.notify and self.listener is None:
+            with self._listener_lock:
+                if self.listener is None and not self.closed:
+                    self.listener = self.storage.listen(self.kind, self._heard)
+
+    def news(self, due: int, *, ours: bool) -> str | None:
+        """What an offer tells consumers elsewhere; ``ours``: those here are woken without it. None: nothing."""
+        if not self.notify:
+            return None
+        return f"{self.wakeup.token if ours else ''}@{due}"
+
+    def _heard(self, news: str) -> None:
+        """Wake who waits here when what was offered elsewhere is due."""
+        whose, _, due = news.partition("@")
+        if whose == self.wakeup.token:
+            return
+        try:
+            self.wakeup.wake_in((int(due) - self.now()) / 1000)
+        except Exception:  # an older version's news says nothing, or the database that tells the time is away
+            self.wakeup.wake()
+
+    # --- taking messages, and giving them back
+
+    def acquire(self, n: int) -> tuple[list[Row], list[Any], str, int | None]:
+        """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way.
+
+        Returns:
+            The rows, their payloads, and the lock that they are held by; the time when something is due next, which is
+            known if there are no rows.
+        """
+        while True:
+            lock, now = new_lock(), self.now()
+            fetched = self.call(self.storage.acquire, self.kind, n, now, self.lease_end(now), lock)
+            rows, payloads = self.deliverable(fetched.rows, lock)
+            if rows or not fetched.rows:
+                return rows, payloads, lock, fetched.next_due
+
+    def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
+        """Decode what was fetched; what is worn out or cannot be decoded goes to the dead letters."""
+        rows, payloads = [], []
+        for row in fetched:
+            if self.max_attempts is not None and row.attempts > self.max_attempts:
+                self.bury(lock, row, f"not acknowledged in {self.max_attempts} deliveries")
+                continue
+            try:
+                payload = self.codec.decode(row.payload)
+            except Exception as error:
+                self.bury(lock, row, f"the payload cannot be decoded as {self.codec.type_name}: {error}")
+                continue
+            rows.append(row)
+            payloads.append(payload)
+        return rows, payloads
+
+    def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
+        """Move a message that we hold to the dead letters; return 1, or 0 if it was no longer ours."""
+        return self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
+
+    def nack(
+        self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
+    ) -> int:
+        """Give messages back for later, those delivered ``limit`` times to the dead letters; count what was ours."""
+        worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
+        again = tuple(row.id for row in rows if limit is None or row.attempts < limit)
+        ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
+        if again:
+            text = None if error is None else error_text(error)
+            ours += self.call(self.storage.nack, self.kind, Held(lock, again), due_at, text)
+            self.wakeup.wake()
+        return ours
+
+    def mark_ranked(self, connection: Any) -> None:
+        """Have the queue delivered by priority, before the first offer that has one."""
+        self.check_open()
+        if connection is not None:  # part of the caller's transaction, and undone with it
+            self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
+        elif not self._ranked:
+            self.call(lambda: self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name))
+            if self.migrates and not self._ranked:
+                SHARED.after(0.0, self._migrate)
+            self._ranked = True
+
+    def _migrate(self) -> None:
+        """Make the index that only a queue with priorities needs; it may have to wait for others' transactions."""
+        try:
+            self.call_once(self.storage.migrate)
+        except ShutDown:
+            pass
+        except (QueueUnavailable, QueueBroken) as error:
+            self.warn("the index for priorities could not be made now (%s); the next open() tries again", error)
+
+    def ack(self, held: Held) -> int:
+        """Delete what is still ours, into the history if there is one; return how many."""
+        return self.call(self.ack_now, held, 0 if self.history is None else self.now())
+
+    def ack_now(self, held: Held, now: int) -> int:
+        """The same at a time (milliseconds), raising what the storage raises."""
+        if self.history is None:
+            return self.storage.ack(self.kind, held)
+        return self.storage.ack_and_remember(self.kind, held, now, self.history)
+
+    def ack_within(self, held: Held, connection: Any) -> int:
+        """Delete what is still ours in the caller's transaction; return how many."""
+        self.check_open()
+        if self.history is not None:
+            raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
+        return self.storage.ack(self.kind, held, connection=connection)
+
+    def take_once(self, done: Held | None, n: int, limits: Mapping[str, int]) -> tuple[Fetched, str]:
+        """Acknowledge ``done`` and take the next messages, in one try.
+
+        Args:
+            done: what is handled; None: nothing.
+            n: how many messages to take at most.
+            limits: how many messages may be in flight then, by key prefix; empty for no limit.
+
+        Returns:
+            What came of it, and the lock that the rows are held by.
+        """
+        lock, now = new_lock(), self.now()
+        until, storage = self.lease_end(now), self.storage
+        acked = 0
+        if done is not None and self.history is not None:
+            acked = self.call_apart(storage.ack_and_remember, self.kind, done, now, self.history)
+            done = None
+        if limits:
+            some = done or Held("", ())
+            fetched = self.call_apart(storage.acquire_within, self.kind, some, limits, n, now, until, lock)
+        else:
+            fetched = self.call_apart(storage.acquire, self.kind, n, now, until, lock, done=done)
+        return fetched._replace(acked=acked + fetched.acked), lock
+
+    def release(self, held: Held) -> None:
+        """Give back what was taken and not worked on, as if it had never been taken."""
+        self.call(self.storage.release, self.kind, held)
+        self.wakeup.wake()

@@ -1,0 +1,142 @@
+"""A worker that hands each batch to a sink at once, in the drain thread: the base of writers and exporters.
+
+It adds the delayed queue to :mod:`drainq.delivery.delivery`: what was given up on is sent again by itself every few
+seconds, and at each ``flush``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from drainq._native import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
+from drainq.clock import Clock
+from drainq.delivery.arguments import check_seconds
+from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
+from drainq.delivery.dead_letter_resend import Resender
+from drainq.delivery.dead_letters import DeadLetters
+from drainq.delivery.delivery import RETRY_FOR, Delivery
+from drainq.delivery.sink_contract import Sink
+from drainq.delivery.worker import Worker
+
+
+class Sender(Worker):
+    """Sends each batch to a sink, and accounts for each item.
+
+    Args:
+        sink: gets the batches.
+        name: what log lines, and the keys of messages in the delayed queue, call this worker: kind and target, such
+            as ``"batch-writer/visits"``. Workers of one name send each other's messages again.
+        retry_for: seconds that an outage of the other side is waited out; meanwhile the queue fills, and producers
+            wait or are refused, by its strategy.
+        delayed: a delayed queue of its own for what is given up on; None: it is lost, and what is refused is refused.
+        threads: drain threads; each calls the sink.
+        key_of: what an item replaces and is replaced by; None: items do not replace each other.
+        pack_item, unpack_item: an item as values that a delayed queue can keep (None, bool, int, float, str, bytes,
+            Decimal, datetime, date, time, timedelta, UUID, tuples, lists, dicts, sets), and back; None: it is such.
+        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+
+    Example:
+        >>> class Print(Sink):
+        ...     def send(self, items):
+        ...         print(items)
+        >>> with Sender(Print(), name="print") as sender:
+        ...     sender(["a", "b"])  # as a queue calls it; ``produce`` goes through a queue of its own
+        ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        *,
+        name: str,
+        retry_for: float = RETRY_FOR,
+        delayed: DelayedQueueLike | None = None,
+        threads: int = 1,
+        key_of: Callable[[Any], Hashable] | None = None,
+        pack_item: Callable[[Any], Any] | None = None,
+        unpack_item: Callable[[Any], Any] | None = None,
+        queue: BatchQueue | None = None,
+        weight: float = 1.0,
+        clock: Clock | None = None,
+    ) -> None:
+        if isinstance(threads, bool) or not isinstance(threads, int):
+            raise TypeError(f"threads must be a number of drain threads, got {threads!r}")
+        if threads < 1:
+            raise ValueError(f"threads must be >= 1, got {threads}")
+        check_seconds("retry_for", retry_for)
+        check_delayed(delayed)
+        self._sink, self._threads = sink, threads
+        self._resender: Resender | None = None
+        super().__init__(queue=queue, weight=weight, clock=clock)
+        self._dead_letters = None
+        if delayed is not None:
+            self._dead_letters = DeadLetters(
+                delayed, label=name, books=self._books, clock=self._clock,
+                key_of=key_of, pack_item=pack_item, unpack_item=unpack_item,
+            )  # fmt: skip
+        self._delivery = Delivery(
+            sink, books=self._books, name=name, retry_for=retry_for, dead_letters=self._dead_letters
+        )
+        self._delivery.on_stop = self._when_stopped
+        if self._dead_letters is not None:
+            self._dead_letters.on_sent = self._delivery.works_again
+            self._resender = Resender(self, self._dead_letters, sink)
+
+    @property
+    def sink(self) -> Sink:
+        """What gets the batches."""
+        return self._sink
+
+    # -- what a worker does -----------------------------------------------------------------------
+
+    def _take(self, batch: list[Any]) -> None:
+        self._delivery.deliver(batch)
+
+    def _config(self) -> BatchQueueConfig:
+        return BatchQueueConfig(
+            threads=ThreadPolicy.fixed(self._threads),
+            partitions=PartitionPolicy.fixed(self._threads),
+            partition_selector=PartitionSelector.round_robin(),
+            strategy=BufferStrategy.BLOCKING,
+        )
+
+    def on_idle(self) -> None:
+        """Send again what is due in the delayed queue."""
+        if self._resender is not None:
+            self._resender.now()
+
+    def _flush_held(self, deadline: float | None) -> bool:
+        return self._resender is None or self._closed or self._resender.flush(deadline)
+
+    def _stopped_by(self) -> Exception | None:
+        return self._delivery.stopped
+
+    def _give_up(self) -> None:
+        if self._resender is not None:
+            self._resender.give_up()
+        self._delivery.give_up()
+
+    def _end(self, deadline: float | None) -> bool:
+        if self._resender is not None:
+            self._resender.stop(deadline)
+        parcels = self._delivery.cut()
+        self._delivery.keep(parcels, deadline)
+        return not parcels
+
+    def _release(self) -> None:
+        self._sink.close()
+
+    def _forget(self) -> None:
+        self._sink.forget()
+        self._delivery.renew()
+        if self._dead_letters is not None and self._resender is not None:
+            self._dead_letters.renew()
+            self._resender.renew()

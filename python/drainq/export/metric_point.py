@@ -1,0 +1,170 @@
+"""What the metrics exporters send: one number, or one histogram, with a name and attributes.
+
+The names and the meaning of the fields are those of OpenTelemetry's data model.
+
+Source: "Metrics Data Model" of the OpenTelemetry specification.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from drainq.export.exponential_histogram import Exponential, exponential
+
+Kind = Literal["sum", "gauge", "histogram", "exponential_histogram"]
+KINDS = ("sum", "gauge", "histogram", "exponential_histogram")
+_INT64 = range(-(2**63), 2**63)
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """A histogram with explicit buckets: the value of a :class:`MetricPoint` of ``kind="histogram"``.
+
+    Args:
+        bounds: the upper bounds of the buckets, rising; the last bucket has none.
+        counts: values in each bucket: one more than there are bounds.
+        sum: the sum of the values.
+        min, max: the smallest and the largest value; None: not known.
+    Raises:
+        ValueError: the bounds do not rise, or the counts do not fit them.
+
+    Example:
+        >>> latency = Histogram([0.1, 1.0], [8, 3, 1], sum=6.2)
+        >>> latency.count
+        12
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum: float
+    min: float | None = None
+    max: float | None = None
+
+    def __post_init__(self) -> None:
+        if any(not low < high for low, high in zip(self.bounds, self.bounds[1:])) or not all(
+            math.isfinite(bound) for bound in self.bounds
+        ):
+            raise ValueError(f"bounds must be finite numbers that rise, got {self.bounds!r}")
+        if len(self.counts) != len(self.bounds) + 1 or any(count < 0 for count in self.counts):
+            raise ValueError(
+                f"counts must have a number for each of the {len(self.bounds) + 1} buckets, got {self.counts!r}"
+            )
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return sum(self.counts)
+
+
+class _NameValueAttributes(msgspec.Struct, frozen=True):
+    name: str
+    value: Any
+    attributes: Mapping[str, Any] = {}  # msgspec gives each point a dictionary of its own
+    kind: Kind = "sum"
+
+
+class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
+    """One data point of a metric.
+
+    Args:
+        name: the metric's name.
+        value: for a sum or a gauge an int of 64 bits or a finite float; for ``"histogram"`` a :class:`Histogram`;
+            for ``"exponential_histogram"`` a :class:`drainq.DDSketch`, whose buckets are taken as they are.
+        attributes: what distinguishes this point from others of the metric: names to str, bool, int, float, bytes or
+            sequences of these.
+        kind: ``"sum"`` (what was added since the last point), ``"gauge"`` (what it is now), ``"histogram"`` or
+            ``"exponential_histogram"``; a histogram of a sketch is exponential.
+        unit: the unit of the value, as UCUM spells it: ``"s"``, ``"By"``.
+        description: what the metric is.
+        monotonic: whether a sum only grows; not for other kinds.
+        cumulative: whether the value is the total since ``start`` instead of what was added since the last point;
+            for sums and histograms.
+        time: when it was measured, in seconds since the epoch; None: now, the moment at which the point is made.
+        start: when the period began that it covers, in seconds since the epoch; None: not known.
+    Raises:
+        TypeError, ValueError: a value that OpenTelemetry's format cannot express.
+
+    Example:
+        >>> point = MetricPoint("requests", 1, {"page": "/"})
+        >>> point.kind, point.value
+        ('sum', 1)
+        >>> MetricPoint("requests", float("nan"))
+        Traceback (most recent call last):
+        ValueError: the value of 'requests' must be a finite number, got nan
+    """
+
+    unit: str = ""
+    description: str = ""
+    monotonic: bool = True
+    cumulative: bool = False
+    time: float = msgspec.field(default_factory=time.time)
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        kind, value = self.kind, self.value
+        if kind == "sum" or kind == "gauge":
+            of = type(value)
+            if of is int:
+                if not -(2**63) <= value < 2**63:
+                    raise ValueError(f"the value of {self.name!r} must be an int of 64 bits or a float, got {value!r}")
+            elif of is not float:
+                msgspec.structs.force_setattr(self, "value", _number(self.name, value))
+            elif value - value != 0:  # infinite, or not a number
+                raise ValueError(f"the value of {self.name!r} must be a finite number, got {value!r}")
+        elif kind == "histogram" and callable(getattr(value, "exponential", None)):
+            msgspec.structs.force_setattr(self, "kind", "exponential_histogram")
+            msgspec.structs.force_setattr(self, "value", exponential(self.name, value))
+        elif kind == "histogram":
+            if not isinstance(value, Histogram):
+                raise TypeError(f"the value of the histogram {self.name!r} must be a Histogram, got {value!r}")
+        elif kind == "exponential_histogram":
+            if not isinstance(value, Exponential):
+                msgspec.structs.force_setattr(self, "value", exponential(self.name, value))
+        else:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+        if type(self.name) is not str or not self.name:
+            raise ValueError(f"name must be a str that is not empty, got {self.name!r}")
+
+
+def _number(name: str, value: Any) -> int | float:
+    """A number of another class, such as NumPy's, as a plain one."""
+    if not isinstance(value, bool):
+        try:
+            if isinstance(value, float):
+                plain: int | float = float(value)
+            else:
+                plain = operator.index(value)
+            if math.isfinite(plain) and (isinstance(plain, float) or plain in _INT64):
+                return plain
+        except (TypeError, OverflowError):
+            pass
+        else:
+            raise ValueError(f"the value of {name!r} must be a finite number of 64 bits, got {value!r}")
+    raise TypeError(f"the value of {name!r} must be an int or a float, got {value!r}")
+
+
+def pack_point(point: Any) -> Any:
+    """A point as a dict, for a delayed queue."""
+    if not isinstance(point, MetricPoint):
+        return point
+    packed = msgspec.structs.asdict(point)
+    if point.kind in ("histogram", "exponential_histogram"):
+        packed["value"] = msgspec.to_builtins(point.value)
+    packed["attributes"] = dict(point.attributes)
+    return packed
+
+
+def unpack_point(packed: Any) -> MetricPoint:
+    """The point that :func:`pack_point` made a dict of.
+
+    Raises:
+        TypeError, ValueError: it did not make it.
+    """
+    of = {"histogram": Histogram, "exponential_histogram": Exponential}.get(packed["kind"])
+    value = packed["value"] if of is None else msgspec.convert(packed["value"], of)
+    return MetricPoint(**{**packed, "value": value})

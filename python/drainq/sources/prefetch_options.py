@@ -1,0 +1,97 @@
+"""What a prefetching source is made with; a bad value is refused before anything is started.
+
+The parts of the source are made from these options, and made again in a forked child.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from drainq._native import SetQueue
+from drainq.backoff import Backoff
+from drainq.clock import Clock
+from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
+from drainq.sources.when_to_ask_again import DEFAULT_RETRY, Schedule
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+T = TypeVar("T")
+
+OnError = Literal["log", "raise"] | Callable[[BaseException], object]
+InFlight = Literal["forget", "ack", "ttl"]
+
+
+@dataclass(frozen=True)
+class PrefetchOptions(Generic[T]):
+    """The arguments of a :class:`~drainq.PrefetchSource`, which documents them."""
+
+    capacity: int
+    replenish_threshold: int
+    key: Callable[[T], Hashable] | None
+    in_flight: InFlight
+    ttl: float | None
+    on_error: OnError
+    retry: Backoff | None
+    name: str | None
+    executor: Executor | None
+    min_interval: float
+    max_capacity: int | None
+    clock: Clock | None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.capacity, self.replenish_threshold, self.max_capacity)
+        _check(
+            on_error=self.on_error,
+            retry=self.retry,
+            name=self.name,
+            executor=self.executor,
+            min_interval=self.min_interval,
+            clock=self.clock,
+        )
+
+    def new_buffer(self, clock: Clock) -> SetQueue[T]:
+        """An empty buffer, which knows the items in it and those in flight."""
+        return SetQueue(
+            None, self.key, in_flight=self.in_flight, ttl=self.ttl, clock=None if self.ttl is None else clock
+        )
+
+    def new_size(self) -> AutoSize:
+        """The size to start with."""
+        return AutoSize(self.capacity, self.max_capacity or self.capacity, threshold=self.replenish_threshold)
+
+    def new_schedule(self, report: Callable[[BaseException], None]) -> Schedule:
+        """A schedule of refills that has seen none."""
+        return Schedule(DEFAULT_RETRY if self.retry is None else self.retry, self.min_interval, report)
+
+
+def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, min_interval: Any, clock: Any) -> None:
+    """Refuse an argument that could not be used later.
+
+    Raises:
+        TypeError: it is of the wrong kind; the message says what is needed.
+        ValueError: it is out of range.
+    """
+    if not (callable(on_error) or on_error in ("log", "raise")):
+        raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
+    if not (retry is None or isinstance(retry, Backoff)):
+        raise TypeError(f"retry must be a drainq.Backoff, such as Backoff(initial=0.1, maximum=10.0), got {retry!r}")
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(f"name must be a str, got {name!r}")
+    if not (executor is None or callable(getattr(executor, "submit", None))):
+        raise TypeError(
+            "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
+            f"or None for a thread of the source's own, got {executor!r}"
+        )
+    if isinstance(min_interval, bool) or not isinstance(min_interval, (int, float)):
+        raise TypeError(f"min_interval must be a number of seconds >= 0, got {min_interval!r}")
+    if not 0 <= min_interval < math.inf:
+        raise ValueError(f"min_interval must be a number of seconds >= 0, got {min_interval!r}")
+    if not (clock is None or callable(getattr(clock, "now", None))):
+        raise TypeError(
+            "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), "
+            f"got {clock!r}"
+        )

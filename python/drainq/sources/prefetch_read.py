@@ -1,0 +1,219 @@
+"""The way of an item from the source into the buffer: asked for, read, checked, let in or held.
+
+Invariants:
+    1. One thread at a time is in here, the one that runs the refill; ``buffer`` alone is shared with the consumers.
+    2. The buffer never holds more than the capacity. What a batch brings beyond it is held, in order, without what is
+       known by then, and enters before anything else.
+    3. The source is not asked while something is held or a batch is not read to its end. So an item is never both in
+       the buffer and held, and nothing overtakes.
+    4. A poll of the buffer lasts from the question until its batch has been read: what is done meanwhile stays known,
+       and a copy of it that was read before is refused.
+    5. What the source gave is in the buffer, held, a duplicate, or counted as unusable: the error of one item's key
+       costs no other item.
+    6. A batch that comes as it is read is never read further than one item beyond what fits.
+
+Source: the wrapped source of ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing"; there everything
+that a source returns goes into the buffer, whatever its capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import length_hint
+from typing import Generic, TypeVar
+
+from drainq._native import SetQueue
+from drainq.sources.prefetch_buffer_size import AutoSize
+from drainq.sources.prefetch_refill_threads import Refill
+from drainq.sources.source_shapes import Ask, SourceBatch
+
+T = TypeVar("T")
+
+_PUT_AT_ONCE = 1000
+"""Items that go into the buffer in one native call; between two calls a puller that waits for the GIL gets it."""
+
+
+class Intake(Generic[T]):
+    """Fills a buffer from a source.
+
+    Args:
+        ask: the source.
+        buffer: what the consumers take from.
+        key: maps an item to what it is known by; None is the item itself.
+        size: the capacity, which may change.
+        report: called with each error; it raises nothing.
+        arrived: called after items went into the buffer, and perhaps more are to be waited for; it raises nothing.
+        ended: whether the stream has ended already.
+    """
+
+    def __init__(
+        self,
+        ask: Ask[T],
+        buffer: SetQueue[T],
+        *,
+        key: Callable[[T], Hashable] | None,
+        size: AutoSize,
+        report: Callable[[BaseException], None],
+        arrived: Callable[[], None],
+        ended: bool,
+    ) -> None:
+        self._ask = ask
+        self._buffer = buffer
+        self._held: SetQueue[T] = SetQueue(None, key)
+        self._size = size
+        self._report = report
+        self._arrived = arrived
+        self._batch: SourceBatch[T] | None = None
+        self._known = 0
+        self.ended = ended
+        """Whether the source has said that nothing will come any more."""
+        self.closed = False
+        """Whether no more is to be asked for or waited for."""
+        self.hungry = False
+        """Whether a consumer found nothing since the last call of ``arrived``."""
+        self.unusable = 0
+        """Items whose key could not be taken."""
+
+    @property
+    def held(self) -> int:
+        """Items read beyond the capacity, which enter next."""
+        return len(self._held)
+
+    @property
+    def duplicates(self) -> int:
+        """Items that were not held because an equal one was known."""
+        return self._known + self._held.stats().duplicates
+
+    @property
+    def empty(self) -> bool:
+        """Whether the stream has ended and nothing of it is left in here."""
+        return self.ended and self._batch is None and not len(self._held)
+
+    def fill(self, refill: Refill) -> None:
+        """Let in what is held, then read the batch that was begun, or else ask the source for what still fits.
+
+        Raises:
+            BaseException: what the source raised; what it gave before that is kept.
+        """
+        while len(self._held):
+            room = self._room()
+            if not room:
+                return
+            self.let_in(min(room, _PUT_AT_ONCE))
+            self._arrived()
+        room = self._room()
+        if not room or self.closed:
+            return
+        if self._batch is None and not self.ended:
+            refill.asked = True
+            self._batch = self._answer(room)
+        if self._batch is not None:
+            self._read(self._batch, refill)
+
+    def let_in(self, n: int) -> int:
+        """Move up to ``n`` held items into the buffer; return how many were held of them."""
+        items = self._held.get_many(n)
+        self._put(self._buffer, items)
+        return len(items)
+
+    def let_go(self) -> None:
+        """Read no more of the batch that was begun; only while no refill runs, or by the refill itself."""
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._buffer.end_poll(batch.poll)
+
+    def _room(self) -> int:
+        return max(0, self._size.capacity - len(self._buffer))
+
+    def _answer(self, room: int) -> SourceBatch[T] | None:
+        """Ask the source."""
+        poll = self._buffer.begin_poll()
+        batch: SourceBatch[T] | None = None
+        try:
+            answer = self._ask(room)
+            if answer is None:
+                self.ended = True
+            else:
+                batch = SourceBatch(answer, poll)
+        except StopIteration:
+            self.ended = True
+        finally:
+            if batch is None:
+                self._buffer.end_poll(poll)
+        return batch
+
+    def _read(self, batch: SourceBatch[T], refill: Refill) -> None:
+        """Put what fits of a batch into the buffer and hold the rest; of one that comes as it is read, one item."""
+        try:
+            if batch.comes_as_read:
+                self._read_as_it_comes(batch, refill)
+            else:
+                self._read_whole(batch, refill)
+        finally:
+            if batch.ended:
+                self.let_go()
+        if batch.error is not None:
+            raise batch.error
+
+    def _read_whole(self, batch: SourceBatch[T], refill: Refill) -> None:
+        queue = self._buffer
+        while not batch.ended:
+            room = self._room() if queue is self._buffer else 0
+            if not room:
+                queue = self._held  # from here on, or later items would overtake
+            items = batch.take(min(room, _PUT_AT_ONCE) or _PUT_AT_ONCE)
+            refill.found += len(items)
+            self._put(queue, items)
+            self._arrived()
+
+    def _read_as_it_comes(self, batch: SourceBatch[T], refill: Refill) -> None:
+        while not batch.ended and not self.closed and not len(self._held):
+            room = self._room()
+            if room:
+                self._put_as_it_comes(batch, room, refill)
+            else:  # one more, or a generator that gave what was asked for would never come to its own end
+                items = batch.take(1)
+                refill.found += len(items)
+                self._put(self._buffer if self._room() else self._held, items)
+                self._arrived()
+
+    def _put(self, queue: SetQueue[T], chunk: list[T]) -> None:
+        """Put items into the buffer, or those of them that are new into what is held."""
+        rest = iter(chunk)
+        items = rest if queue is self._buffer else filter(self._is_new, rest)
+        while True:
+            try:
+                queue.put_many(items)
+                return
+            except BaseException as error:
+                self._put_again(queue, chunk[len(chunk) - length_hint(rest) - 1], error)
+
+    def _put_as_it_comes(self, batch: SourceBatch[T], room: int, refill: Refill) -> None:
+        """Put up to ``room`` items into the buffer, each as soon as it is there."""
+        put = self._buffer.put_nowait
+        for item in batch.one_by_one(room):
+            refill.found += 1
+            try:
+                put(item)
+            except BaseException as error:
+                self._put_again(self._buffer, item, error)
+            if self.hungry:
+                self._arrived()
+            if self.closed:
+                return
+
+    def _put_again(self, queue: SetQueue[T], item: T, error: BaseException) -> None:
+        """Deal with an item whose key raised: an interrupt says nothing about the item, so its key is taken again."""
+        self._report(error)
+        if not isinstance(error, Exception):
+            try:
+                queue.put_many([item])
+                return
+            except BaseException as second:
+                self._report(second)
+        self.unusable += 1
+
+    def _is_new(self, item: T) -> bool:
+        known = self._buffer.knows(item)
+        self._known += known
+        return not known

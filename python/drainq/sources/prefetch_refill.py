@@ -1,0 +1,177 @@
+"""The refill's side of a prefetching source: when a refill starts, where it runs, and how it ends.
+
+Invariants:
+    1. One refill at a time: ``_refill`` is set under the lock when one starts and cleared under it by ``_finish``, or
+       by ``close`` if it has not begun. ``_finish`` raises nothing and happens whatever the refill ran into.
+    2. Only a refill puts items into the buffer, by the rules of ``intake``; once closed, a pull lets in what is held.
+    3. No foreign code (source, key, callbacks, clock, executor, ``__eq__``) runs under the lock.
+    4. A consumer that found nothing sets ``hungry`` and then takes again; a refill reads ``hungry`` after it has put
+       something, and again when it ends. So one of the two sees the other, and no consumer sleeps beside an item.
+
+Source: ``QueueingLimitedSource`` of "Fast Critical Path with Async Queueing". Ours: a schedule for the retries of
+failing and empty sources.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from drainq.clock import MonotonicClock
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.sources.prefetch_options import PrefetchOptions
+from drainq.sources.prefetch_read import Intake
+from drainq.sources.prefetch_refill_threads import Refill, Refiller
+from drainq.sources.prefetch_reports import Reports
+from drainq.sources.source_shapes import Ask, AskIterator
+from drainq.sources.steady_clock import SteadyClock
+
+T = TypeVar("T")
+
+
+class Replenisher(Generic[T]):
+    """The buffer of a :class:`~drainq.PrefetchSource`, and what keeps it filled.
+
+    Args:
+        ask: the source.
+        name: for logs and the thread.
+        options: what the parts are made from.
+    """
+
+    def __init__(self, ask: Ask[T], name: str, options: PrefetchOptions[T]) -> None:
+        self._ask = ask
+        self.name = name
+        self._options = options
+        self._executor = options.executor
+        self._taking_forgets = options.in_flight == "forget"
+        self._closed = False
+        self._begin()
+        renew_in_child(self)
+
+    def _begin(self, *, ended: bool = False, listeners: tuple[Callable[[], object], ...] = ()) -> None:
+        """Make what a forked child must not share with its parent: buffer, lock, thread, and the counters."""
+        self._state = threading.Condition()
+        options = self._options
+        self._reports = Reports(self.name, options.on_error, self._state, listeners)
+        self._clock = SteadyClock(options.clock or MonotonicClock(), self._reports.report)
+        self._size = options.new_size()
+        self._schedule = options.new_schedule(self._reports.report)
+        self._buffer = options.new_buffer(self._clock)
+        self._intake = Intake(
+            self._ask, self._buffer, key=options.key, size=self._size, ended=ended,
+            report=self._reports.report, arrived=self._feed_the_hungry,
+        )  # fmt: skip
+        self._intake.closed = self._closed
+        self._given_back: deque[T] = deque()
+        self._refill: Refill | None = None
+        self._refills = self._fetched = self._empty_refills = self._starved = 0
+        self._refiller = Refiller(
+            self._run, self._drop, self._wake,
+            name=f"drainq-{self.name}", executor=self._executor, clock=self._clock,
+        )  # fmt: skip
+
+    def _renew_in_child(self) -> None:
+        """Start empty; what was fetched, and what is left of an iterator, is the parent's."""
+        leave_to_parent(self._buffer, self._intake, self._given_back, self._refiller)
+        self._executor = None  # its threads are the parent's too
+        ended = self._intake.ended or isinstance(self._ask, AskIterator)
+        self._begin(ended=ended, listeners=self._reports.listeners)
+
+    # -- a refill starts -----------------------------------------------------------------------
+
+    def _replenish(self, *, forgotten: bool = False, now: float | None = None) -> None:
+        """Start a refill if few items are left, none is running, and it is time.
+
+        Args:
+            forgotten: whether items may be fetched now that would have been duplicates before.
+            now: the time; None asks the clock.
+        """
+        if now is None:
+            now = self._clock.now()
+        with self._state:
+            if self._refill is not None or self._closed or len(self._buffer) > self._size.threshold:
+                return
+            if self._intake.empty:
+                return
+            if forgotten:
+                self._schedule.forgotten()
+            due = self._schedule.not_before
+            if now >= due:
+                refill = self._refill = Refill()
+        if now < due:
+            self._wake_at(due)
+            return
+        try:
+            self._refiller.submit(refill)
+        except BaseException as error:
+            self._drop(refill, error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _wake(self) -> None:
+        self._replenish(now=self._clock.certain())
+
+    def _drop(self, refill: Refill, error: BaseException) -> None:
+        """End a refill that nothing will run."""
+        if self._claim(refill):
+            refill.error = error
+            self._finish(refill)
+
+    def _claim(self, refill: Refill) -> bool:
+        """Make the calling thread the only one that runs a refill, or ends it unrun."""
+        with self._state:
+            free = self._refill is refill and refill.thread is None
+            if free:
+                refill.thread = threading.get_ident()
+            return free
+
+    # -- a refill runs, in the background ------------------------------------------------------
+
+    def _run(self, refill: Refill) -> None:
+        if not self._claim(refill):
+            return
+        put_before = self._buffer.stats().put
+        try:
+            self._schedule.begun(self._clock.now())
+            self._intake.fill(refill)
+        except BaseException as error:
+            refill.error = error
+        refill.added = self._buffer.stats().put - put_before
+        self._finish(refill)
+
+    def _finish(self, refill: Refill) -> None:
+        """End a refill; raises nothing."""
+        if refill.error is not None:
+            self._reports.report(refill.error)
+        now, delay = self._clock.certain(), self._schedule.delay()
+        with self._state:
+            if self._refill is not refill:
+                return  # another life began: this is a forked child
+            self._refill = None
+            ended = self._intake.ended
+            brought = self._schedule.ended(refill, now, delay, stream_ended=ended)
+            self._refills += refill.asked
+            self._fetched += refill.found
+            self._empty_refills += refill.asked and not refill.found and refill.error is None and not ended
+            self._size.refilled()
+        self._reports.tell()
+        if self._closed:
+            self._intake.let_go()
+        elif self._intake.hungry or not brought:
+            with contextlib.suppress(BaseException):  # it has been reported
+                self._replenish(now=now)
+
+    def _wake_at(self, time: float) -> None:
+        try:
+            self._refiller.wake_at(time)
+        except RuntimeError as error:  # no thread can be started; the next pull tries again
+            self._reports.report(error)
+
+    def _feed_the_hungry(self) -> None:
+        """Tell consumers that found nothing that there is something now."""
+        if self._intake.hungry and len(self._buffer):
+            self._intake.hungry = False
+            self._reports.tell()

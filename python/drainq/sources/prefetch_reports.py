@@ -1,0 +1,108 @@
+"""What a source reports: errors are counted and handed on, listeners are notified of items.
+
+Invariants:
+    1. Nothing here raises, whatever ``on_error``, a listener or a handler of the log does: each failure is counted.
+    2. Foreign code runs with no lock held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+
+from drainq.sources.prefetch_options import OnError
+
+_Listeners = tuple[Callable[[], object], ...]
+
+_log = logging.getLogger("drainq")
+
+
+class Reports:
+    """Counts and hands on.
+
+    Args:
+        name: of the source, for the log.
+        on_error: ``"log"``, ``"raise"``: it is kept for the next pull, or a callable that takes the error.
+        state: the source's condition, which guards the fields here and is notified of news.
+        listeners: to begin with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        on_error: OnError,
+        state: threading.Condition,
+        listeners: _Listeners = (),
+    ) -> None:
+        self._name = name
+        self._on_error = on_error
+        self._state = state
+        self.listeners = listeners
+        self.errors = 0
+        """How often something was raised."""
+        self.error: BaseException | None = None
+        """What the next pull is to raise."""
+
+    def report(self, error: BaseException) -> None:
+        """Count an error and hand it on."""
+        self._count()
+        if callable(self._on_error):
+            try:
+                self._on_error(error)
+            except BaseException as second:
+                self._count()
+                self._write(f"on_error itself failed on {type(error).__name__}", second)
+        elif self._on_error == "log":
+            self._write("refill failed", error)
+        else:
+            with self._state:
+                self.error = error
+                self._state.notify_all()
+
+    def take_error(self) -> BaseException | None:
+        """Return what the next pull is to raise, once."""
+        with self._state:
+            error, self.error = self.error, None
+            return error
+
+    def subscribe(self, listener: Callable[[], object]) -> None:
+        """Have a listener called; one that is there already is not called twice."""
+        if not callable(listener):
+            raise TypeError(f"a listener must be a callable without arguments, got {listener!r}")
+        self._change(lambda listeners: listeners if listener in listeners else (*listeners, listener))
+
+    def unsubscribe(self, listener: Callable[[], object]) -> None:
+        """Call a listener no more."""
+        self._change(lambda listeners: tuple(other for other in listeners if other != listener))
+
+    def tell(self) -> None:
+        """Wake the threads that wait, and call the listeners."""
+        with self._state:
+            self._state.notify_all()
+            listeners = self.listeners
+        for listener in listeners:
+            try:
+                listener()
+            except BaseException as error:
+                self._count()
+                self._write("a listener raised", error)
+
+    def _change(self, change: Callable[[_Listeners], _Listeners]) -> None:
+        """Change the listeners; comparing them is foreign code, so it is repeated if another change came first."""
+        while True:
+            before = self.listeners
+            after = change(before)
+            with self._state:
+                if self.listeners is before:
+                    self.listeners = after
+                    return
+
+    def _count(self) -> None:
+        with self._state:
+            self.errors += 1
+
+    def _write(self, what: str, error: BaseException) -> None:
+        with contextlib.suppress(BaseException):  # a handler of the log; the error has been counted
+            _log.error("source %r: %s: %r", self._name, what, error, exc_info=error)

@@ -1,0 +1,113 @@
+"""One source's share of a step on its way to the target, and what is said of it to the source and the tracker.
+
+Invariants:
+    1. A share that reached the target counts as moved or as failed, never as both.
+    2. Only the target decides which: a tracker, an ``item_key`` or a source that raises afterwards is reported.
+
+Source: the scheduler of "Fast Critical Path with Async Queueing"; the account of each item is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from drainq.sources.scheduled_source import Feed
+from drainq.sources.stats import SourceCounts
+from drainq.sources.tracker import ItemState, ItemTracker
+
+Target = Callable[[str, list[Any]], object]
+Report = Callable[["str | None", BaseException], None]
+
+
+class Account:
+    """A source's feed and counters."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.announces = False
+        """Whether the source tells when it has something."""
+        self.moved = self.failed = self.errors = 0
+
+    def counts(self) -> SourceCounts:
+        """Return a snapshot of the counters."""
+        return SourceCounts(self.moved, self.failed, self.errors, self.feed.held, self.feed.ended)
+
+    def renewed(self) -> Account:
+        """Return an empty account of the same source, for a forked child; what is in this one is the parent's."""
+        self.feed.forget()
+        return Account(self.feed)
+
+
+class ShareDelivery:
+    """Hands shares to the target.
+
+    Args:
+        target: called with a source's name and items.
+        tracker: keeps each item's state, or None.
+        item_key: maps an item to the text by which the tracker knows it.
+        report: is called with a source's name and an error; the name is None where no source is concerned.
+    """
+
+    def __init__(
+        self, target: Target, tracker: ItemTracker | None, item_key: Callable[[Any], str], report: Report
+    ) -> None:
+        self._target = target
+        self._tracker = tracker
+        self._item_key = item_key
+        self._report = report
+
+    def deliver(self, name: str, account: Account, items: list[Any], still_ours: Callable[[], bool]) -> int:
+        """Hand over one share; return how many items the target took.
+
+        Args:
+            still_ours: False if the target forked and this is the child: what follows is then for the parent to say.
+
+        Raises:
+            BaseException: what the target raised, if it is no Exception.
+        """
+        count = len(items)
+        given = items.copy() if account.feed.needs_items_afterwards else items
+        keys = self._keys(name, items)
+        self._mark(name, keys, ItemState.SCHEDULED)
+        try:
+            self._target(name, given)
+        except BaseException as error:
+            if still_ours():
+                account.failed += count
+                self._mark(name, keys, ItemState.FAILED)
+                self.settle(name, account.feed.failed, items)
+            if not isinstance(error, Exception):
+                raise
+            self._report(name, error)
+            return 0
+        if not still_ours():
+            return 0
+        account.moved += count
+        self._mark(name, keys, ItemState.SENT)
+        self.settle(name, account.feed.delivered, items)
+        return count
+
+    def settle(self, name: str, settle: Callable[[list[Any]], None], items: list[Any]) -> None:
+        """Tell a source what became of its items."""
+        try:
+            settle(items)
+        except Exception as error:
+            self._report(name, error)
+
+    def _keys(self, name: str, items: list[Any]) -> list[str]:
+        if self._tracker is None:
+            return []
+        try:
+            return [self._item_key(item) for item in items]
+        except Exception as error:
+            self._report(name, error)
+            return []
+
+    def _mark(self, name: str, keys: list[str], state: ItemState) -> None:
+        if self._tracker is None or not keys:
+            return
+        try:
+            self._tracker.mark(name, keys, state)
+        except Exception as error:
+            self._report(name, error)

@@ -1,0 +1,378 @@
+"""The loop that pulls from many sources by a strategy and feeds a target, no faster than it keeps up.
+
+Invariants:
+    1. One step at a time. What a step takes is delivered, counted as failed, or given back to its source, also
+       when the step is interrupted: per source ``taken == moved + failed``, with ``held`` on top.
+    2. A step takes at most ``batch_size`` items, and at most what the backlog leaves room for. It ends: each round of
+       it moves items or finds that a source has none.
+    3. No share is left unused while another source of the strategy has items.
+    4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
+       has an account, at every moment. No foreign code runs under ``_changing``.
+    5. In a forked child ``_life`` is another: a step that the fork interrupted delivers nothing there.
+
+Source: the scheduler of "Fast Critical Path with Async Queueing". Ours: it sleeps until some source has items
+instead of spinning, a low-water mark, and an account of each item.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NoReturn
+
+from drainq.backoff import Backoff
+from drainq.fork import leave_to_parent, renew_in_child
+from drainq.pickling import refuse
+from drainq.sources.loop_thread import FOREVER, Loop
+from drainq.sources.scheduled_source import feed_of
+from drainq.sources.scheduler_delivery import Account, ShareDelivery, Target
+from drainq.sources.scheduler_plan import StepPlan, checked_plan, names_of, source_name
+from drainq.sources.scheduler_strategy import Child, Strategy, checked_split
+from drainq.sources.stats import SchedulerStats
+from drainq.sources.target_backlog import Backlog
+from drainq.sources.tracker import ItemTracker
+
+_log = logging.getLogger("drainq")
+_DEFAULT_IDLE = Backoff(0.001, 0.25, 2.0)
+
+_COURTESY = 0.001
+"""Seconds that the loop sleeps while another thread wants to change the sources: a lock is not handed over fairly."""
+
+
+class SourceScheduler:
+    """Moves items from many sources to one target, each source by its share.
+
+    Args:
+        sources: maps names to sources: a ``PrefetchSource``, a ``DelayedQueue``, an object with
+            ``get_next_batch(batch_size)``, a callable of that shape, or an iterator.
+        target: called as ``target(name, items)`` with each source's share of a step; the list is its own.
+        strategy: ``Fair``, ``Prefer``, ``Weighted``, or an object like them; settable at any time.
+        batch_size: most items a step moves.
+        backlog: returns how many items the target has not dealt with yet.
+        max_backlog: items; a step moves at most ``max_backlog - backlog()``.
+        resume_backlog: items; once the backlog has reached its maximum, nothing moves until it is down to this.
+            None resumes as soon as there is room.
+        tracker: keeps each item's state.
+        item_key: maps an item to the text by which the tracker knows it.
+        on_error: called as ``on_error(name, error)``; the name is None where no source is concerned. None logs it.
+        idle: how long the loop sleeps where a source or backlog has to be asked again and again, or a target fails.
+
+    Raises:
+        ValueError: the strategy names an unknown source, or a number is out of range.
+
+    Example:
+        >>> from drainq import Fair, SourceScheduler
+        >>> scheduler = SourceScheduler({"x": iter("abc"), "y": iter("d")}, print, Fair("x", "y"), batch_size=4)
+        >>> scheduler.step()
+        x ['a', 'b', 'c']
+        y ['d']
+        4
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, Any],
+        target: Target,
+        strategy: Strategy,
+        *,
+        batch_size: int = 100,
+        backlog: Callable[[], int] | None = None,
+        max_backlog: int | None = None,
+        resume_backlog: int | None = None,
+        tracker: ItemTracker | None = None,
+        item_key: Callable[[Any], str] = str,
+        on_error: Callable[[str | None, BaseException], object] | None = None,
+        idle: Backoff | None = None,
+    ) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size must be a number of items >= 1, got {batch_size!r}")
+        if not callable(target):
+            raise TypeError(f"target must be a callable that takes a source's name and items, got {target!r}")
+        for option, value in (("item_key", item_key), ("on_error", on_error)):
+            if value is not None and not callable(value):
+                raise TypeError(f"{option} must be callable, got {value!r}")
+        if not (idle is None or isinstance(idle, Backoff)):
+            raise TypeError(f"idle must be a drainq.Backoff, such as Backoff(0.001, 0.25), got {idle!r}")
+        if not (tracker is None or callable(getattr(tracker, "mark", None))):
+            raise TypeError(f"tracker must be a drainq.ItemTracker, as ItemTracker.open() makes it, got {tracker!r}")
+        if not isinstance(sources, Mapping):
+            raise TypeError(f"sources must be a dict of names and sources, got {sources!r}")
+        self._batch_size = batch_size
+        self._backlog = Backlog(backlog, max_backlog, resume_backlog)
+        self._on_error = on_error
+        self._idle = _DEFAULT_IDLE if idle is None else idle
+        self._delivery = ShareDelivery(target, tracker, item_key, self._report)
+        self._begin()
+        accounts = {source_name(name): Account(feed_of(source)) for name, source in sources.items()}
+        self._plan = checked_plan(accounts, strategy, names_of(strategy))
+        renew_in_child(self)
+
+    def _begin(self) -> None:
+        """Make what a forked child must not share with its parent."""
+        self._life = object()
+        self._stepping = threading.RLock()
+        self._changing = threading.Lock()
+        self._credits: dict[Child, float] = {}
+        self._steps = self._errors = self._asking = 0
+        self._backlog.paused = False
+        self._loop = Loop(self._turn, name="drainq-scheduler", begin=self._listen, end=self._listen_no_more)
+
+    def _renew_in_child(self) -> None:
+        """Start empty and stopped; what was taken, and what is left of an iterator, is the parent's."""
+        self._loop.abandon()
+        self._begin()
+        accounts = {name: account.renewed() for name, account in self._plan.accounts.items()}
+        self._plan = replace(self._plan, accounts=accounts)
+
+    # -- one step ---------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """Move up to ``batch_size`` items from the sources to the target, without waiting for a source to have any.
+
+        Returns:
+            How many the target took.
+        """
+        with self._stepping:
+            self._steps += 1
+            life, plan = self._life, self._plan
+            taken = self._take(plan, self._room())
+            return self._deliver(plan, taken, lambda: self._life is life)
+
+    def _room(self) -> int:
+        """Items that the next step may move; none if the backlog is not known."""
+        try:
+            return self._backlog.room(self._batch_size)
+        except Exception as error:
+            self._report(None, error)
+            return 0
+
+    def _take(self, plan: StepPlan, n: int) -> dict[str, list[Any]]:
+        taken: dict[str, list[Any]] = {}
+        live = {name for name in plan.names if not plan.accounts[name].feed.ended}
+        try:
+            while n > 0 and live:
+                shares = checked_split(plan.strategy, n, live, self._credits)
+                if not shares:
+                    break
+                for name, share in shares.items():
+                    got = self._take_from(name, plan.accounts[name], share)
+                    if got:
+                        taken.setdefault(name, []).extend(got)
+                    if len(got) < share:  # what it could not give goes to the others
+                        live.discard(name)
+                        self._credits[name] = 0.0
+                    n -= len(got)
+        except BaseException:
+            self._give_back(plan, taken)
+            raise
+        return taken
+
+    def _take_from(self, name: str, account: Account, share: int) -> list[Any]:
+        try:
+            return account.feed.take(share)
+        except Exception as error:
+            account.errors += 1
+            self._report(name, error)
+            return []
+
+    def _deliver(self, plan: StepPlan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
+        moved = 0
+        try:
+            while taken and still_ours():
+                name = next(iter(taken))
+                moved += self._delivery.deliver(name, plan.accounts[name], taken.pop(name), still_ours)
+        finally:
+            if still_ours():
+                self._give_back(plan, taken)
+            else:
+                leave_to_parent(taken)
+        return moved
+
+    def _give_back(self, plan: StepPlan, taken: dict[str, list[Any]]) -> None:
+        for name, items in taken.items():
+            self._delivery.settle(name, plan.accounts[name].feed.give_back, items)
+
+    def _report(self, name: str | None, error: BaseException) -> None:
+        self._errors += 1
+        if self._on_error is None:
+            _log.error("scheduler: %s: %r", name if name is not None else "itself", error, exc_info=error)
+            return
+        try:
+            self._on_error(name, error)
+        except Exception:
+            _log.exception("scheduler: on_error itself failed on %r", error)
+
+    # -- what may change while it runs ------------------------------------------------------
+
+    @property
+    def strategy(self) -> Strategy:
+        """How a step is shared; a new one takes effect at the next step, and no source loses its turn."""
+        return self._plan.strategy
+
+    @strategy.setter
+    def strategy(self, strategy: Strategy) -> None:
+        names = names_of(strategy)
+        while True:  # comparing names and showing a strategy is foreign code
+            before = self._plan
+            after = checked_plan(before.accounts, strategy, names)
+            with self._changing:
+                if self._plan is before:
+                    self._plan = after
+                    break
+        self.wake()
+
+    def add_source(self, name: str, source: Any, *, timeout: float | None = None) -> None:
+        """Add a source; the strategy decides when it has its turn.
+
+        Args:
+            name: by which a strategy names it.
+            source: as in the constructor.
+            timeout: seconds to wait for the step in hand to end; None waits for ever.
+
+        Raises:
+            ValueError: there is one of this name.
+            TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
+        """
+        name, account = source_name(name), Account(feed_of(source))
+        with self._between_steps(timeout), self._changing:
+            if name in self._plan.accounts:
+                raise ValueError(f"there is a source {name!r} already; remove it first")
+            self._plan = replace(self._plan, accounts={**self._plan.accounts, name: account})
+        if self._loop.running:
+            account.announces = account.feed.subscribe(self.wake)
+        self.wake()
+
+    def remove_source(self, name: str, *, timeout: float | None = None) -> list[Any]:
+        """Take a source out.
+
+        Args:
+            name: its name.
+            timeout: seconds to wait for the step in hand to end; None waits for ever.
+
+        Returns:
+            The items it had returned beyond what it was asked for.
+
+        Raises:
+            KeyError: there is none of this name.
+            ValueError: the strategy names it.
+            TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
+        """
+        name = source_name(name)
+        with self._between_steps(timeout):
+            with self._changing:
+                plan = self._plan
+                if name not in plan.accounts:
+                    raise KeyError(f"there is no source {name!r}; the sources are {sorted(plan.accounts)!r}")
+                named = name in plan.names
+                if not named:
+                    accounts = {other: account for other, account in plan.accounts.items() if other != name}
+                    self._plan = replace(plan, accounts=accounts)
+            if named:
+                raise ValueError(f"{plan.strategy!r} names {name!r}; set another strategy first")
+            feed = plan.accounts[name].feed
+            feed.unsubscribe(self.wake)
+            self._credits.pop(name, None)
+            return feed.drain_held()
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Step in a background thread until :meth:`stop`, or until all sources have ended, unnamed ones too."""
+        self._loop.start()
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """End the loop after the step in hand: what that has taken is delivered.
+
+        Args:
+            timeout: seconds to wait for it; None waits for ever.
+
+        Returns:
+            True if the loop has ended; False too from within the target.
+        """
+        return self._loop.stop(timeout)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for the loop to end: until all sources have ended, or :meth:`stop`.
+
+        Args:
+            timeout: seconds; None waits for ever.
+
+        Returns:
+            True if it has ended.
+        """
+        return self._loop.join(timeout)
+
+    def wake(self) -> None:
+        """Have the loop take a step at once, because there may be something to do: less backlog, say."""
+        self._loop.wake()
+
+    def __reduce__(self) -> NoReturn:
+        refuse(self, "its thread belongs to this process", "its settings, and make a SourceScheduler where it is used")
+
+    def __enter__(self) -> SourceScheduler:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stats(self) -> SchedulerStats:
+        """Return a snapshot of the counters, exact while no step is under way."""
+        sources = {name: account.counts() for name, account in self._plan.accounts.items()}
+        return SchedulerStats(
+            steps=self._steps,
+            moved=sum(counts.moved for counts in sources.values()),
+            failed=sum(counts.failed for counts in sources.values()),
+            errors=self._errors,
+            paused=self._backlog.paused,
+            sources=sources,
+        )
+
+    def _turn(self, idle_turns: int) -> float | None:
+        """One turn of the loop: step, and say how long to sleep after it; None when nothing will ever come."""
+        if self._asking:
+            return _COURTESY
+        errors_before = self._errors
+        try:
+            if self.step():
+                return 0.0
+        except BaseException as error:  # a strategy that raises, or a target that wants to exit: the loop goes on
+            self._report(None, error)
+        plan = self._plan
+        if all(account.feed.ended for account in plan.accounts.values()):
+            return None
+        waited_for = [plan.accounts[name] for name in plan.names if not plan.accounts[name].feed.ended]
+        if self._backlog.paused or self._errors > errors_before or not all(account.announces for account in waited_for):
+            return self._idle.delay(idle_turns)
+        return FOREVER
+
+    def _listen(self) -> None:
+        for account in self._plan.accounts.values():
+            account.announces = account.feed.subscribe(self.wake)
+
+    def _listen_no_more(self) -> None:
+        for account in self._plan.accounts.values():
+            account.feed.unsubscribe(self.wake)
+
+    @contextmanager
+    def _between_steps(self, timeout: float | None) -> Iterator[None]:
+        """Hold off the next step; a loop that is busy sees ``_asking`` and makes room."""
+        with self._changing:
+            self._asking += 1
+        try:
+            entered = self._stepping.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        finally:
+            with self._changing:
+                self._asking -= 1
+        if not entered:
+            raise TimeoutError(f"a step was still under way after {timeout} s, so the sources were not changed")
+        try:
+            yield
+        finally:
+            self._stepping.release()

@@ -1,0 +1,204 @@
+"""A worker that holds what it took, and hands it on at a flush: the base of the aggregating workers.
+
+1. The state belongs to one thread at a time, by turns and not by a lock: a merge or a score may take its time, and no
+   code of a user runs under a lock.
+2. What is handed on is taken out first, and the sink runs outside the turns: the drain thread goes on taking items.
+   One thread at a time hands on; what fails is put back, before what came meanwhile, and handed on again.
+3. A flush with a deadline has another thread hand on, and waits for it no longer than that.
+4. Only ``close`` gives up. What it could not hand on is lost, and said so; if the sink answers later, it is sent.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from drainq._native import BatchQueue
+from drainq.clock import Clock
+from drainq.delivery.accounting import Outcome
+from drainq.delivery.arguments import check_seconds
+from drainq.delivery.worker import Worker, wait_until
+from drainq.errors import WouldDeadlock
+from drainq.timer import SHARED
+
+log = logging.getLogger("drainq")
+
+
+class Holder(Worker):
+    """The base of the workers that hold items between flushes.
+
+    Args:
+        flush_interval: seconds between flushes, looked at after each batch and when idle; None: only ``flush`` and
+            ``close``.
+        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+    """
+
+    def __init__(
+        self,
+        *,
+        flush_interval: float | None = None,
+        queue: BatchQueue | None = None,
+        weight: float = 1.0,
+        clock: Clock | None = None,
+    ) -> None:
+        check_seconds("flush_interval", flush_interval, none=True)
+        self._interval = flush_interval
+        super().__init__(queue=queue, weight=weight, clock=clock)
+        self._flushed_at = self._clock.now()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._holding = threading.Condition()  # over whose turn it is, and over who hands on
+        self._turn: int | None = None  # the thread that the state belongs to
+        self._held = 0  # items behind what the subclass holds
+        self._handing_on: int | None = None  # the thread that does
+        self._cut_off: int | None = None  # items counted as lost that are still being handed on
+
+    # -- for subclasses ---------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _hold(self, batch: list[Any]) -> int:
+        """Take a batch into the state and return how many items of it are held, or raise and take nothing.
+
+        Called in a turn. Items that are not held are accounted for here.
+        """
+
+    @abc.abstractmethod
+    def _take_out(self) -> Any:
+        """The state, to be handed on; the worker holds nothing afterwards. Called in a turn."""
+
+    @abc.abstractmethod
+    def _put_back(self, taken: Any) -> None:
+        """Hold again what could not be handed on, as older than what is held. Called in a turn."""
+
+    @abc.abstractmethod
+    def _hand_on(self, taken: Any) -> None:
+        """Give what was taken out to the sink, or raise. Called outside the turns, by one thread at a time."""
+
+    def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
+        """Account for what was taken out. Called in a turn."""
+        if self._cut_off is not None:
+            if error is None:
+                self._books.move(self._cut_off, Outcome.LOST, Outcome.SENT)
+        elif error is None:
+            self._books.move(count, Outcome.PENDING, Outcome.SENT)
+        else:
+            self._books.note(retried=count)
+            self._held += count
+            self._put_back(taken)
+
+    # -- taking -----------------------------------------------------------------------------------
+
+    def _take(self, batch: list[Any]) -> None:
+        try:
+            with self._state():
+                self._held += self._hold(batch)
+        except BaseException:
+            self._books.move(len(batch), Outcome.PENDING, Outcome.REFUSED)
+            raise
+        self._flush_if_due()
+
+    def _when_idle(self) -> None:
+        self._flush_if_due()
+
+    # -- handing on -------------------------------------------------------------------------------
+
+    def _flush_if_due(self) -> None:
+        if self._interval is None or not self._held or self._clock.now() - self._flushed_at < self._interval:
+            return
+        self._flush_once(wait=False)
+
+    @contextlib.contextmanager
+    def _state(self) -> Iterator[None]:
+        """A turn: the state belongs to this thread for the block."""
+        me = threading.get_ident()
+        with self._holding:
+            if self._turn == me:
+                raise WouldDeadlock(f"{type(self).__name__} was called by the code that it called itself")
+            self._holding.wait_for(lambda: self._turn is None)
+            self._turn = me
+        try:
+            yield
+        finally:
+            with self._holding:
+                self._turn = None
+                self._holding.notify_all()
+
+    def _flush_once(self, *, wait: bool = True) -> bool:
+        """Hand on what is held, in this thread; False if it failed."""
+        with self._holding:
+            if self._handing_on is not None and (not wait or self._handing_on == threading.get_ident()):
+                return True
+            self._holding.wait_for(lambda: self._handing_on is None)
+            self._handing_on = threading.get_ident()
+        count, error, taken = 0, None, None
+        try:
+            self._flushed_at = self._clock.now()
+            with self._state():
+                count, self._held = self._held, 0
+                if count:
+                    taken = self._take_out()
+            if count:
+                error = self._try_to_hand_on(taken)
+                with self._state():
+                    self._handed_on(count, taken, error)
+        finally:
+            with self._holding:
+                self._handing_on = None
+                self._holding.notify_all()
+        if error is None:
+            return True
+        if not isinstance(error, Exception):
+            raise error
+        self._say_failed(count, error)
+        return False
+
+    def _say_failed(self, count: int, error: Exception) -> None:
+        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=error)
+
+    def _try_to_hand_on(self, taken: Any) -> BaseException | None:
+        try:
+            self._hand_on(taken)
+        except BaseException as error:
+            return error
+        return None
+
+    def _flush_held(self, deadline: float | None) -> bool:
+        if deadline is None:
+            return self._flush_once()
+        answer: list[bool] = []
+
+        def flush() -> None:
+            done = False
+            try:
+                done = self._flush_once()
+            finally:
+                with self._holding:
+                    answer.append(done)
+                    self._holding.notify_all()
+
+        if not self._held and self._handing_on is None:
+            return True
+        SHARED.after(0, flush)
+        with self._holding:
+            return wait_until(self._holding, lambda: bool(answer), deadline) and answer[0]
+
+    def _end(self, deadline: float | None) -> bool:
+        self._flush_held(deadline)
+        with self._holding:
+            held = self._books.count(Outcome.PENDING)
+            busy = self._handing_on is not None
+            if busy:
+                self._cut_off = held - self._held
+            self._books.move(held, Outcome.PENDING, Outcome.LOST)
+            self._held = 0
+        if held:
+            log.error("%s gives up %d items at close()", type(self).__name__, held)
+        return not busy
+
+    def _forget(self) -> None:
+        self._flushed_at = self._clock.now()
