@@ -40,7 +40,10 @@ def test_the_example_refuses_bad_options_without_a_traceback():
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["prefetch_source", "scheduler", "sizing", "strategy", "tracker.tracker"])
+@pytest.mark.parametrize(
+    "module",
+    ["prefetch_source", "source_scheduler", "prefetch_buffer_size", "scheduler_strategy", "tracker.tracker"],
+)
 def test_the_examples_in_the_docstrings_run(module):
     found = importlib.import_module(f"drainq.sources.{module}")
     results = doctest.testmod(found, extraglobs={"PrefetchSource": drainq.PrefetchSource})

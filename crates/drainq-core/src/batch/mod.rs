@@ -17,14 +17,16 @@
 //! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
 //! | [`rejection`] | why items were not accepted, and how many |
 //! | [`drain_take`], [`drain_group`] | what a drain thread takes: begin a pass, take, group |
-//! | `drain_hand_out`, `drain_step` | what a drain thread hands out and accounts for; what it does next, and how it waits |
+//! | `drain_hand_out` | what a drain thread hands out and accounts for |
+//! | `drain_step` | what a drain thread does next, and how it waits |
 //! | `drain_idle_sleep` | whether items arrive so often that they are to gather |
 //! | [`partition_handoff`] | revoke, cycle fence, assign |
 //! | [`drain_balancer`], [`rebalance`] | plans, and carrying them out |
 //! | [`drain_worker`] | what the queue knows of one drain thread |
 //! | [`flush`], [`shutdown`] | waiting for everything accepted; the end |
 //! | [`stats`] | snapshots in which every item is in exactly one place |
-//! | [`shared_scheduler`], `shared_scheduler_board` | drain threads that several queues share; which thread works for which queue |
+//! | [`shared_scheduler`] | drain threads that several queues share |
+//! | `shared_scheduler_board` | which of these threads works for which queue |
 //! | [`drain_threads`] | drain threads for a program in Rust |
 
 pub mod config;
