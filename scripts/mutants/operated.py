@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "a_history_is_trimmed_before_the_commit",
         "two consumers do not count each other's entries, and the history stays too long",
-        f"{STORAGE}/postgres.py",
+        f"{STORAGE}/postgres/storage.py",
         """        acked = self._do("ACK_AND_REMEMBER", {**self._held(done), "now": now})
         try:  # after the commit: within it, two consumers would not see, and so not count, each other's entries
             self._do("TRIM_HISTORY", {"kind": kind, "keep": keep})
@@ -127,7 +127,7 @@ MUTANTS = [
     Mutant(
         "an_acknowledgement_fails_with_the_trimming",
         "an acknowledgement that was committed raises because the history could not be trimmed",
-        f"{STORAGE}/postgres.py",
+        f"{STORAGE}/postgres/storage.py",
         "            if not passes(error):\n                raise\n            _log.info(",
         "            raise\n            _log.info(",
         f"{TESTS}/test_history.py::test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed",
