@@ -264,3 +264,23 @@ def test_the_check_stands_by_itself():
     check_callable("sink", print, "items")
     with pytest.raises(TypeError, match=r"^sink is called with 0 positional arguments \(\), got "):
         check_callable("sink", lambda item: None)
+
+
+@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (ZeroDivisionError, TypeError)])
+def test_an_error_shows_a_value_whose_repr_raises_and_ctrl_c_within_it_is_not_lost(make_queue, error, raised):
+    class Broken:
+        def __repr__(self):
+            raise error
+
+    calls = [
+        lambda: make_queue().add_handler(Broken(), len),
+        lambda: make_queue().add_handler(int, Broken()),
+        lambda: make_queue(consumer=Broken()),
+        lambda: make_queue(on_drop=Broken()),
+        lambda: make_queue(balancer=Broken()),
+    ]
+    for call in calls:
+        with pytest.raises(raised) as caught:
+            call()
+        if raised is TypeError:
+            assert "<an object of class Broken whose repr raised ZeroDivisionError>" in str(caught.value)

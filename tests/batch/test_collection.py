@@ -293,3 +293,32 @@ def test_on_drop_stays_whole_until_the_last_refusals_are_told():
     assert told == [("whole", "told", "closed", 1), ("whole", "told", "closed", 2)]
     while gone() is not None:
         gc.collect()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_queue_that_could_not_be_made_tells_its_consumer_once_of_the_end(monkeypatch, threads):
+    """Its only thread could not be started; or only the second could not."""
+    start, left = threading.Thread.start, [None] * (threads - 1)
+
+    def start_some(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    class Consumer:
+        def consume(self, batch):
+            raise AssertionError(batch)
+
+        def on_close(self):
+            closed.release()
+
+    closed = threading.Semaphore(0)
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    policies = {"threads": ThreadPolicy.fixed(threads), "partitions": PartitionPolicy.fixed(threads)}
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        BatchQueue("unmade", BatchQueueConfig(consumer=Consumer(), **policies))
+    monkeypatch.undo()
+    assert closed.acquire(timeout=PATIENCE)
+    ended(drain_threads("unmade"))
+    assert not closed.acquire(blocking=False)

@@ -1,7 +1,11 @@
-"""The handlers of a queue by type: what is left of a handler that was removed."""
+"""The handlers of a queue by type: who gets the items, the idle calls and the end; what is left of a former handler."""
+
+import threading
+
+import pytest
 
 from drainq import PartitionPolicy
-from tests.batch.conftest import PATIENCE
+from tests.batch.conftest import PATIENCE, Gate
 
 
 def test_the_lack_of_a_handler_is_logged_once_and_again_after_a_handler_was_removed(make_queue, caplog):
@@ -28,3 +32,128 @@ def test_the_weight_of_a_removed_handler_does_not_count(make_queue):
         return queue.partition_count
 
     assert partitions(removed=20) == partitions(removed=0) > 3
+
+
+class Worker:
+    """A handler whose idle calls can be counted and awaited."""
+
+    def __init__(self):
+        self.items, self.idle = [], threading.Semaphore(0)
+
+    def consume(self, batch):
+        self.items += batch
+
+    def on_idle(self):
+        self.idle.release()
+
+    def wait_idle(self, times=1):
+        for _ in range(times):
+            assert self.idle.acquire(timeout=PATIENCE)
+
+
+def test_a_type_without_items_hears_of_an_idle_pass_while_another_type_keeps_the_thread_busy(make_queue):
+    """The other handler produces the next item of its own, so there is always one: no pass is idle as a whole."""
+    queue, worker, enough = make_queue(), Worker(), threading.Event()
+
+    def busy(batch):
+        if not enough.is_set():
+            assert queue.produce("next")
+
+    queue.add_handler(str, busy)
+    queue.produce("first")
+    queue.add_handler(int, worker)
+    worker.wait_idle(50)
+    enough.set()
+    assert queue.flush(PATIENCE)
+    assert worker.items == []
+
+
+def test_only_the_handler_of_now_hears_of_idle_passes(make_queue):
+    queue, first, second = make_queue(max_idle=0.001), Worker(), Worker()
+    queue.add_handler(int, first)
+    first.wait_idle()
+    queue.add_handler(int, second)
+    second.wait_idle(3)
+    while first.idle.acquire(blocking=False):
+        pass
+    second.wait_idle(20)
+    assert not first.idle.acquire(blocking=False)
+    assert queue.remove_handler(int)
+    while second.idle.acquire(blocking=False):
+        pass
+    again = Worker()
+    queue.add_handler(str, again)
+    again.wait_idle(20)
+    assert not second.idle.acquire(blocking=False)
+
+
+def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
+    queue, hold, gate = make_queue(), Gate(is_open=False), Gate()
+    queue.add_handler(str, hold)
+    queue.add_handler(int, gate)
+    queue.produce("hold")
+    hold.wait_entered()
+    assert queue.produce_many(range(10)) == 10
+    answers = []
+    remover = threading.Thread(daemon=True, target=lambda: answers.append(queue.remove_handler(int)))
+    remover.start()
+    assert answers == []
+    hold.open()
+    remover.join(PATIENCE)
+    assert (answers, gate.items) == ([True], list(range(10)))
+    assert queue.produce(10) and queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert (gate.items, stats.unrouted, stats.per_type[int].handled) == (list(range(10)), 1, 10)
+    assert queue.remove_handler(int) is False and queue.remove_handler(float) is False
+
+
+def test_a_handler_that_comes_in_anothers_place_gets_what_waits(make_queue):
+    queue, hold, first, second = make_queue(), Gate(is_open=False), Gate(), Gate()
+    queue.add_handler(str, hold)
+    queue.add_handler(int, first)
+    queue.produce("hold")
+    hold.wait_entered()
+    queue.produce_many([1, 2])
+    queue.add_handler(int, second)
+    hold.open()
+    assert queue.flush(PATIENCE)
+    assert (first.items, second.items) == ([], [1, 2])
+
+
+def test_handler_as_a_decorator_adds_the_function_and_returns_it(make_queue):
+    queue, items = make_queue(), []
+
+    @queue.handler(int, weight=2.0)
+    def add(batch):
+        items.extend(batch)
+
+    assert callable(add) and add([0]) is None
+    assert queue.produce_many([1, 2]) == 2 and queue.flush(PATIENCE)
+    assert items == [0, 1, 2]
+    with pytest.raises(ValueError, match="weight must be a number > 0, got 0"):
+        queue.handler(str, 0)(len)
+    assert queue.remove_handler(str) is False
+
+
+def test_each_handler_of_now_is_told_once_of_the_end_and_a_former_one_never(make_queue):
+    class Closing:
+        def __init__(self):
+            self.items, self.closed = [], 0
+
+        def consume(self, batch):
+            assert not self.closed
+            self.items += batch
+
+        def on_close(self):
+            self.closed += 1
+
+    queue, replaced, removed, kept, other = make_queue(), Closing(), Closing(), Closing(), Closing()
+    queue.add_handler(int, replaced)
+    queue.add_handler(str, removed)
+    queue.add_handler(int, kept)
+    queue.add_handler(float, other)
+    assert queue.remove_handler(str)
+    queue.produce_many([1, 2.0, 3])
+    assert queue.shutdown(PATIENCE) is True and queue.shutdown(PATIENCE) is True
+    assert [it.closed for it in (replaced, removed, kept, other)] == [0, 0, 1, 1]
+    assert (kept.items, other.items) == ([1, 3], [2.0])

@@ -340,3 +340,25 @@ def test_so_many_types_and_no_more(make_queue):
     assert queue.flush(PATIENCE)
     now = queue.stats()
     assert (now.offered, now.handled, now.unrouted, len(now.per_type)) == (65_537, 1, 65_536, 65_536)
+
+
+@pytest.mark.parametrize("typed", ["by class", "by key"])
+def test_each_of_many_types_keeps_its_handler_while_more_are_added(make_queue, typed):
+    """The tables of types and of routes grow several times: at 33 types, 65, 129, 257."""
+    kinds = [type(f"Kind{number}", (), {}) for number in range(300)]
+    queue = make_queue(dispatch_key=None if typed == "by class" else lambda item: type(item).__name__)
+    gates, items = [], []
+    for number, kind in enumerate(kinds):
+        queue.add_handler(kind if typed == "by class" else kind.__name__, gate := Gate())
+        gates.append(gate)
+        items.append([kind()])
+        assert queue.produce(items[number][0])
+        # The first type, and one that came some time ago, are known still.
+        for old in {0, number // 2} - {number}:
+            items[old].append(kinds[old]())
+            assert queue.produce(items[old][-1])
+    assert queue.flush(PATIENCE)
+    assert [gate.items for gate in gates] == items
+    stats = queue.stats()
+    assert (len(stats.per_type), stats.unrouted) == (300, 0)
+    assert [counts.handled for counts in stats.per_type.values()] == [len(some) for some in items]

@@ -8,11 +8,14 @@ import pytest
 from drainq import (
     BatchQueueConfig,
     BatchQueueManager,
+    BufferStrategy,
+    DrainBalancer,
     DrainqError,
     DrainqWarning,
     DuplicateName,
     ModeConflict,
     PartitionPolicy,
+    PartitionSelector,
     ThreadPolicy,
     WouldDeadlock,
 )
@@ -213,3 +216,58 @@ def test_queues_of_their_own_are_not_registered(make_queue):
 def test_an_empty_name_is_refused():
     with pytest.raises(ValueError, match="name"):
         BatchQueueManager.create("", config(partitions=PartitionPolicy.fixed(2)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"threads": ThreadPolicy.fixed(2), "partitions": PartitionPolicy.fixed(2)},
+        {"threads": None, "shared_scheduler": ("other", ThreadPolicy.fixed(1))},
+        {"partitions": PartitionPolicy.fixed(3)},
+        {"partition_selector": PartitionSelector.round_robin()},
+        {"buffer_size": 77},
+        {"strategy": BufferStrategy.IF_POSSIBLE},
+        {"min_idle": 0.002},
+        {"max_idle": 0.3},
+        {"linger": 0.5},
+        {"len_of": lambda item: 1},
+        {"max_batch": 77},
+        {"shutdown_timeout": 3.0},
+        {"balancer": DrainBalancer.throughput_weighted()},
+        {"rebalance_interval": 77.0},
+    ],
+    ids=lambda settings: next(iter(settings)) if len(settings) == 1 else "-".join(settings),
+)
+def test_each_setting_that_the_second_caller_does_not_get_is_warned_of(other):
+    first = BatchQueueManager.create("a", config())
+    with pytest.warns(DrainqWarning, match='queue "a" exists with other settings, which stay: .*asked for: '):
+        assert BatchQueueManager.get_or_create("a", config().replace(**other)) is first
+
+
+def test_callables_of_the_second_caller_are_no_other_settings():
+    consumers = [Gate(), Gate()]
+    first = BatchQueueManager.create("a", config(consumer=consumers[0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = config(consumer=consumers[1], on_drop=lambda reason, count: None, error_handler=lambda batch, _: None)
+        assert BatchQueueManager.get_or_create("a", second) is first
+    assert first.produce(1) and first.flush(PATIENCE)
+    assert [gate.items for gate in consumers] == [[1], []]
+
+
+@pytest.mark.parametrize("how", ["its argument", "its configuration"])
+def test_shutdown_by_name_waits_no_longer_than_its_timeout(how):
+    gate, answers = Gate(is_open=False), []
+    settings = {} if how == "its argument" else {"shutdown_timeout": 0.0}
+    queue = BatchQueueManager.create("a", config(consumer=gate, **settings))
+    assert queue.produce_many([1, 2, 3]) == 3
+    gate.wait_entered()
+    timeout = 0 if how == "its argument" else None
+    end = threading.Thread(target=lambda: answers.append(BatchQueueManager.shutdown("a", timeout)), daemon=True)
+    end.start()
+    end.join(PATIENCE)
+    assert answers == [False]
+    stats = queue.stats()
+    assert (stats.accepted, stats.abandoned, stats.handled) == (3, 3, 0)
+    assert BatchQueueManager.get("a") is None and BatchQueueManager.names() == []
+    gate.open()

@@ -313,3 +313,23 @@ def test_a_task_of_a_loop_that_was_closed_does_not_keep_a_wake_up(queue):
     sub.put("item")
     assert getter.result(PATIENCE) == "item"
     task._log_destroy_pending = False
+
+
+def test_a_task_that_is_cancelled_between_its_wake_up_and_its_turn_leaves_the_others_of_the_loop_theirs(queue):
+    """All are woken by one call into the loop, which meets the cancelled one first."""
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
+        tasks = [asyncio.create_task(queue.get_async()) for _ in range(4)]
+        await asleep(queue, getters=4)
+        assert sub.put_many("abcd") == 4
+        tasks[0].cancel()
+        tasks[2].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    sub, trouble = queue.add_sub_queue("a"), []
+    got = asyncio.run(main())
+    assert [isinstance(one, asyncio.CancelledError) for one in got] == [True, False, True, False]
+    assert got[1::2] == ["a", "b"] and drain(queue) == ["c", "d"]
+    assert trouble == []
+    totals_add_up(queue)

@@ -213,3 +213,14 @@ def test_many_bulk_getters_and_getters_of_one_share_everything(queue):
     assert sorted(got) == [(key, n) for key in "abc" for n in range(count)]
     totals_add_up(queue)
     assert blocked_putters(queue, 0)()
+
+
+@pytest.mark.parametrize("min_items", [0, 1])
+def test_none_of_the_items_is_asked_for_and_nothing_is_waited_for(min_items):
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a")
+    for expected in ([], ["x"]):
+        assert in_thread(queue.get_many, 0, min_items=min_items).result(PATIENCE) == []
+        assert list(sub) == expected
+        sub.put("x")
+    assert queue.stats().got == 0

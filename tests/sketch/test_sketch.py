@@ -332,3 +332,14 @@ def test_a_sketch_is_a_value():
     assert sketch_of([1.0]) != 1.0
     with pytest.raises(TypeError, match="unhashable"):
         hash(DDSketch())
+
+
+@pytest.mark.parametrize("kind", ["d", "f"])
+@pytest.mark.parametrize("length", [0, 1, 65_535, 65_536, 65_537, 131_072, 131_073])
+def test_a_long_buffer_is_read_to_its_last_value(kind, length):
+    """It is read in pieces: the last value is the greatest, the first the least."""
+    values = array.array(kind, range(1, length + 1))
+    sketch = DDSketch()
+    sketch.add_many(values)
+    assert (sketch.count, sketch.sum) == (length, length * (length + 1) / 2)
+    assert (sketch.min, sketch.max) == ((1.0, float(length)) if length else (None, None))

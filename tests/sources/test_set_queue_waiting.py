@@ -44,7 +44,7 @@ def test_put_many_stops_where_there_is_no_room():
 
 def test_a_blocked_get_wakes_for_an_item():
     waiting, got = SetQueue(), []
-    getter = threading.Thread(target=lambda: got.append(waiting.get()))
+    getter = threading.Thread(daemon=True, target=lambda: got.append(waiting.get()))
     getter.start()
     waiting.put("a")
     getter.join(30)
@@ -54,7 +54,7 @@ def test_a_blocked_get_wakes_for_an_item():
 def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
     waiting, went_in = SetQueue(1), []
     waiting.put("x")
-    putters = [threading.Thread(target=lambda: went_in.append(waiting.put("a"))) for _ in range(3)]
+    putters = [threading.Thread(daemon=True, target=lambda: went_in.append(waiting.put("a"))) for _ in range(3)]
     for putter in putters:
         putter.start()
     assert waiting.get() == "x"
@@ -67,7 +67,7 @@ def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
 def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
     waiting = SetQueue(2)
     waiting.put_many(["w", "x"])
-    putters = [threading.Thread(target=waiting.put, args=(item,)) for item in "ab"]
+    putters = [threading.Thread(daemon=True, target=waiting.put, args=(item,)) for item in "ab"]
     for putter in putters:
         putter.start()
     while waiting.stats().blocked_putters < 2:
@@ -94,8 +94,8 @@ def test_threads_lose_and_double_nothing():
         while (item := waiting.get()) is not None:
             got.append(item)
 
-    putters = [threading.Thread(target=put) for _ in range(4)]
-    getters = [threading.Thread(target=get) for _ in range(4)]
+    putters = [threading.Thread(daemon=True, target=put) for _ in range(4)]
+    getters = [threading.Thread(daemon=True, target=get) for _ in range(4)]
     for thread in putters + getters:
         thread.start()
     for thread in putters:
@@ -131,7 +131,7 @@ def test_shutdown_wakes_all_that_wait():
         except ShutDown:
             ended.append(True)
 
-    getters = [threading.Thread(target=get) for _ in range(3)]
+    getters = [threading.Thread(daemon=True, target=get) for _ in range(3)]
     for getter in getters:
         getter.start()
     waiting.shutdown(immediate=True)
@@ -194,7 +194,7 @@ def test_an_interrupted_getter_hands_its_wake_up_on():
             waiting.get(timeout=30)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    other = threading.Thread(target=lambda: got.append(waiting.get(timeout=30)))
+    other = threading.Thread(daemon=True, target=lambda: got.append(waiting.get(timeout=30)))
     other.start()
     other.join(30)
     assert got == ["a"]

@@ -1,0 +1,187 @@
+"""What an answer of the endpoint is to the last header, and what becomes of samples that Python code publishes."""
+
+from __future__ import annotations
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
+from drainq._native import publish_samples, read_samples, withdraw_samples
+from drainq.monitoring import MetricsServer, watch
+
+from .endpoint import OPENMETRICS, exchange, sample, samples, scrape
+
+PLAIN = "text/plain; charset=utf-8"
+
+
+@pytest.fixture
+def server():
+    with MetricsServer(port=0) as server:
+        yield server
+
+
+def asked(server, request: str) -> tuple[str, dict[str, str], bytes]:
+    """The status, the headers and the body."""
+    head, _, body = exchange(server.port, f"{request} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    assert len(headers) == len(lines)
+    assert headers["Connection"] == "close"
+    assert headers["Cache-Control"] == "no-store"
+    return status.removeprefix("HTTP/1.1 "), headers, body
+
+
+@pytest.mark.parametrize(
+    ("target", "content_type", "text"),
+    [
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8", b"# TYPE drainq_build_info gauge"),
+        ("/metrics?a=b?c", "text/plain; version=0.0.4; charset=utf-8", b"# TYPE drainq_build_info gauge"),
+        ("/healthz", PLAIN, b"ok\n"),
+        ("/", PLAIN, b"/metrics"),
+    ],
+)
+def test_a_head_is_answered_as_a_get_without_the_body(server, target, content_type, text):
+    status, headers, body = asked(server, f"GET {target}")
+    assert (status, headers["Content-Type"], int(headers["Content-Length"])) == ("200 OK", content_type, len(body))
+    assert text in body
+    assert asked(server, f"HEAD {target}")[0] == "200 OK"
+    if target != "/metrics":  # whose length differs from answer to answer
+        assert asked(server, f"HEAD {target}") == (status, headers, b"") or "metrics" in target
+    assert int(asked(server, f"HEAD {target}")[1]["Content-Length"]) > 0
+    assert asked(server, f"HEAD {target}")[2] == b""
+
+
+def test_what_is_not_answered_says_why(server):
+    status, headers, body = asked(server, "POST /metrics")
+    assert (status, headers["Allow"]) == ("405 Method Not Allowed", "GET, HEAD")
+    assert body == b"only GET and HEAD are answered\n" and int(headers["Content-Length"]) == len(body)
+    status, headers, body = asked(server, "GET /metric")
+    assert (status, "Allow" in headers, body) == ("404 Not Found", False, b"there is /metrics and /healthz\n")
+
+
+@pytest.mark.parametrize(("host", "shown"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")])
+def test_the_url_can_be_asked_from_this_machine(host, shown):
+    server = MetricsServer(port=0, host=host)
+    assert server.url == f"http://{shown}:{server.port}/metrics"
+    assert scrape(server.url)[1].startswith("# HELP")
+    assert server.running and repr(server) == f"<MetricsServer {server.url}>"
+    server.close()
+    assert not server.running and repr(server) == f"<MetricsServer {server.url} closed>"
+
+
+@pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
+@pytest.mark.parametrize("name", ["line\nbreak", 'quo"te', "back\\slash", "\\n", 'all \\"\n of them', "{a=b},"])
+def test_any_name_comes_back_as_it_was(server, accept, name):
+    queue = SetQueue()
+    queue.put_many("abc")
+    watch(queue, name)
+    assert sample(samples(server.url, accept), "drainq_set_size", queue=name) == 3
+
+
+def test_the_third_of_a_name_gets_the_next_free_number(server):
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
+
+    def names() -> list[str]:
+        found = samples(server.url)
+        return sorted(dict(labels)["queue"] for name, labels in found if name == "drainq_batch_queued")
+
+    queues = [BatchQueue("one-name", config) for _ in range(3)]
+    assert names() == ["one-name", "one-name-2", "one-name-3"]
+    queues[1].shutdown()
+    queues.append(BatchQueue("other", config))
+    queues.append(BatchQueue("one-name", config))
+    assert [name for name in names() if name.startswith("one")] in (
+        ["one-name", "one-name-2", "one-name-3"],
+        ["one-name", "one-name-2", "one-name-3", "one-name-4"],
+    )
+    for queue in queues:
+        queue.shutdown()
+
+
+def test_the_samples_of_a_family_and_all_of_them():
+    queue = MultiQueue()
+    queue.add_sub_queue("a").put_many("xyz")
+    queue.get()
+    watch(queue, "samples")
+    mine = {(family, *labels): value for family, labels, value in read_samples() if labels[:1] == ["samples"]}
+    assert mine["drainq_multi_put", "samples"] == 3
+    assert mine["drainq_multi_got", "samples"] == 1
+    assert mine["drainq_multi_depth", "samples"] == mine["drainq_multi_sub_queue_depth", "samples", "a"] == 2
+    assert mine["drainq_multi_sub_queues", "samples"] == 1
+    only = read_samples("drainq_multi_put")
+    assert ("drainq_multi_put", ["samples"], 3.0) in only
+    assert {family for family, _, _ in only} == {"drainq_multi_put"}
+    assert read_samples("no such family") == []
+
+
+def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(server):
+    def mine() -> dict[str, float]:
+        found = samples(server.url)
+        return {name: value for (name, labels), value in found.items() if "published" in dict(labels).values()}
+
+    labels = ["published"]
+    try:
+        publish_samples("delayed", "published", None)
+        assert mine().pop("drainq_sample_errors_total") == 1
+        publish_samples(
+            "delayed",
+            "published",
+            [
+                ("drainq_delayed_ready", labels, 7),
+                ("drainq_delayed_dead", labels, True),
+                ("drainq_delayed_in_flight", labels, 0.5),
+            ],
+        )
+        now = mine()
+        assert now.pop("drainq_sample_age_seconds") >= 0
+        assert now == {
+            "drainq_delayed_ready": 7,
+            "drainq_delayed_dead": 1,
+            "drainq_delayed_in_flight": 0.5,
+            "drainq_sample_errors_total": 1,
+        }
+        publish_samples("delayed", "published", None)
+        assert mine()["drainq_sample_errors_total"] == 2
+        assert mine()["drainq_delayed_ready"] == 7
+        publish_samples("delayed", "published", [("drainq_delayed_ready", labels, 8)])
+        now = mine()
+        assert (now["drainq_delayed_ready"], now["drainq_sample_errors_total"]) == (8, 2)
+        assert "drainq_delayed_dead" not in now
+        withdraw_samples("worker", "published")
+        withdraw_samples("delayed", "another")
+        assert mine()["drainq_delayed_ready"] == 8
+    finally:
+        withdraw_samples("delayed", "published")
+    assert mine() == {}
+
+
+@pytest.mark.parametrize(
+    ("family", "labels"),
+    [("drainq_delayed", ["a"]), ("drainq_delayed_ready", []), ("drainq_delayed_ready", ["a", "b"]),
+     ("drainq_batch_gil_wait_seconds", ["a"])],
+)  # fmt: skip
+def test_a_sample_without_a_family_is_refused_and_nothing_is_published(family, labels):
+    with pytest.raises(ValueError, match=f'no family "{family}" has the labels'):
+        publish_samples("delayed", "wrong", [("drainq_delayed_ready", ["wrong"], 1), (family, labels, 1)])
+    assert not [labels for _, labels, _ in read_samples() if "wrong" in labels]
+
+
+def test_the_histogram_of_the_waits_adds_up(server):
+    with BatchQueue("waits", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)) as queue:
+        for n in range(50):
+            queue.produce(n)
+            queue.flush()
+        waits, found = queue.stats().gil_waits, samples(server.url)
+    buckets = {
+        dict(labels)["le"]: value
+        for (name, labels), value in found.items()
+        if name == "drainq_batch_gil_wait_seconds_bucket" and dict(labels)["queue"] == "waits"
+    }
+    count = sum(count for _, count in waits)
+    assert buckets.pop("+Inf") == sample(found, "drainq_batch_gil_wait_seconds_count", queue="waits") == count > 0
+    below = 0
+    for bound, shorter in waits[:-1]:
+        below += shorter
+        matching = [value for shown, value in buckets.items() if float(shown) == pytest.approx(bound)]
+        assert matching == [below]
+    assert len(buckets) == len(waits) - 1
+    assert sample(found, "drainq_batch_gil_wait_seconds_sum", queue="waits") > 0
