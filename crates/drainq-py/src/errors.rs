@@ -1,5 +1,5 @@
-//! The exceptions that this module raises: the classes, which live in `drainq/errors.py`, and how one is made. Where a
-//! call asks the core, the file of that call says which exception its refusal becomes.
+//! The exceptions that this module raises: the classes, which live in `drainq/errors.py`, and how one is made.
+//! Which of them a refusal of the core becomes is in `core_errors.rs`.
 
 use crate::gil;
 use pyo3::exceptions::{

@@ -38,6 +38,7 @@ mod arrow;
 mod batch;
 mod callables;
 mod columns;
+mod core_errors;
 mod ctrl_c;
 mod deadline;
 mod errors;

@@ -9,6 +9,7 @@
 | ``envelope``, ``consume``, ``lease`` | a message on loan, the consuming loop, the lease's extension |
 | ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; trying again; what a caller runs into |
 | ``wake`` | ending a wait |
+| ``dead_letters_bury``, ``dead_letters_redrive`` | which messages are given up on; how an operator brings them back |
 | ``failed_batches`` | a batch queue's failed batches, kept here |
 | ``storage`` | the back ends |
 | ``cron`` | schedules |

@@ -1,4 +1,4 @@
-"""Looking after a queue: what is in it, taking things out for good, and the dead letters.
+"""Looking after a queue: what is in it, and taking things out for good. ``dead_letters_redrive.py`` has dead letters.
 
 What a person at a shell or a dashboard asks; consumers and producers need none of it.
 """
@@ -6,27 +6,24 @@ What a person at a shell or a dashboard asks; consumers and producers need none 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
 from drainq.delayed.database_retry import with_retries
+from drainq.delayed.dead_letters_redrive import DeadLetterAdmin
 from drainq.delayed.errors import QueueBroken
-from drainq.delayed.message import check_count, check_key, check_text
+from drainq.delayed.message import check_count, check_key
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.operator_protocol import FinishedMessage
 from drainq.delayed.storage.protocol import Storage
-from drainq.delayed.storage.records import DeadLetter, Row
-from drainq.delayed.storage_session import Session
+from drainq.delayed.storage.records import Row
 from drainq.errors import DrainqError
 from drainq.sql.url import DatabaseUrl, Dialect
 
 _log = logging.getLogger("drainq")
-
-_CENTURY = 100 * 366 * 24 * 3600
 
 DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
@@ -67,10 +64,8 @@ class QueueInfo:
     paused: bool
 
 
-class Admin:
+class Admin(DeadLetterAdmin):
     """The part of :class:`~drainq.delayed.DelayedQueue` that looks and removes."""
-
-    _session: Session
 
     def contains_message(self, key: str) -> bool:
         """Whether there is a message of this key, due or not, in flight or not."""
@@ -155,67 +150,6 @@ class Admin:
     def history(self, limit: int = 100) -> list[FinishedMessage]:
         """The messages that were acknowledged by queues opened with ``history=``, the latest first."""
         return self._session.call(self._session.storage.history, self._session.kind, check_count("limit", limit))
-
-    # --- dead letters
-
-    def dead_letters(self, prefix: str | None = None, limit: int = 100) -> list[DeadLetter]:
-        """The messages that were given up on, the latest first, with the reason.
-
-        Args:
-            prefix: only those whose keys begin with it.
-            limit: how many at most.
-        """
-        session, most = self._session, check_count("limit", limit)
-        if prefix is None:
-            return session.call(session.storage.dead, session.kind, most)
-        return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
-
-    def purge_dead(self, older_than: float | timedelta) -> int:
-        """Delete the dead letters that died longer ago than ``older_than`` (seconds); return how many."""
-        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if not 0 <= seconds <= _CENTURY:
-            raise ValueError(f"older_than must be between 0 and {_CENTURY:,} seconds, a century, got {older_than!r}")
-        before = self._session.now() - int(seconds * 1000)
-        return self._session.call(self._session.storage.purge_dead, self._session.kind, before)
-
-    def redrive(self, keys: Iterable[str] | None = None, *, prefix: str | None = None) -> int:
-        """Put dead letters back, due now and with their attempts at zero.
-
-        Of two with one key the later goes back; one whose key a live message has taken stays.
-
-        Args:
-            keys: which; ``None`` for all.
-            prefix: only those whose keys begin with it; not together with ``keys``.
-
-        Returns:
-            How many went back.
-        """
-        if keys is not None and prefix is not None:
-            raise ValueError(f"pass keys or prefix, not both, got {keys!r} and {prefix!r}")
-        wanted = None if keys is None else _check_keys(keys)
-        if prefix is not None:
-            wanted = self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
-        back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)
-        self._session.wakeup.wake()
-        return back
-
-    def drop_dead_letters(self, keys: Iterable[str] | None = None) -> int:
-        """Delete dead letters for good; ``None`` for all. Return how many."""
-        wanted = None if keys is None else _check_keys(keys)
-        return self._session.call(self._session.storage.drop_dead, self._session.kind, wanted)
-
-
-def _check_keys(keys: Iterable[str]) -> list[str]:
-    if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for a prefix pass prefix=")
-    return [check_key(key) for key in keys]
-
-
-def _check_prefix(prefix: object) -> str:
-    if not isinstance(prefix, str):
-        raise TypeError(f"prefix must be a str, got {prefix!r}")
-    check_text(prefix, "prefix")
-    return prefix
 
 
 def queues_at(url: str, table: str) -> list[QueueInfo]:

@@ -18,6 +18,7 @@ from drainq.delayed.config import RetryConfig
 from drainq.delayed.consume_prefetch import Prefetched
 from drainq.delayed.database_clock import DatabaseClock
 from drainq.delayed.database_retry import RareWarning, with_retries
+from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_often
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.queue_settings import QueueSettings
@@ -229,18 +230,9 @@ class Session:
 
     def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
         """Decode what was fetched; what is worn out or cannot be decoded goes to the dead letters."""
-        rows, payloads = [], []
-        for row in fetched:
-            if self.max_attempts is not None and row.attempts > self.max_attempts:
-                self.bury(lock, row, f"not acknowledged in {self.max_attempts} deliveries")
-                continue
-            try:
-                payload = self.codec.decode(row.payload)
-            except Exception as error:
-                self.bury(lock, row, f"the payload cannot be decoded as {self.codec.type_name}: {error}")
-                continue
-            rows.append(row)
-            payloads.append(payload)
+        rows, payloads, given_up = decode_or_give_up(fetched, self.codec, self.max_attempts)
+        for row, reason in given_up:
+            self.bury(lock, row, reason)
         return rows, payloads
 
     def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
@@ -251,12 +243,11 @@ class Session:
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
     ) -> int:
         """Give messages back for later, those delivered ``limit`` times to the dead letters; count what was ours."""
-        worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
-        again = tuple(row.id for row in rows if limit is None or row.attempts < limit)
+        worn_out, again = delivered_too_often(rows, limit)
         ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
         if again:
             text = None if error is None else error_text(error)
-            ours += self.call(self.storage.nack, self.kind, Held(lock, again), due_at, text)
+            ours += self.call(self.storage.nack, self.kind, Held(lock, tuple(row.id for row in again)), due_at, text)
             self.wakeup.wake()
         return ours
 

@@ -1,4 +1,5 @@
-//! How often items arrive: whether a drain thread lets them gather before it is woken again.
+//! How a drain thread sleeps that found nothing: for a nap, in which items gather, or until it is woken; and how long at
+//! most. `wait/sleeper.rs` has the sleep itself, and the wake-up.
 //!
 //! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
 //! While items are rare that is little against the time between them, and each wakes the drain thread at once. When
@@ -12,10 +13,12 @@
 //!
 //! Source: interrupt moderation of network cards, which interrupt at once at low rates and gather at high ones.
 
+use super::config::Settings;
+use crate::wait::sleeper::{Depth, sleep_after};
 use std::time::{Duration, Instant};
 
 /// A wake-up for each item is cheap while items are at least this far apart.
-pub(super) const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
+const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
 
 /// The items that one drain thread took, and since when.
 pub(super) struct Arrivals {
@@ -34,8 +37,26 @@ impl Arrivals {
         self.items = self.items.saturating_add(u32::try_from(items).unwrap_or(u32::MAX));
     }
 
+    /// Returns how deep and how long a thread sleeps after `empty_passes` passes in a row without an item.
+    ///
+    /// A thread that `wakes_by_itself`, because a handler wants to know of idle passes, sleeps longer with each of them.
+    pub fn next_sleep(
+        &mut self,
+        empty_passes: u32,
+        settings: &Settings,
+        wakes_by_itself: bool,
+    ) -> (Depth, Option<Duration>) {
+        // A model has no time, and explores the nap.
+        let modelled = cfg!(any(loom, drainq_shuttle));
+        let shortest = settings.min_idle;
+        if empty_passes <= 1 && (modelled || self.were_frequent(Instant::now())) && !shortest.is_zero() {
+            return (Depth::Nap, Some(shortest));
+        }
+        (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, settings.max_idle)))
+    }
+
     /// Whether items arrived frequently (invariant 1) since the last call; starts to count again at `now`.
-    pub fn were_frequent(&mut self, now: Instant) -> bool {
+    fn were_frequent(&mut self, now: Instant) -> bool {
         let time = now.saturating_duration_since(self.since);
         let items = std::mem::take(&mut self.items);
         self.since = now;

@@ -19,7 +19,7 @@ use super::queue::BatchQueue;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Parker, planted};
-use crate::wait::sleeper::{Depth, sleep_after};
+use crate::wait::sleeper::Depth;
 use std::time::{Duration, Instant};
 
 /// A pass stops taking when it holds this many times the largest batch.
@@ -126,14 +126,8 @@ impl<T: RingItem + Keyed> Drainer<T> {
 
     /// Returns how deep and how long it sleeps after this number of passes in a row without an item.
     pub(super) fn next_sleep(&mut self, empty_passes: u32) -> (Depth, Option<Duration>) {
-        let (shortest, longest) = (self.queue.settings.min_idle, self.queue.settings.max_idle);
-        // A model has no time, and explores the nap.
-        let modelled = cfg!(any(loom, drainq_shuttle));
-        if empty_passes <= 1 && (modelled || self.arrivals.were_frequent(Instant::now())) && !shortest.is_zero() {
-            return (Depth::Nap, Some(shortest));
-        }
         let wakes_by_itself = self.reports_idle_passes();
-        (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, longest)))
+        self.arrivals.next_sleep(empty_passes, &self.queue.settings, wakes_by_itself)
     }
 
     /// Whether a pass would find an item, or `mine` is out of date.

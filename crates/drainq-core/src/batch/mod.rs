@@ -19,7 +19,7 @@
 //! | [`drain_take`], [`drain_group`] | what a drain thread takes: begin a pass, take, group |
 //! | `drain_hand_out` | what a drain thread hands out and accounts for |
 //! | `drain_step` | what a drain thread does next, and how it waits |
-//! | `drain_idle_sleep` | whether items arrive so often that they are to gather |
+//! | `drain_idle_sleep` | how deep and how long a thread sleeps that found nothing |
 //! | [`partition_handoff`] | revoke, cycle fence, assign |
 //! | [`drain_balancer`], [`rebalance`] | plans, and carrying them out |
 //! | [`drain_worker`] | what the queue knows of one drain thread |

@@ -15,6 +15,7 @@
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config_table.rs` | a configuration of which each setting is written once |
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
+//! | `round_robin.rs` | one partition after the other |
 //! | `manager.rs` | the queues by name |
 //! | `metric_samples.rs` | what a monitoring system reads |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
@@ -42,6 +43,7 @@ pub mod per_process;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
+pub mod round_robin;
 pub mod routing;
 pub mod shared_queue;
 pub mod shared_scheduler;

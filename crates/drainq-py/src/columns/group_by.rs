@@ -11,7 +11,7 @@ use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::fork::Generation;
-use crate::{errors, gil, pickling};
+use crate::{core_errors, errors, gil, pickling};
 use drainq_core::columns::column::{Kind, Type};
 use drainq_core::columns::group_by::aggregate::{AggregateFunction, Output};
 use drainq_core::columns::group_by::keys::KeyColumn;
@@ -130,7 +130,9 @@ impl GroupBy {
     /// Raises:
     ///     OverflowError: a sum does not fit in 64 bits; it is kept exactly, and later rows may bring it back.
     fn result(&self, py: Python<'_>) -> PyResult<RecordBatch> {
-        self.borrowed(py, |groups| batch_of(groups))?.map(RecordBatch::of).map_err(|refusal| refusal_of(py, refusal))
+        self.borrowed(py, |groups| batch_of(groups))?
+            .map(RecordBatch::of)
+            .map_err(|refusal| core_errors::of_group_by(py, refusal))
     }
 
     /// As ``result``, and forget the groups.
@@ -140,7 +142,7 @@ impl GroupBy {
             *groups = groups.emptied();
             Ok(batch)
         };
-        self.borrowed(py, work)?.map(RecordBatch::of).map_err(|refusal| refusal_of(py, refusal))
+        self.borrowed(py, work)?.map(RecordBatch::of).map_err(|refusal| core_errors::of_group_by(py, refusal))
     }
 
     /// The most groups to hold; None is unbounded.
@@ -212,7 +214,7 @@ impl GroupBy {
             }
         }
         let done = self.borrowed(py, |groups| if partial { groups.merge(&batches) } else { groups.add(&batches) })?;
-        done.map_err(|refusal| refusal_of(py, refusal))
+        done.map_err(|refusal| core_errors::of_group_by(py, refusal))
     }
 
     /// Returns the columns of a batch that are asked for.
@@ -233,19 +235,6 @@ impl GroupBy {
         };
         let values = self.request.aggregates.iter().map(value).collect::<Result<_, _>>()?;
         Ok(core::RequestedColumns { rows: batch.rows(), keys, values })
-    }
-}
-
-fn refusal_of(py: Python<'_>, refusal: GroupByRefusal) -> PyErr {
-    let message = refusal.to_string();
-    match refusal {
-        GroupByRefusal::TooManyGroups(_) | GroupByRefusal::Groups => errors::TOO_MANY_GROUPS.error(py, message),
-        GroupByRefusal::TypeChanged(..) | GroupByRefusal::Type(..) => errors::bad_type(message),
-        GroupByRefusal::Sum(..) | GroupByRefusal::Sketch(_, sketch::SketchRefusal::Count) => errors::overflow(message),
-        GroupByRefusal::Presence(_)
-        | GroupByRefusal::Sketch(..)
-        | GroupByRefusal::Text(..)
-        | GroupByRefusal::Count(..) => errors::bad_value(message),
     }
 }
 

@@ -8,20 +8,12 @@
 
 mod values;
 
-use crate::errors;
 use crate::pickling::{self, Recipe};
-use drainq_core::sketch::{self as core, Buckets, Exponential, SketchRefusal, bytes};
+use crate::{core_errors, errors};
+use drainq_core::sketch::{self as core, Buckets, Exponential, bytes};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
-
-/// Makes the exception for what a sketch refuses.
-pub fn refused(refusal: SketchRefusal) -> PyErr {
-    match refusal {
-        SketchRefusal::Count => errors::overflow(refusal.to_string()),
-        _ => errors::bad_value(refusal.to_string()),
-    }
-}
 
 /// A sketch of the distribution of numbers, whose quantiles have a known relative error.
 ///
@@ -76,7 +68,7 @@ impl DDSketch {
         };
         let max_buckets =
             max_buckets.map(|bound| u64::try_from(bound).map_err(|_| refused_bound(bound))).transpose()?;
-        core::DDSketch::new(relative_accuracy, max_buckets).map(Self::of).map_err(refused)
+        core::DDSketch::new(relative_accuracy, max_buckets).map(Self::of).map_err(core_errors::of_sketch)
     }
 
     /// Add a value.
@@ -95,7 +87,7 @@ impl DDSketch {
             .filter(|count| *count > 0)
             .ok_or_else(|| errors::bad_value(format!("count must be at least 1, got {count}")))?;
         let refusal = self.sketch.lock().add_times(value, count);
-        refusal.map_err(refused)
+        refusal.map_err(core_errors::of_sketch)
     }
 
     /// Add values, all of them or, if one is refused, none.
@@ -122,7 +114,7 @@ impl DDSketch {
         let empty = self.sketch.lock().emptied();
         let added = values::sketch_of(empty, values)?;
         let refusal = self.sketch.lock().merge(&added);
-        refusal.map_err(refused)
+        refusal.map_err(core_errors::of_sketch)
     }
 
     /// Add everything that another sketch has seen; the other one stays as it is.
@@ -143,7 +135,7 @@ impl DDSketch {
     fn merge(&self, other: &Bound<'_, Self>) -> PyResult<()> {
         let others = other.get().copied();
         let refusal = self.sketch.lock().merge(&others);
-        refusal.map_err(refused)
+        refusal.map_err(core_errors::of_sketch)
     }
 
     /// The value of a rank: of ``floor(q * (count - 1))`` from 0 in ascending order, as NumPy's ``method="lower"``.
@@ -156,7 +148,7 @@ impl DDSketch {
     ///     ValueError: ``q`` is not from 0 to 1.
     fn quantile(&self, q: f64) -> PyResult<Option<f64>> {
         let found = self.sketch.lock().quantile(q);
-        found.map_err(refused)
+        found.map_err(core_errors::of_sketch)
     }
 
     /// How many values were added.
@@ -225,7 +217,10 @@ impl DDSketch {
     #[pyo3(signature = (scale=None))]
     fn exponential(&self, scale: Option<i32>) -> PyResult<ExponentialHistogram> {
         let sketch = self.copied();
-        sketch.exponential(scale.unwrap_or(sketch.scale().into())).map(ExponentialHistogram::of).map_err(refused)
+        sketch
+            .exponential(scale.unwrap_or(sketch.scale().into()))
+            .map(ExponentialHistogram::of)
+            .map_err(core_errors::of_sketch)
     }
 
     /// The sketch as bytes, for ``from_bytes``; equal sketches may differ there in the last bits of their sum.
@@ -252,7 +247,7 @@ impl DDSketch {
         let Ok(data) = data.cast::<PyBytes>() else {
             return Err(errors::bad_type(format!("data must be bytes, got {}", errors::shown(data)?)));
         };
-        bytes::decode(data.as_bytes()).map(Self::of).map_err(refused)
+        bytes::decode(data.as_bytes()).map(Self::of).map_err(core_errors::of_sketch)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

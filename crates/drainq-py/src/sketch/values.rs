@@ -4,8 +4,8 @@
 //! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as
 //! the GIL is released; the arithmetic, which takes longer, runs on the copy without the GIL.
 
-use super::refused;
 use crate::arrow::{import, unreadable, view};
+use crate::core_errors;
 use crate::{errors, gil};
 use drainq_core::columns::column::{Column, Kind, Values};
 use drainq_core::sketch::{DDSketch, SketchRefusal};
@@ -37,7 +37,7 @@ pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DD
     for item in gil::items(values)? {
         let item = item?;
         let value = number("each of values", &item);
-        sketch.add(value?).map_err(refused)?;
+        sketch.add(value?).map_err(core_errors::of_sketch)?;
     }
     Ok(sketch)
 }
@@ -64,7 +64,7 @@ fn of_arrow(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DDSketc
         }
         Ok(sketch)
     };
-    gil::released(values.py(), add_all).map_err(refused)
+    gil::released(values.py(), add_all).map_err(core_errors::of_sketch)
 }
 
 /// The float type of a buffer.
@@ -99,14 +99,14 @@ fn of_buffer(mut sketch: DDSketch, view: &Bound<'_, PyAny>, format: Format) -> P
     let py = view.py();
     if let Ok(whole) = view.cast::<PyBytes>() {
         let bytes = whole.as_bytes();
-        return gil::released(py, || added(sketch, bytes, format)).map_err(refused);
+        return gil::released(py, || added(sketch, bytes, format)).map_err(core_errors::of_sketch);
     }
     let length = view.len()?;
     for start in (0..length).step_by(PIECE) {
         let slice = PySlice::new(py, start as isize, (start + PIECE).min(length) as isize, 1);
         let copied = view.get_item(slice)?.call_method0("tobytes")?;
         let bytes = copied.cast::<PyBytes>()?.as_bytes();
-        sketch = gil::released(py, || added(sketch, bytes, format)).map_err(refused)?;
+        sketch = gil::released(py, || added(sketch, bytes, format)).map_err(core_errors::of_sketch)?;
     }
     Ok(sketch)
 }

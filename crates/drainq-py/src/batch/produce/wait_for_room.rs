@@ -8,10 +8,11 @@
 use crate::batch::coroutines;
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
+use crate::core_errors::{self, InCall};
 use crate::ctrl_c;
 use crate::deadline::MayWait;
 use crate::fork::Generation;
-use crate::{errors, gil};
+use crate::gil;
 use drainq_core::batch::{Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
@@ -89,26 +90,12 @@ impl SharedQueue {
         let is_loop_here = event_loop.map(|event_loop| coroutines::is_here(event_loop.bind(py))).transpose()?;
         if is_loop_here == Some(true) {
             self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-            return Err(errors::WOULD_DEADLOCK.error(
-                py,
-                format!(
-                    "a producer of queue {:?} waits for room in the event loop that runs its handlers, which alone can \
-                     make room; await produce_async(item)",
-                    self.name()
-                ),
-            ));
+            return Err(core_errors::would_deadlock(py, self.name(), InCall::EventLoop));
         }
         if !self.queue().is_draining_here() {
             return Ok(());
         }
         self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-        Err(errors::WOULD_DEADLOCK.error(
-            py,
-            format!(
-                "a handler of queue {:?} waits for room in a full partition of the same queue, which only its own \
-                 return can make; use offer(item, timeout=0), IF_POSSIBLE, or a larger buffer_size",
-                self.name()
-            ),
-        ))
+        Err(core_errors::would_deadlock(py, self.name(), InCall::Handler))
     }
 }

@@ -3,27 +3,14 @@
 use super::SubQueue;
 use crate::deadline::MayWait;
 use crate::multi::blocking::{Otherwise, until};
-use crate::{errors, gil};
+use crate::{core_errors, errors, gil};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
 impl SubQueue {
-    /// Makes the exception for an item that is refused for good.
     #[cold]
     fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
-        let name = self.label.name(py);
-        match refusal {
-            PutRefusal::Full => {
-                let capacity = self.core.settings().capacity;
-                errors::FULL.error(py, format!("sub-queue {name} is full (capacity {capacity})"))
-            }
-            PutRefusal::Orphaned => errors::SHUT_DOWN
-                .error(py, format!("sub-queue {name} is full, and its multi-queue is gone: nothing makes room in it")),
-            PutRefusal::Removed => errors::SUB_QUEUE_REMOVED
-                .error(py, format!("sub-queue {name} was removed; nothing can be put into it any more")),
-            PutRefusal::ShutDown => errors::SHUT_DOWN
-                .error(py, format!("the multi-queue of sub-queue {name} was shut down; nothing can be put into it")),
-        }
+        core_errors::of_put(py, &self.label.name(py), || self.core.settings().capacity, refusal)
     }
 
     /// Puts `item`; false if there is no room now.

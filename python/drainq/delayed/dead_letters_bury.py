@@ -1,0 +1,57 @@
+"""Which messages become dead letters: those that were delivered too often, and those that cannot be decoded.
+
+There are two limits. ``max_attempts`` of a queue is looked at when a message is taken: it counts the deliveries that
+ended without an acknowledgement, a consumer's crash too. The limit of a consumer is looked at when its handler failed.
+
+The session of a queue (``storage_session.py``) asks here and moves the messages by the storage's ``bury``. How an
+operator reads dead letters and brings them back is in ``dead_letters_redrive.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from drainq.delayed.codec import Codec
+from drainq.delayed.storage.records import Row
+
+
+def decode_or_give_up(
+    fetched: Sequence[Row], codec: Codec[Any], max_attempts: int | None
+) -> tuple[list[Row], list[Any], list[tuple[Row, str]]]:
+    """Decode messages that were just taken.
+
+    Args:
+        fetched: the messages; ``attempts`` counts this delivery.
+        codec: decodes their payloads.
+        max_attempts: how many deliveries a message gets; None: any number.
+
+    Returns:
+        The messages to deliver, their payloads, and the messages to bury, each with the reason.
+    """
+    rows: list[Row] = []
+    payloads: list[Any] = []
+    given_up: list[tuple[Row, str]] = []
+    for row in fetched:
+        if max_attempts is not None and row.attempts > max_attempts:
+            given_up.append((row, f"not acknowledged in {max_attempts} deliveries"))
+            continue
+        try:
+            payload = codec.decode(row.payload)
+        except Exception as error:
+            given_up.append((row, f"the payload cannot be decoded as {codec.type_name}: {error}"))
+            continue
+        rows.append(row)
+        payloads.append(payload)
+    return rows, payloads, given_up
+
+
+def delivered_too_often(rows: Sequence[Row], limit: int | None) -> tuple[list[Row], list[Row]]:
+    """Split messages whose handler failed into those to bury and those to deliver again.
+
+    Args:
+        rows: the messages.
+        limit: a message that was delivered this often is buried; None: none is.
+    """
+    worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
+    return worn_out, [row for row in rows if limit is None or row.attempts < limit]
