@@ -1,7 +1,9 @@
 """`BatchQueueManager`: queues by name."""
 
+import gc
 import threading
 import warnings
+import weakref
 
 import pytest
 
@@ -271,3 +273,39 @@ def test_shutdown_by_name_waits_no_longer_than_its_timeout(how):
     assert (stats.accepted, stats.abandoned, stats.handled) == (3, 3, 0)
     assert BatchQueueManager.get("a") is None and BatchQueueManager.names() == []
     gate.open()
+
+
+@pytest.mark.parametrize("how", ["shutdown", "shutdown_all", "by hand"])
+def test_a_queue_that_has_ended_is_kept_by_nobody(how):
+    queue = BatchQueueManager.create("a", config(consumer=Gate()))
+    assert queue.produce(1)
+    gone = weakref.ref(queue)
+    if how == "shutdown":
+        assert BatchQueueManager.shutdown("a", PATIENCE) is True
+    elif how == "shutdown_all":
+        assert BatchQueueManager.shutdown_all(PATIENCE) is True
+    else:
+        assert queue.shutdown(PATIENCE) is True
+        assert BatchQueueManager.get("a") is None
+    del queue
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_queue_that_comes_too_late_for_its_name_is_shut_down(monkeypatch):
+    """The one that is refused has threads by then: they end."""
+
+    def take_the_name(*_args, **_kwargs):
+        if not made:
+            made.append(BatchQueueManager.create("a", config()))
+
+    made, before = [], set(threading.enumerate())
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", take_the_name)
+        with pytest.raises(DuplicateName):
+            BatchQueueManager.create(
+                "a", BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(1))
+            )
+    assert made[0].running
+    assert len(set(threading.enumerate()) - before) == made[0].thread_count == 1

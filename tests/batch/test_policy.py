@@ -79,3 +79,16 @@ def test_the_balancer_spreads_skewed_load_and_leaves_balanced_load():
     assert balancer.assign([100, 110], [0, 1], 2) is None
     with pytest.raises(ValueError, match="one length"):
         balancer.assign([1, 2], [0], 2)
+
+
+@pytest.mark.parametrize("rule", ["type_hash", "round_robin", "by"])
+def test_a_selector_chooses_among_some_partitions_and_not_among_none(rule):
+    make = getattr(PartitionSelector, rule)
+    selector = make(len) if rule == "by" else make()
+    assert {selector("abc", 1) for _ in range(5)} == {0}
+    chosen = [selector("abc", 4) for _ in range(8)]
+    if rule != "round_robin":
+        assert len(set(chosen)) == 1
+    assert set(chosen) <= set(range(4))
+    with pytest.raises(ValueError, match="count must be at least 1 partition, got 0"):
+        selector("abc", 0)

@@ -115,3 +115,58 @@ def test_the_old_name_of_the_gil_yields_warns_and_answers(make_queue):
     with pytest.warns(DeprecationWarning, match="gil_yields") as caught:
         assert stats.handoffs == stats.gil_yields
     assert caught[0].filename == __file__
+
+
+def test_types_whose_names_are_equal_by_now_share_all_their_counts(make_queue):
+    class Name:
+        def __init__(self, value):
+            self.value = value
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            return self.value == other.value
+
+    names = [Name(number) for number in range(4)]
+    queue = make_queue(dispatch_key=lambda item: names[item])
+    queue.add_handler(names[0], len)
+    for name in names[1:3]:
+        queue.add_handler(name, lambda batch: 1 / 0)
+    assert queue.produce_many([0] * 5 + [1] * 6 + [2] * 7 + [3] * 8) == 26
+    assert queue.flush(PATIENCE)
+    each = [(it.accepted, it.handled, it.failed, it.unrouted) for it in queue.stats().per_type.values()]
+    assert each == [(5, 5, 0, 0), (6, 0, 6, 0), (7, 0, 7, 0), (8, 0, 0, 8)]
+    for name in names:
+        name.value = 0
+    ((name, it),) = queue.stats().per_type.items()
+    assert name is names[0]
+    assert (it.accepted, it.handled, it.failed, it.unrouted) == (26, 5, 13, 8)
+    assert repr(it) == "TypeStats(accepted=26, handled=5, failed=13, unrouted=8)"
+
+
+def test_the_waits_for_the_gil_are_those_of_the_passes(make_queue):
+    queue = make_queue(consumer=lambda batch: None)
+    assert [count for _, count in queue.stats().gil_waits].count(0) == len(queue.stats().gil_waits)
+    for number in range(1, 20):
+        queue.produce(number)
+        assert queue.flush(PATIENCE)
+        stats = queue.stats()
+        passes = stats.threads[0].cycles
+        assert number <= sum(count for _, count in stats.gil_waits) <= passes + 1
+    bounds = [bound for bound, _ in stats.gil_waits]
+    assert bounds == pytest.approx([2**bucket * 1e-6 for bucket in range(len(bounds))])
+
+
+def test_what_stats_say_of_themselves(make_queue):
+    queue = make_queue(consumer=len, partitions=PartitionPolicy.fixed(2), buffer_size=10)
+    assert queue.produce_many("abc") == 3 and queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert repr(stats) == (
+        "BatchQueueStats(offered=3, accepted=3, rejected=0, handled=3, failed=0, unrouted=0, dead_lettered=0, "
+        "abandoned=0, queued=0)"
+    )
+    assert repr(stats.top_n(1)) == "[PartitionUsage(partition_index=0, used=0, used_percentage=0.0)]"
+    (thread,) = stats.threads
+    assert repr(thread).startswith('ThreadStats(name="drainq-test-0-0", handled=3, cycles=')
+    assert "partitions=[0, 1], busy_seconds=" in repr(thread)

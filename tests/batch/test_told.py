@@ -4,6 +4,7 @@ import collections
 import ctypes
 import io
 import logging
+import re
 import threading
 import traceback
 
@@ -301,3 +302,32 @@ def test_a_shutdown_that_was_interrupted_while_it_joined_is_finished_by_the_next
     monkeypatch.setattr(thread, "join", lambda timeout: joined.append(timeout))
     assert queue.shutdown(PATIENCE) is True
     assert joined, "the thread is still waited for"
+
+
+@pytest.mark.parametrize("on_drop", [None, lambda reason, count: None], ids=["without on_drop", "with on_drop"])
+def test_each_refusal_is_in_the_log_once(make_queue, caplog, on_drop):
+    queue = make_queue(on_drop=on_drop)
+    assert queue.produce_many("abcd") == 4
+    assert queue.shutdown(PATIENCE)
+    assert queue.produce_many("efg") == 0
+    assert queue.shutdown(PATIENCE)
+    told = [record.getMessage() for record in caplog.records if "not handled" in record.getMessage()]
+    pattern = re.compile(r'queue "test-0": (\d+) items not handled: (\w+)')
+    sums = collections.Counter()
+    for line in told:
+        count, reason = pattern.fullmatch(line).groups()
+        sums[reason] += int(count)
+    assert sums == {"unrouted": 4, "closed": 3}
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_refusals_after_a_reporter_has_ended_are_told_too(make_queue):
+    """The thread that reports ends when it has told everything; the next burst gets another one."""
+    told = Told()
+    queue = make_queue(on_drop=told)
+    queue.shutdown(PATIENCE)
+    for total in (5, 10):
+        for n in range(5):
+            assert queue.produce(n) is False
+        told.wait_for("closed", total)
+        ended(drain_threads("test-0-drops"))

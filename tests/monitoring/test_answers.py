@@ -185,3 +185,11 @@ def test_the_histogram_of_the_waits_adds_up(server):
         assert matching == [below]
     assert len(buckets) == len(waits) - 1
     assert sample(found, "drainq_batch_gil_wait_seconds_sum", queue="waits") > 0
+
+
+def test_a_request_that_does_not_end_is_answered_after_some_seconds(server):
+    """The endpoint waits five seconds for the end of the head."""
+    answer = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert answer.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
+    assert scrape(server.url)[1].startswith("# HELP")

@@ -285,3 +285,42 @@ queue.produce_many(range(3))
 def test_a_process_ends_with_its_endpoint_open():
     ended = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n1\n2\n", "")
+
+
+def test_each_way_in_which_an_item_ends_has_a_counter_of_its_own(server):
+    """All counts are different, so none can stand for another."""
+
+    def keep_three(batch, error):
+        return 3
+
+    keep_three.dead_letters = True
+    held, entered = threading.Event(), threading.Event()
+
+    def hold(batch):
+        entered.set()
+        assert held.wait(PATIENCE)
+
+    config = one_thread(dispatch_key=lambda item: item[0], error_handler=keep_three, len_of=lambda item: item[1])
+    queue = BatchQueue("ends", config)
+    queue.add_handler("good", lambda batch: None)
+    queue.add_handler("fails", lambda batch: 1 / 0)
+    queue.add_handler("held", hold)
+    for item in (("good", 40), ("fails", 8), ("unknown", 7)):
+        assert queue.produce(item)
+        assert queue.flush(PATIENCE)
+    assert queue.produce(("held", 6))
+    assert entered.wait(PATIENCE)
+    assert queue.produce(("good", 5))
+    assert queue.shutdown(0) is False
+    assert queue.produce(("good", 2)) is False
+    found = samples(server.url)
+    ends = {"accepted": 66, "handled": 40, "failed": 5, "dead_lettered": 3, "unrouted": 7, "abandoned": 11}
+    for name, count in ends.items():
+        assert sample(found, f"drainq_batch_{name}_total", queue="ends") == count, name
+        assert getattr(queue.stats(), name) == count
+    assert sample(found, "drainq_batch_queued", queue="ends") == 0
+    assert sample(found, "drainq_batch_running", queue="ends") == 0
+    for reason, count in queue.stats().rejected.items():
+        assert sample(found, "drainq_batch_rejected_total", queue="ends", reason=reason) == count
+    assert queue.stats().rejected["closed"] == 2
+    held.set()
