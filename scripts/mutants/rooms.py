@@ -14,6 +14,7 @@ from .monitoring import MUTANTS as MONITORING
 from .multi import MUTANTS as MULTI
 from .mutant import Mutant
 from .operated import MUTANTS as OPERATED
+from .outcomes import MUTANTS as OUTCOMES
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
 from .sketch import MUTANTS as SKETCH
@@ -29,6 +30,7 @@ ROOMS: dict[str, list[Mutant]] = {
     "delayed": DELAYED,
     "messages": MESSAGES,
     "operated": OPERATED,
+    "outcomes": OUTCOMES,
     "python": PYTHON,
     "jobs": JOBS,
     "export": EXPORT,

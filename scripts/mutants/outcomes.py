@@ -1,0 +1,104 @@
+"""Faults in what a caller is told: answers, warnings, names, counts by weight, and who hears of an idle pass."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+SRC = "crates/drainq-py/src"
+BATCH = f"{SRC}/batch"
+WEIGHTS = "tests/batch/test_weights.py"
+REGISTRY = "tests/batch/test_handler_registry.py"
+MANAGER = "tests/batch/test_manager.py"
+ANSWERS = "tests/monitoring/test_answers.py"
+
+MUTANTS = [
+    Mutant(
+        "other_shutdown_timeout_in_silence",
+        "a queue that exists is given to a caller who asked for another shutdown_timeout, without a warning",
+        f"{BATCH}/config.rs",
+        "            && self.shutdown_timeout == other.shutdown_timeout)",
+        "        )",
+        f"{MANAGER}::test_each_setting_that_the_second_caller_does_not_get_is_warned_of",
+    ),
+    Mutant(
+        "shutdown_by_name_without_its_timeout",
+        "shutdown by name waits for a handler that hangs for as long as it hangs",
+        f"{BATCH}/manager.rs",
+        "let clean = queue.get().shutdown(py, timeout)?;",
+        "let clean = queue.get().shutdown(py, timeout.and(None))?;",
+        f"{MANAGER}::test_shutdown_by_name_waits_no_longer_than_its_timeout",
+    ),
+    Mutant(
+        "no_idle_report_beside_a_busy_type",
+        "a type without items hears of no idle pass as long as another type has some",
+        f"{BATCH}/drain_threads.rs",
+        "            if pass.drainer().found_nothing_for(key) {",
+        "            if false && pass.drainer().found_nothing_for(key) {",
+        f"{REGISTRY}::test_a_type_without_items_hears_of_an_idle_pass_while_another_type_keeps_the_thread_busy",
+    ),
+    Mutant(
+        "a_cancelled_coroutine_counts_one",
+        "an item of many rows that a coroutine gives up counts as one",
+        f"{BATCH}/produce/attempt.rs",
+        "reject(py, Rejection::Full, self.weight);",
+        "reject(py, Rejection::Full, 1);",
+        f"{WEIGHTS}::test_what_a_coroutine_gives_up",
+    ),
+    Mutant(
+        "ctrl_c_in_a_repr_is_lost",
+        "Ctrl-C while an error shows a value ends nothing",
+        f"{SRC}/errors.rs",
+        "        Err(error) if error.is_instance_of::<PyException>(py) => {\n            let name",
+        "        Err(error) => {\n            let name",
+        "tests/batch/test_callables.py::test_an_error_shows_a_value_whose_repr_raises_and_ctrl_c_within_it_is_not_lost",
+    ),
+    Mutant(
+        "one_cancelled_task_stops_the_others",
+        "of the tasks that one call wakes, those behind a cancelled one sleep on",
+        f"{SRC}/multi/event_loops.rs",
+        '            if !gil::call_method(future, "done", [])?.is_truthy()? {\n',
+        "            {\n",
+        "tests/multi/test_async.py"
+        "::test_a_task_that_is_cancelled_between_its_wake_up_and_its_turn_leaves_the_others_of_the_loop_theirs",
+    ),
+    Mutant(
+        "last_value_of_a_long_buffer",
+        "a sketch of a long buffer misses a last piece of one value",
+        f"{SRC}/sketch/values.rs",
+        "for start in (0..length).step_by(PIECE) {",
+        "for start in (0..length.max(1) - 1).step_by(PIECE) {",
+        "tests/sketch/test_sketch.py::test_a_long_buffer_is_read_to_its_last_value",
+    ),
+    Mutant(
+        "groups_miscounted_while_a_thread_adds",
+        "the number of groups is wrong while another thread adds some",
+        f"{SRC}/columns/group_by.rs",
+        "Place::Away(_, before) => *before,",
+        "Place::Away(_, before) => *before + 1,",
+        "tests/columns/test_group_by.py::test_the_number_of_groups_is_that_of_before_or_after_while_a_thread_adds",
+    ),
+    Mutant(
+        "url_that_nobody_can_ask",
+        "the URL of an endpoint that listens at all addresses is no address",
+        f"{SRC}/monitoring/metrics_server.rs",
+        "        if address.ip().is_unspecified() {",
+        "        if false {",
+        f"{ANSWERS}::test_the_url_can_be_asked_from_this_machine",
+    ),
+    Mutant(
+        "numbers_of_names_skip_two",
+        "the second queue of a name is number 3",
+        f"{SRC}/monitoring/object_registry.rs",
+        "    let mut number = 2;\n",
+        "    let mut number = 3;\n",
+        f"{ANSWERS}::test_the_third_of_a_name_gets_the_next_free_number",
+    ),
+    Mutant(
+        "a_late_client_hears_nothing",
+        "a client whose request does not end is cut off without an answer",
+        f"{SRC}/monitoring/endpoint_thread.rs",
+        "            let _ = self.stream.write(&http_answer::too_slow());\n",
+        "            let _ = http_answer::too_slow();\n",
+        f"{ANSWERS}::test_a_request_that_does_not_end_is_answered_after_some_seconds",
+    ),
+]
