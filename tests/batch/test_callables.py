@@ -284,3 +284,35 @@ def test_an_error_shows_a_value_whose_repr_raises_and_ctrl_c_within_it_is_not_lo
             call()
         if raised is TypeError:
             assert "<an object of class Broken whose repr raised ZeroDivisionError>" in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["consumer", "handler"])
+def test_of_an_object_that_is_both_consume_is_called(make_queue, place):
+    class Both:
+        def __init__(self):
+            self.consumed = []
+
+        def __call__(self, batch):
+            raise AssertionError(batch)
+
+        def consume(self, batch):
+            self.consumed += batch
+
+    both = Both()
+    queue = make_queue(consumer=both) if place == "consumer" else make_queue()
+    if place == "handler":
+        queue.add_handler(int, both)
+    assert queue.produce_many([1, 2]) == 2 and queue.flush(PATIENCE)
+    assert (both.consumed, queue.stats().failed) == ([1, 2], 0)
+
+
+def test_a_consume_that_is_no_method_does_not_make_a_handler_of_an_object(make_queue):
+    class Named:
+        consume = "a text"
+
+    with pytest.raises(TypeError, match="consumer must be a callable that takes a list, or have a method consume"):
+        make_queue(consumer=Named())
+    Named.__call__ = lambda self, batch: got.extend(batch)
+    got = []
+    queue = make_queue(consumer=Named())
+    assert queue.produce(1) and queue.flush(PATIENCE) and got == [1]

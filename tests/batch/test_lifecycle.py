@@ -322,3 +322,51 @@ def test_a_finaliser_that_runs_after_everything_may_make_every_call_of_a_queue_t
         *("1", "None", "[]"),
         *("None", "True", "True"),
     ]
+
+
+def test_the_exit_waits_for_a_handler_that_hangs_as_long_as_its_queue_says():
+    """Without its configuration a queue gets 30 seconds at the exit, and half of that before."""
+    code = """
+import threading
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+entered = threading.Event()
+def hang(batch):
+    entered.set()
+    threading.Event().wait()
+queue = BatchQueue("hang", BatchQueueConfig(threads=ThreadPolicy.fixed(1), shutdown_timeout=0.1, consumer=hang))
+queue.produce(1)
+entered.wait()
+print("ends")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=29)
+    assert (ended.returncode, ended.stdout) == (0, "ends\n")
+
+
+def test_a_queue_that_is_made_after_the_exit_callback_is_refused_and_one_before_it_is_served():
+    """Callbacks of atexit run in reverse: the first registered comes last, after drainq's own."""
+    out = run(
+        """
+        import atexit
+        from drainq import BatchQueue, BatchQueueConfig, DrainqError, ThreadPolicy
+        def make(name):
+            config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: print(name, *batch, flush=True))
+            queue = BatchQueue(name, config)
+            assert queue.produce(1)
+        def refused():
+            try:
+                make("late")
+            except DrainqError as error:
+                print(error)
+            try:
+                first.produce(2)
+            finally:
+                print(first.running, first.stats().rejected["closed"])
+        atexit.register(refused)
+        first = BatchQueue("first", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None))
+        atexit.register(make, "in time")
+        """
+    )
+    lines = out.splitlines()
+    assert lines[0] == "in time 1"
+    assert lines[1].startswith('queue "late" comes too late: the interpreter is going away')
+    assert lines[2:] == ["False 1"]

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, PartitionPolicy, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, DrainBalancer, PartitionPolicy, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
 
 
@@ -253,3 +253,22 @@ def test_a_queue_cannot_be_pickled_and_says_what_to_do(make_queue, method):
     arguments = (2,) if method == "__reduce_ex__" else ()
     with pytest.raises(TypeError, match="cannot be pickled or copied.*make a queue where it is used"):
         getattr(make_queue(), method)(*arguments)
+
+
+@pytest.mark.parametrize("how", ["shutdown", "with", "shutdown_all"])
+def test_the_threads_of_a_queue_have_ended_when_its_shutdown_returns(how):
+    policies = {"threads": ThreadPolicy.fixed(3), "partitions": PartitionPolicy.fixed(3)}
+    config = BatchQueueConfig(
+        consumer=Gate(), balancer=DrainBalancer.throughput_weighted(), rebalance_interval=1000.0, **policies
+    )
+    for _ in range(20):  # a thread may end by itself as quickly
+        queue = BatchQueueManager.create("ends", config) if how == "shutdown_all" else BatchQueue("ends", config)
+        assert queue.produce_many(range(100)) == 100
+        threads = [thread for thread in threading.enumerate() if thread.name.startswith("drainq-ends-")]
+        assert len(threads) == 4
+        if how == "with":
+            with queue:
+                pass
+        else:
+            assert (queue.shutdown if how == "shutdown" else BatchQueueManager.shutdown_all)(PATIENCE) is True
+        assert [thread.is_alive() for thread in threads] == [False] * 4
