@@ -8,6 +8,7 @@ import pytest
 
 from drainq.delayed import NO_RETRIES, ResourceUnavailable, RetryConfig, TimeConfig
 from drainq.delayed.database_retry import with_retries
+from drainq.delayed.deadline import seconds_left
 
 
 class Passing(Exception):
@@ -68,6 +69,21 @@ def test_no_try_begins_after_the_total_timeout():
     with pytest.raises(ResourceUnavailable, match="Giving up after 5 retries"):
         with_retries(call, config, is_passing, wait=wait, monotonic=lambda: now)
     assert now == 5.0
+
+
+def test_a_deadline_holds_for_the_try_and_not_for_what_comes_after_it():
+    left = []
+
+    def call():
+        left.append(seconds_left(1000.0))
+        if len(left) == 1:
+            raise ConnectionError("gone")
+
+    config = RetryConfig(initial_delay=0, try_timeout=50.0, total_timeout=None)
+    with_retries(call, config, lambda error: True, wait=lambda seconds: left.append(seconds_left(1000.0)))
+    first, between, second = left
+    assert between == 1000.0 == seconds_left(1000.0)
+    assert 0 < first <= 50.0 and 0 < second <= 50.0
 
 
 def test_no_retries_is_one_try():

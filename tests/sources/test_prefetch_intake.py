@@ -113,6 +113,26 @@ def test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice(mak
     assert taken[:5] == [1, 2, 3, 4, 5]
 
 
+def test_an_item_that_is_held_is_overtaken_by_none_although_there_is_room_again(make, background):
+    """The answer is put in by parts; a consumer empties the buffer between two of them."""
+    source = make(Scripted(list(range(2_500))), capacity=4, threshold=3)
+    taken = []
+
+    def pull():
+        taken.extend(source.get_next_batch(4))
+
+    def pull_twice():
+        pull()
+        pull()
+
+    source.subscribe(pull_twice)
+    pull()
+    while len(taken) < 2_500:
+        assert background.run() == 1
+        pull()
+    assert taken == list(range(2_500))
+
+
 def test_after_an_overshoot_a_refill_moves_only_what_fits(make, background):
     keys = []
     source = make(Scripted(list(range(5_000))), capacity=10, threshold=9, key=lambda item: keys.append(item) or item)

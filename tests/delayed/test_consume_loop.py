@@ -1,0 +1,234 @@
+"""One consumer's loop against a storage that fails as told: what it waits for, and what it gives back."""
+
+from __future__ import annotations
+
+import pytest
+
+from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.storage.memory import MemoryStorage
+from drainq.testing import ManualClock
+
+
+class Away(Exception):
+    """The database is away."""
+
+
+class Shaky(MemoryStorage):
+    """A storage whose methods fail as often as ``failures`` says, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.failures = {}
+
+    def is_transient(self, error):
+        return isinstance(error, Away)
+
+    def _fail(self, name):
+        if self.failures.get(name, 0) > 0:
+            self.failures[name] -= 1
+            raise Away(name)
+
+    def acquire(self, *arguments, **more):
+        self._fail("acquire")
+        return super().acquire(*arguments, **more)
+
+    def ack(self, *arguments, **more):
+        self._fail("ack")
+        return super().ack(*arguments, **more)
+
+    def nack(self, *arguments, **more):
+        self._fail("nack")
+        return super().nack(*arguments, **more)
+
+    def release(self, *arguments, **more):
+        self._fail("release")
+        return super().release(*arguments, **more)
+
+
+class Bench:
+    """A queue on a shaky storage; its consumer's waits are noted, take no time, and end the loop after so many."""
+
+    def __init__(self, **options):
+        self.clock, self.storage, self.waits, self.most = ManualClock(), Shaky(), [], 8
+        retry = RetryConfig(initial_delay=0.25, max_delay=4.0, max_retries=3)
+        self.queue = DelayedQueue(
+            self.storage, "mail", clock=self.clock, retry=retry,
+            time=TimeConfig(acquire_timeout=30.0, poll_period=2.0), **options,
+        )  # fmt: skip
+        self.session = self.queue._session
+        self.before_wait = lambda: None
+        self.session.wakeup.wait = self.wait
+
+    def wait(self, noted, seconds):
+        self.waits.append(seconds)
+        self.before_wait()
+        if len(self.waits) >= self.most:
+            self.queue.close()
+        return self.session.wakeup.count() != noted
+
+    def offer(self, *names, at=None):
+        due = self.clock.now() if at is None else at
+        self.queue.offer_batch([ScheduledMessage(name, name, due) for name in names])
+
+    def retry_at_once(self, tries=4):
+        self.session.retry = RetryConfig(initial_delay=0.0, max_retries=tries - 1)
+
+    def states(self):
+        """(ready, scheduled, in flight, dead) of what the storage holds, closed or not."""
+        counts = self.storage.counts(self.session.kind, self.session.now())
+        return counts.ready, counts.scheduled, counts.in_flight, counts.dead
+
+
+def test_an_outage_is_waited_for_with_growing_pauses_of_at_most_a_second_and_each_has_its_own():
+    bench, seen = Bench(), []
+    bench.storage.failures["acquire"] = 4
+    bench.offer("a")
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        bench.storage.failures["acquire"] = 2
+
+    bench.most = 7
+    assert bench.queue.consume(handle) == 1
+    assert seen == ["a"]
+    assert bench.waits == [0.25, 0.5, 1.0, 1.0, 0.25, 0.5, 2.0]  # the last: nothing is due, a poll period
+
+
+def test_an_idle_consumer_sleeps_until_the_next_message_is_due_and_at_most_a_poll_period():
+    bench = Bench()
+    bench.most = 3
+    bench.offer("soon", at=bench.clock.now() + 1.5)
+
+    def later():
+        bench.clock.advance(1.4999 if len(bench.waits) == 1 else 60.0)
+        if len(bench.waits) == 2:
+            bench.queue.drop_message("soon")
+
+    bench.before_wait = later
+    assert bench.queue.consume(lambda envelope: None) == 0
+    assert bench.waits[0] == 1.5 and 0 < bench.waits[1] <= 0.005 and bench.waits[2] == 2.0
+
+
+def test_a_consumer_with_a_stop_looks_at_it_while_it_sleeps():
+    bench, looks = Bench(), []
+
+    class Stop:
+        def is_set(self):
+            looks.append(len(bench.waits))
+            return len(bench.waits) == 3
+
+    assert bench.queue.consume(lambda envelope: None, stop=Stop()) == 0
+    assert bench.waits == [0.1] * 3 and bench.queue.closed is False
+
+
+def test_an_offer_ends_the_sleep_at_once():
+    bench, seen = Bench(), []
+    bench.before_wait = lambda: len(bench.waits) == 1 and bench.offer("a")
+    stop = type("Stop", (), {"is_set": lambda self: bool(seen)})()
+    assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 1
+    assert bench.waits == [0.1]
+
+
+def test_what_fails_is_not_counted_as_handled_and_comes_back_after_the_back_off():
+    bench = Bench()
+    bench.offer("a", "b")
+    bench.most = 1
+
+    def handle(envelope):
+        if envelope.payload == "a":
+            raise ValueError("not now")
+
+    assert bench.queue.consume(handle) == 1
+    assert bench.states() == (0, 1, 0, 0)
+    assert bench.storage.next_due(bench.session.kind, 0) == bench.session.now() + 250
+
+
+def test_a_message_that_its_handler_settled_and_then_failed_on_is_left_alone():
+    bench = Bench()
+    bench.offer("acked", "nacked")
+    bench.most = 1
+
+    def handle(envelope):
+        if envelope.payload == "acked":
+            assert envelope.ack()
+        else:
+            assert envelope.nack(delay=100)
+        raise ValueError("after it was settled")
+
+    assert bench.queue.consume(handle) == 0
+    assert bench.states() == (0, 1, 0, 0)
+    assert bench.storage.next_due(bench.session.kind, 0) == bench.session.now() + 100_000
+
+
+def test_a_message_that_cannot_be_given_back_stays_leased_and_the_loop_goes_on():
+    bench, seen = Bench(), []
+    bench.offer("a", "b")
+    bench.most = 1
+    bench.storage.failures["nack"] = 4  # as often as a call is tried
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if envelope.payload == "a":
+            raise ValueError("not now")
+
+    bench.retry_at_once()
+    assert bench.queue.consume(handle) == 1 and seen == ["a", "b"]
+    assert bench.states() == (0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("limits", [{"max_in_flight": 1}, {}])
+def test_a_consumer_with_a_limit_wakes_others_when_it_has_made_room(limits):
+    bench, woken, seen = Bench(), [], []
+    bench.offer("a")
+    bench.most = 1
+    bench.session.wakeup.add_listener(lambda: woken.append(len(seen)))
+    bench.queue.consume(lambda envelope: seen.append(envelope.payload), **limits)
+    assert woken == ([1, 1] if limits else [1])  # the last is the end of the queue
+
+
+def test_a_handled_message_is_acknowledged_when_the_loop_ends_and_an_outage_then_is_said(caplog):
+    bench = Bench()
+    bench.offer("a", "b")
+    stop = type("Stop", (), {"is_set": lambda self: bool(seen)})()
+    seen = []
+    assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 1
+    assert bench.states() == (1, 0, 0, 0)
+    seen.clear()
+    bench.retry_at_once()
+    bench.storage.failures["ack"] = 4
+    assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 1
+    assert bench.states() == (0, 0, 1, 0)
+    assert "could not acknowledge 1 handled messages" in caplog.text
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3])
+def test_the_number_of_attempts_is_the_callers_or_the_queues_or_that_of_the_retries(attempts):
+    for given, of_queue in ((attempts, 5), (None, attempts), (None, None)):
+        bench, tries = Bench(max_attempts=of_queue), []
+        if given is None and of_queue is None:
+            bench.retry_at_once(attempts)
+        else:
+            bench.retry_at_once(9)
+        bench.offer("a")
+        bench.most = 1
+
+        def handle(envelope, tries=tries):
+            tries.append(envelope.attempt)
+            raise ValueError("never")
+
+        assert bench.queue.consume(handle, max_attempts=given) == 0
+        assert tries == list(range(1, attempts + 1)) and bench.states() == (0, 0, 0, 1)
+
+
+def test_an_interrupt_of_the_handler_gives_back_what_is_left_of_a_batch():
+    bench = Bench()
+    bench.offer("a", "b", "c")
+
+    def handle(envelope):
+        envelope.ack_some(["b"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.queue.consume(handle, batch_size=3)
+    assert bench.states() == (2, 0, 0, 0)
+    assert [row.attempts for row in bench.storage.peek(bench.session.kind, 3)] == [0, 0]

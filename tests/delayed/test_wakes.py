@@ -1,0 +1,121 @@
+"""What wakes a consumer that waits: offers, what is given back, an operator, and the news of other processes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage, TimeConfig
+from drainq.delayed.storage.memory import MemoryStorage
+from drainq.testing import ManualClock
+
+START = 1000.0
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START)
+
+
+@pytest.fixture
+def queue(clock):
+    """A queue with a due message, ``a``, a dead letter, ``d``, and a poll period of 3 seconds."""
+    queue = DelayedQueue(MemoryStorage(), "mail", clock=clock, time=TimeConfig(poll_period=3.0), max_attempts=1)
+    queue.offer_or_update("d", "D", START)
+    queue.poll().nack(error="for good")
+    queue.offer_or_update("a", "A", START)
+    with queue:
+        yield queue
+
+
+def wakes(queue, act):
+    before = queue._session.wakeup.count()
+    act(queue)
+    return queue._session.wakeup.count() - before
+
+
+@pytest.mark.parametrize(
+    ("act", "times"),
+    [
+        (lambda queue: queue.offer_or_update("b", "B", START), 1),
+        (lambda queue: queue.offer_if_not_exists("b", "B", START + 2.999), 1),  # at once, for nobody waits now
+        (lambda queue: queue.offer_or_update("b", "B", START + 3), 0),  # found by the next regular poll
+        (lambda queue: queue.offer_batch([]), 0),
+        (lambda queue: queue.offer_batch([ScheduledMessage(f"{n}", n, START + n) for n in range(9, -1, -1)]), 1),
+        (lambda queue: queue.offer_batch([ScheduledMessage(f"{n}", n, START + n) for n in range(3, 9)]), 0),
+        (lambda queue: queue.try_poll(), 0),
+        (lambda queue: queue.try_poll().ack(), 0),
+        (lambda queue: queue.try_poll().nack(), 0),  # its one attempt is used up: it is dead
+        (lambda queue: queue._session.release(queue.try_poll()._held()), 1),
+        (lambda queue: queue.pause(), 0),
+        (lambda queue: queue.resume(), 1),
+        (lambda queue: queue.redrive(), 1),
+        (lambda queue: queue.drop_dead_letters(), 0),
+        (lambda queue: queue.drop_message("a"), 0),
+        (lambda queue: queue.stats(), 0),
+        (lambda queue: queue.close(), 1),
+    ],
+)
+def test_each_call_wakes_the_consumers_that_it_has_news_for(queue, act, times):
+    assert wakes(queue, act) == times
+
+
+def test_a_message_that_is_given_back_for_another_delivery_wakes(clock):
+    with DelayedQueue(MemoryStorage(), "mail", clock=clock) as queue:
+        queue.offer_batch([ScheduledMessage(f"{n}", n, START) for n in range(3)])
+        assert wakes(queue, lambda queue: queue.try_poll_many(3).nack(delay=5)) == 1
+
+
+def test_ticks_that_a_schedule_makes_wake_and_those_that_are_there_do_not(queue):
+    ticks = [CronMessage("tick", datetime.fromtimestamp(START + 60, timezone.utc))]
+    install = [lambda queue: queue.cron.install_tick("hash", "report", ticks)] * 2
+    assert [wakes(queue, act) for act in install] == [1, 0]
+    queue.cron.install_periodic_tick("hourly", 3600, lambda at: "tick").close()
+    backfill = [lambda queue: queue.cron.backfill("hourly", START - 7200, START)] * 2
+    assert [wakes(queue, act) for act in backfill] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("news", "times"),
+    [
+        ("@999000", 1),  # another process's consumers were not woken for it: it is due here
+        ("other@1000000", 1),
+        ("other@1001000", 0),  # in a second: nobody waits here, and who polls meanwhile learns when
+        ("", 1),  # of an older version
+        ("other@soon", 1),
+    ],
+)
+def test_news_of_another_process_wakes_when_its_message_is_due(queue, news, times):
+    queue._session.wakeup._waiting = 1 if times == 0 else 0
+    assert wakes(queue, lambda queue: queue._session._heard(news)) == times
+
+
+def test_news_of_our_own_offers_wake_no_second_time(queue):
+    session = queue._session
+    session.notify = True
+    ours, foreign = session.news(1_000_000, ours=True), session.news(1_000_000, ours=False)
+    assert wakes(queue, lambda queue: session._heard(ours)) == 0
+    assert wakes(queue, lambda queue: session._heard(foreign)) == 1  # in a caller's transaction: nobody was woken yet
+    session.notify = False
+    assert session.news(1_000_000, ours=True) is None
+
+
+def test_the_pause_ends_when_something_is_due_and_after_a_poll_period(queue, clock):
+    pause = queue._session.pause_until
+    now = round(clock.now() * 1000)
+    assert [pause(due) for due in (None, now + 60_000, now + 3_000, now + 1_500)] == [3.0, 3.0, 3.0, 1.5]
+    assert 0 < pause(now) == pause(now - 5_000) <= 0.01  # others may be taking it
+
+
+def test_a_worn_out_message_is_dead_and_one_at_its_limit_is_delivered(clock):
+    with DelayedQueue(
+        MemoryStorage(), "mail", clock=clock, max_attempts=2, time=TimeConfig(acquire_timeout=1)
+    ) as queue:
+        queue.offer_or_update("a", "A", START)
+        for attempt in (1, 2):
+            assert queue.try_poll().attempt == attempt
+            clock.advance(1.001)
+        assert queue.try_poll() is None
+        (letter,) = queue.dead_letters()
+        assert (letter.attempts, letter.error) == (3, "not acknowledged in 2 deliveries")
