@@ -32,7 +32,7 @@ MUTANTS = [
                 await asyncio.sleep(0)
                 return accepted
             if deadline""",
-        f"{TESTS}::test_totals_are_exact_with_tasks_cancelled_at_random",
+        f"{TESTS}::test_a_task_that_is_cancelled_right_after_its_item_went_in_has_its_result",
     ),
     Mutant(
         "handler_waits_for_itself",

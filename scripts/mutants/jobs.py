@@ -85,11 +85,11 @@ MUTANTS = [
     ),
     Mutant(
         "sink_keeps_writing",
-        "after a failure the batches that wait are written all the same",
+        "after a failure the batches that are being written are tried again",
         f"{PACKAGE}/spark/writer_sink.py",
         "        if self._window.closed:\n",
         "        if False:\n",
-        "tests/spark/test_sink_task.py::test_after_a_failure_nothing_that_waits_is_written",
+        "tests/spark/test_sink_task.py::test_a_batch_that_a_writer_is_at_when_the_task_fails_is_tried_no_more",
     ),
     Mutant(
         "sink_window_is_open",

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, ThreadPolicy, WouldDeadlock
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, ThreadPolicy, WouldDeadlock, aio
 from drainq.callables import is_async
 
 PATIENCE = 30
@@ -83,6 +83,42 @@ def test_a_wait_that_is_cancelled_at_any_step_queues_nothing(steps):
         assert "cancelled" not in gate.items
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("tries", [1, 2, 4])
+def test_a_task_that_is_cancelled_right_after_its_item_went_in_has_its_result(tries):
+    class Attempt:
+        """An attempt that succeeds at last; then the task is cancelled before the event loop does anything else."""
+
+        given_up, left = 0, tries
+
+        def is_crowded(self):
+            return False
+
+        def try_now(self):
+            self.left -= 1
+            if self.left:
+                return None
+            task.cancel()
+            return True
+
+        def give_up(self):
+            self.given_up += 1
+
+    class Queue:
+        name = "scripted"
+
+        def _attempt(self, item):
+            return attempt
+
+    async def main():
+        nonlocal task
+        task = asyncio.create_task(aio.produce(Queue(), "item", None, 0, True))
+        return await asyncio.gather(task, return_exceptions=True)
+
+    attempt, task = Attempt(), None
+    assert asyncio.run(main()) == [True]
+    assert (attempt.left, attempt.given_up) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
@@ -18,12 +20,13 @@ class Shaky(MemoryStorage):
 
     def __init__(self):
         super().__init__()
-        self.failures = {}
+        self.failures, self.calls = {}, Counter()
 
     def is_transient(self, error):
         return isinstance(error, Away)
 
     def _fail(self, name):
+        self.calls[name] += 1
         if self.failures.get(name, 0) > 0:
             self.failures[name] -= 1
             raise Away(name)
@@ -158,6 +161,7 @@ def test_a_message_that_its_handler_settled_and_then_failed_on_is_left_alone():
     assert bench.queue.consume(handle) == 0
     assert bench.states() == (0, 1, 0, 0)
     assert bench.storage.next_due(bench.session.kind, 0) == bench.session.now() + 100_000
+    assert bench.storage.calls["nack"] == 1  # the handler's own
 
 
 def test_a_message_that_cannot_be_given_back_stays_leased_and_the_loop_goes_on():
@@ -232,3 +236,75 @@ def test_an_interrupt_of_the_handler_gives_back_what_is_left_of_a_batch():
         bench.queue.consume(handle, batch_size=3)
     assert bench.states() == (2, 0, 0, 0)
     assert [row.attempts for row in bench.storage.peek(bench.session.kind, 3)] == [0, 0]
+
+
+class Prefetching(Shaky):
+    worth_prefetching = True
+
+
+def prefetching(**options):
+    """A bench whose consumer has had enough quick calls to take four messages at once."""
+    bench = Bench(**options)
+    bench.storage.__class__ = Prefetching
+    bench.most = 1
+    return bench
+
+
+def test_quick_messages_are_taken_four_at_a_time_after_ten_and_handled_in_order():
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(20)))
+    assert bench.queue.consume(lambda envelope: seen.append(envelope.payload)) == 20
+    assert seen == [f"{n:02}" for n in range(20)]
+    assert bench.states() == (0, 0, 0, 0)
+    assert bench.storage.calls["acquire"] == 10 + 3 + 1  # one by one, then by four; the last finds nothing
+
+
+def test_what_was_prefetched_is_given_back_once_half_of_its_lease_is_over():
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(14)))
+
+    def handle(envelope):
+        seen.append(envelope.payload)
+        if envelope.payload == "11":
+            bench.clock.advance(15.0)  # of 30, and the handler was quick by the clock of the machine
+
+    assert bench.queue.consume(handle) == 14 and seen == [f"{n:02}" for n in range(14)]
+    assert bench.storage.calls["release"] == 1
+    assert bench.states() == (0, 0, 0, 0)
+
+
+def test_messages_that_were_delivered_before_are_handled_alone():
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(13)))
+
+    def handle(envelope):
+        seen.append((envelope.payload, envelope.attempt))
+        if envelope.payload == "09" and envelope.attempt == 1:
+            with bench.storage._lock:  # 11 was delivered before, to a consumer that died
+                bench.storage._queue(bench.session.kind).rows["11"].attempts = 1
+
+    assert bench.queue.consume(handle) == 13
+    assert seen == [(f"{n:02}", 2 if n == 11 else 1) for n in range(13)]
+    assert bench.storage.calls["release"] == 1 and bench.states() == (0, 0, 0, 0)
+
+
+def test_a_stop_gives_back_what_was_prefetched_as_if_it_had_never_been_taken():
+    bench, seen = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(14)))
+    stop = type("Stop", (), {"is_set": lambda self: len(seen) == 12})()
+    assert bench.queue.consume(lambda envelope: seen.append(envelope.payload), stop=stop) == 12
+    assert bench.states() == (2, 0, 0, 0)
+    assert [row.attempts for row in bench.storage.peek(bench.session.kind, 9)] == [0, 0]
+
+
+@pytest.mark.parametrize("option", [{"max_attempts": 1}, {"batch_size": 2}, {"max_in_flight": 9}, {"prefetch": 1}])
+def test_what_rules_prefetching_out_takes_no_message_ahead(option):
+    bench, ahead = prefetching(), []
+    bench.offer(*(f"{n:02}" for n in range(24)))
+    size = option.get("batch_size", 1)
+
+    def handle(envelope):
+        ahead.append(bench.queue.stats().in_flight)
+
+    assert bench.queue.consume(handle, **option) == 24
+    assert max(ahead) <= size

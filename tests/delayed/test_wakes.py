@@ -23,7 +23,7 @@ def queue(clock):
     """A queue with a due message, ``a``, a dead letter, ``d``, and a poll period of 3 seconds."""
     queue = DelayedQueue(MemoryStorage(), "mail", clock=clock, time=TimeConfig(poll_period=3.0), max_attempts=1)
     queue.offer_or_update("d", "D", START)
-    queue.poll().nack(error="for good")
+    queue.try_poll().nack(error="for good")
     queue.offer_or_update("a", "A", START)
     with queue:
         yield queue

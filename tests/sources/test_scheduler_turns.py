@@ -90,6 +90,7 @@ def test_a_source_without_items_saves_up_no_turns(delivered):
     scheduler = SourceScheduler({"x": x, "y": y}, delivered, Fair("x", "y"), batch_size=3)
     for _ in range(4):
         assert scheduler.step() == 3
+        assert scheduler._credits["x"] == 0
     assert delivered.items == ["y"] * 12
     x.items = ["x"] * 12
     for _ in range(4):

@@ -19,6 +19,8 @@ from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_task import SinkTask
 from drainq.spark.sink_window import Window
+from drainq.spark.sink_writer import Work
+from drainq.spark.sink_writer import Writer as TaskWriter
 from drainq.spark.task_attempt import TaskInfo
 
 pa = pytest.importorskip("pyarrow")
@@ -125,6 +127,22 @@ def test_after_a_failure_nothing_that_waits_is_written():
     with pytest.raises(ValueError, match="the first batch"):
         run(writers, batches(), write=write)
     assert [what for what, _ in writers[0].calls] == ["make", "write", "close"]
+
+
+def test_a_batch_that_a_writer_is_at_when_the_task_fails_is_tried_no_more():
+    window, calls = Window(1, 1), []
+
+    class Failing:
+        def write(self, batch):
+            calls.append(len(batch))
+            window.close()  # another writer has failed meanwhile
+            raise ValueError("away")
+
+    settings = replace(SETTINGS, make_writer=lambda info: Failing(), retries=5, on_error=OnError.SKIP)
+    writer = TaskWriter(window.take(), settings, INFO, window, Parking(None))
+    writer.consume([Work(0, [(n,) for n in range(4)])])  # the other writer's error is the task's
+    assert calls == [4]
+    assert writer.counts() == dict.fromkeys(("rows", "batches", "retries", "errors", "dropped", "parked"), 0)
 
 
 def test_rows_that_fail_alone_are_found():
