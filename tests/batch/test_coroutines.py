@@ -99,7 +99,7 @@ def test_a_task_that_is_cancelled_right_after_its_item_went_in_has_its_result(tr
             self.left -= 1
             if self.left:
                 return None
-            task.cancel()
+            asyncio.get_running_loop().call_soon(task.cancel)
             return True
 
         def give_up(self):
