@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 

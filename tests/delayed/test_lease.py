@@ -6,7 +6,7 @@ import pytest
 
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.lease import LeaseKeeper
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.delayed.storage.records import Held
 from drainq.testing import ManualClock
 

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage, TimeConfig
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 START = 1000.0
