@@ -78,6 +78,7 @@ class _Settings(TypedDict, total=False):
     partition_selector: PartitionSelector | Callable[[Any, int], int] | None
     dispatch_key: Callable[[Any], Hashable] | None
     buffer_size: int
+    capacity: int | None
     strategy: BufferStrategy
     consumer: _Handler | None
     error_handler: Callable[[list[Any], BaseException], object] | None
@@ -104,6 +105,7 @@ class BatchQueueConfig:
         partition_selector: PartitionSelector | Callable[[Any, int], int] | None = None,
         dispatch_key: Callable[[Any], Hashable] | None = None,
         buffer_size: int = ...,
+        capacity: int | None = None,
         strategy: BufferStrategy = ...,
         consumer: _Handler | None = None,
         error_handler: Callable[[list[Any], BaseException], object] | None = None,
@@ -128,6 +130,7 @@ class BatchQueueConfig:
         partition_selector: PartitionSelector | Callable[[Any, int], int] | None = None,
         dispatch_key: Callable[[Any], Hashable] | None = None,
         buffer_size: int = ...,
+        capacity: int | None = None,
         strategy: BufferStrategy = ...,
         consumer: _Handler | None = None,
         error_handler: Callable[[list[Any], BaseException], object] | None = None,
@@ -155,6 +158,8 @@ class BatchQueueConfig:
     def dispatch_key(self) -> Callable[[Any], Hashable] | None: ...
     @property
     def buffer_size(self) -> int: ...
+    @property
+    def capacity(self) -> int | None: ...
     @property
     def strategy(self) -> BufferStrategy: ...
     @property

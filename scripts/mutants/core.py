@@ -138,6 +138,9 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::weights::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
         "weights_check_then_add": "read the weight that is used, then add",
     },
+    "models::queue_bound::a_producer_gets_the_place_that_another_partition_frees": {
+        "bound_notify": "wake nobody who waits for a place of the queue",
+    },
     "models::weights::no_producer_is_refused_where_there_is_always_room": {
         "weights_two_counters": "take the difference of two counters of different ages for what is used",
         "weights_took": "the weight of what was taken stays used",
@@ -258,6 +261,10 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
     "passes::the_weight_of_an_item_that_was_refused_is_free_again": {
         "weights_take_back": "the weight of an item that found no slot stays used",
     },
+    "whole_queue::partitions_that_share_a_capacity_agree_with_plain_lists": {
+        "bound_recall": "refuse an item while other partitions have credit",
+        "bound_credit_end": "credit that was not used is gone",
+    },
     "passes::an_item_heavier_than_a_partition_is_let_in_alone": {
         "weights_too_heavy": "an item heavier than a partition is never let in",
     },
@@ -276,7 +283,7 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
 }
 """The same for tests in which interleavings do not matter, by the path in the library or in one of TESTS."""
 
-TESTS = ["passes", "running", "safe_code"]
+TESTS = ["passes", "running", "safe_code", "whole_queue"]
 """The programs of such tests, beside the library's own."""
 
 UNFENCED = "models::ring::"

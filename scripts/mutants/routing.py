@@ -34,7 +34,7 @@ MUTANTS = [
         f"{BATCH}/produce/fast_path.rs",
         "if queued && process.gil_yield.is_wanted() {",
         "if queued && false {",
-        f"{GIL_YIELD}::test_a_producer_whose_partition_fills_up_lets_the_handler_run[one-by-one]",
+        f"{GIL_YIELD}::test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run[one-by-one]",
     ),
     Mutant(
         "gil_yield_after_a_fast_run",
@@ -48,9 +48,17 @@ MUTANTS = [
         "overdue_drain_thread_is_ignored",
         "a drain thread gets the GIL only when its partition fills up",
         f"{BATCH}/produce/fast_path.rs",
-        "(partition.holds_one_in(FAST_SHARE) || gil_yield.is_overdue())",
-        "partition.holds_one_in(FAST_SHARE)",
+        "(process.queue.holds_one_in(partition, FAST_SHARE) || gil_yield.is_overdue())",
+        "process.queue.holds_one_in(partition, FAST_SHARE)",
         f"{GIL_YIELD}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
+    ),
+    Mutant(
+        "capacity_is_no_crowd",
+        "a queue whose shared capacity fills up gives the GIL to its drain thread late",
+        "crates/drainq-core/src/batch/produce_bounded.rs",
+        "at.holds_one_in(share) || self.bound.as_ref().is_some_and(|bound| bound.holds_one_in(share))",
+        "at.holds_one_in(share)",
+        f"{GIL_YIELD}::test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run",
     ),
     # -- keys and classes -------------------------------------------------------------------------
     Mutant(

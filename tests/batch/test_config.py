@@ -15,6 +15,7 @@ def test_defaults_are_one_blocking_partition_of_ten_thousand_items():
     assert isinstance(config.partition_selector, PartitionSelector)
     assert config.dispatch_key is None
     assert config.buffer_size == 10_000
+    assert config.capacity is None
     assert config.strategy == BufferStrategy.BLOCKING
     assert config.consumer is config.error_handler is config.on_drop is config.balancer is None
     assert (config.min_idle, config.max_idle) == (0.001, 0.050)
@@ -27,7 +28,7 @@ def test_every_setting_can_be_read_back():
     balancer, selector = DrainBalancer.throughput_weighted(), PartitionSelector.round_robin()
     settings = {
         "threads": ThreadPolicy.cpu_cores(0.5), "partitions": PartitionPolicy.adaptive(), "partition_selector": selector,
-        "dispatch_key": len, "buffer_size": 7, "strategy": BufferStrategy.IF_POSSIBLE, "consumer": print,
+        "dispatch_key": len, "buffer_size": 7, "capacity": 20, "strategy": BufferStrategy.IF_POSSIBLE, "consumer": print,
         "error_handler": print, "on_drop": print, "min_idle": 0.0, "max_idle": 1.5, "max_batch": 9,
         "shutdown_timeout": 2.5, "balancer": balancer, "rebalance_interval": 0.25,
     }  # fmt: skip
@@ -48,7 +49,8 @@ def test_exactly_one_of_threads_and_shared_scheduler_is_needed():
     ("setting", "value"),
     [
         ("buffer_size", 0), ("buffer_size", -1), ("max_batch", 0), ("min_idle", -0.1), ("min_idle", float("nan")),
-        ("buffer_size", 2**30 + 1), ("buffer_size", 2**40), ("buffer_size", 2**62), ("max_batch", 2**62),
+        ("capacity", 0), ("capacity", -1), ("capacity", 2**30 + 1), ("buffer_size", 2**30 + 1),
+        ("buffer_size", 2**40), ("buffer_size", 2**62), ("max_batch", 2**62),
         ("max_idle", 0.0001), ("shutdown_timeout", -1.0), ("rebalance_interval", 0.0),
     ],
 )  # fmt: skip
@@ -86,7 +88,7 @@ def test_replace_changes_some_settings_and_keeps_all_others():
     changed = config.replace(buffer_size=9, threads=None, shared_scheduler=("pool", ONE), linger=0.0)
     assert (changed.buffer_size, changed.shared_scheduler, changed.linger) == (9, ("pool", ONE), 0.0)
     names = [name for name in dir(config) if not name.startswith("_") and name != "replace"]
-    assert len(names) == 19
+    assert len(names) == 20
     for name in set(names) - {"buffer_size", "threads", "shared_scheduler", "linger"}:
         assert getattr(changed, name) == getattr(config, name), name
     with pytest.raises(ValueError, match="buffer_size"):

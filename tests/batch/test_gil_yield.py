@@ -74,8 +74,9 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_producer_whose_partition_fills_up_lets_the_handler_run(make_queue, way):
-    queue, handled = queue_of(make_queue, buffer_size=1_000)
+@pytest.mark.parametrize("room", [{"buffer_size": 1_000}, {"capacity": 1_000, "buffer_size": 1_000_000}], ids=str)
+def test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run(make_queue, way, room):
+    queue, handled = queue_of(make_queue, **room)
     produce = WAYS[way](queue)
 
     def fill_then_produce():

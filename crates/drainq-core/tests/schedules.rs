@@ -185,6 +185,34 @@ fn blocked_producers_get_room_or_hear_of_the_close() {
     });
 }
 
+/// Places that one partition frees are room for the producers of both.
+#[test]
+fn producers_of_two_partitions_that_share_a_capacity_get_room_or_hear_of_the_close() {
+    schedules(|locked| {
+        let settings = Settings {
+            capacity: Some(if locked { 8 } else { 2 }),
+            ..settings(2, PartitionPolicy::Fixed(2), 2, locked)
+        };
+        let world = World::new(Queue::new("world", settings, Grouping::ByKey), locked);
+        let keys = [world.add_handler(1.0, 0), world.add_handler(1.0, 0)];
+        let drains = spawn_drain_threads(&world);
+        let mut producers = Threads::new();
+        for producer in 0..3 {
+            spawn(&world, &mut producers, move |world| {
+                for number in 1..=4 {
+                    assert!(world.produce(producer, keys[producer as usize % 2], number));
+                    assert!(producer < 2 || world.produce(producer, keys[1], number));
+                }
+            });
+        }
+        spawn(&world, &mut producers, |world| world.assert_accounted());
+        join(producers);
+        world.close();
+        join(drains);
+        world.assert_exact();
+    });
+}
+
 #[test]
 fn a_cut_in_the_middle_of_everything_counts_each_item_once() {
     schedules(|locked| {

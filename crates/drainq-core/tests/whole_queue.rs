@@ -3,9 +3,9 @@
 
 mod model;
 
-use drainq_core::batch::PartitionPolicy;
+use drainq_core::batch::{PartitionPolicy, Settings, ThreadPolicy};
 use model::pool::{self, PoolOp};
-use model::{Checked, Op};
+use model::{Checked, Op, Producers};
 use proptest::prelude::*;
 
 fn op() -> impl Strategy<Value = Op> {
@@ -63,6 +63,28 @@ proptest! {
         ops in prop::collection::vec(op(), 0..60),
     ) {
         let mut checked = Checked::new(threads, policy, buffer_size, max_batch);
+        checked.run(&ops);
+        checked.finish();
+    }
+
+    #[test]
+    fn partitions_that_share_a_capacity_agree_with_plain_lists(
+        threads in 1_usize..4,
+        policy in policy(),
+        buffer_size in prop_oneof![1_usize..6, 250_usize..600],
+        capacity in prop_oneof![1_usize..9, 100_usize..1_500],
+        max_batch in prop_oneof![1_usize..4, Just(50)],
+        producers in prop_oneof![Just(Producers::Lock), Just(Producers::NoLock)],
+        ops in prop::collection::vec(op(), 0..60),
+    ) {
+        let settings = Settings {
+            partitions: policy,
+            buffer_size,
+            capacity: Some(capacity),
+            max_batch,
+            ..Settings::new(ThreadPolicy::Fixed(threads))
+        };
+        let mut checked = Checked::of(settings, producers);
         checked.run(&ops);
         checked.finish();
     }

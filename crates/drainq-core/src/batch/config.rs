@@ -39,6 +39,8 @@ pub struct Settings {
     pub partitions: PartitionPolicy,
     /// Items per partition.
     pub buffer_size: usize,
+    /// Items of all partitions together; none for no bound but that of each partition.
+    pub capacity: Option<usize>,
     /// What a full partition means for a producer.
     pub strategy: BufferStrategy,
     /// The nap after the first empty pass.
@@ -62,6 +64,7 @@ impl Settings {
             threads,
             partitions: PartitionPolicy::fixed(1).expect("one partition is valid"),
             buffer_size: BUFFER_SIZE,
+            capacity: None,
             strategy: BufferStrategy::Blocking,
             min_idle: MIN_IDLE,
             max_idle: MAX_IDLE,
@@ -74,7 +77,9 @@ impl Settings {
 
     /// Returns what is wrong with the settings, if anything.
     pub fn validate(&self) -> Result<(), String> {
-        for (name, value) in [("buffer_size", self.buffer_size), ("max_batch", self.max_batch)] {
+        let capacity = self.capacity.unwrap_or(MAX_BUFFER_SIZE);
+        for (name, value) in [("buffer_size", self.buffer_size), ("capacity", capacity), ("max_batch", self.max_batch)]
+        {
             if value < 1 {
                 return Err(format!("{name} must be at least 1 item, got {value}"));
             }

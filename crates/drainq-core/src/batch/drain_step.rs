@@ -51,7 +51,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 if how.0 == Depth::Idle {
                     // From now on the producer of the next item must take the slow path, where it finds the sleeper.
                     sync_with_producers(&|| {
-                        self.mine.iter().for_each(|id| self.queue.partition(*id).ring.close_fast_path())
+                        self.mine.iter().for_each(|id| self.queue.close_fast_path(self.queue.partition(*id)))
                     });
                 }
             };
@@ -84,7 +84,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             // nap.
             || sync_with_producers(&|| {}),
             || {
-                let half_full = |id: &PartitionId| self.queue.partition(*id).is_half_full();
+                let half_full = |id: &PartitionId| self.queue.is_half_full(self.queue.partition(*id));
                 !planted("linger_check")
                     && (!self.queue.is_running()
                         || !self.queue.pass_waiters.is_empty()

@@ -188,6 +188,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             if !planted("weights_notify_early") {
                 at.room_waiters.notify(taken);
             }
+            self.queue.bound.iter().for_each(|bound| bound.free(weight));
             self.groups.add(&mut self.taken);
             total += taken;
             in_flight += weight;

@@ -25,10 +25,13 @@ use super::item::ThreadId;
 
 use super::partition_handoff::Ownership;
 use super::weights::Weights;
-use crate::ring::Ring;
-use crate::ring::RingItem;
+use crate::ring::{Refusal, Ring, RingItem};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::wait::waiters::Waiters;
+
+/// The fast path of a partition is open while less of the partition is used than its capacity divided by this; and less
+/// of the queue, if it has a capacity.
+pub const FAST_SHARE: u64 = 4;
 
 /// A buffer that one drain thread at a time empties.
 pub struct Partition<T: RingItem> {
@@ -94,15 +97,9 @@ impl<T: RingItem> Partition<T> {
         self.weights.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }
 
-    /// Whether the partition is at least half full, which ends the nap of its owner.
-    #[inline]
-    pub fn is_half_full(&self) -> bool {
-        self.holds_one_in(2)
-    }
-
     /// Whether at least the capacity divided by `share` is used.
     #[inline]
-    pub fn holds_one_in(&self, share: u64) -> bool {
+    pub(super) fn holds_one_in(&self, share: u64) -> bool {
         let used = self.weights.used_and_taken().map_or_else(|| self.ring.len() as u64, |(used, _)| used);
         share * used >= self.ring.capacity() as u64
     }
@@ -129,9 +126,8 @@ impl<T: RingItem> Partition<T> {
         unsafe { self.ring.push_fast_while(next) }
     }
 
-    /// Calls [`Ring::close_fast_path`].
-    #[inline]
-    pub fn close_fast_path(&self) {
-        self.ring.close_fast_path();
+    /// Returns why an item finds no room here.
+    pub(super) fn refusal(&self) -> Refusal {
+        if self.ring.is_closed() { Refusal::Closed } else { Refusal::Full }
     }
 }

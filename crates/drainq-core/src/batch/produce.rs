@@ -12,7 +12,7 @@
 //!    before that is found by the second check; an item that is pushed after it takes the slow path, and its producer
 //!    finds the sleeper and wakes it. A partition that changes its owner needs no further step: the new owner is
 //!    woken, and closes the fast path before it sleeps again.
-//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). Beyond it each push checks whether the
+//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`](super::partition::FAST_SHARE)). Beyond it each push checks whether the
 //!    drain thread naps, and its caller whether a drain thread waits for the lock.
 //! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
 //! 4. A producer that shares no lock and does not wait for room ([`BufferStrategy::IfPossible`]) gives the processor
@@ -30,9 +30,6 @@ use crate::sync::{full_fence, thread};
 use crate::wait::sleeper::producer_fence;
 use crate::wait::waiters::Waiter;
 use std::time::Duration;
-
-/// The fast path of a partition is open while the partition holds less than its capacity divided by this.
-pub const FAST_SHARE: u64 = 4;
 
 /// How often a producer gives the processor away before its item is refused (invariant 4). Two are enough that 32
 /// producers on two processors leave the drain threads their turn; a refusal costs about a microsecond more.
@@ -78,6 +75,9 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if self.settings.weighed {
             return self.push_weighed(at, item);
         }
+        if let Some(bound) = &self.bound {
+            return self.push_bounded(bound, at, item);
+        }
         at.ring.push(item)?;
         self.wake_sleeper(at);
         Ok(())
@@ -87,9 +87,17 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         let weight = weight_of(&item, true);
         if !at.weights.admit(weight) {
-            return Err((item, if at.ring.is_closed() { Refusal::Closed } else { Refusal::Full }));
+            return Err((item, at.refusal()));
         }
-        at.ring.push(item).inspect_err(|_| at.weights.take_back(weight))?;
+        if !self.admit(weight) {
+            at.weights.take_back(weight);
+            return Err((item, at.refusal()));
+        }
+        let give_back = |_: &(T, Refusal)| {
+            at.weights.take_back(weight);
+            self.bound.iter().for_each(|bound| bound.free(weight));
+        };
+        at.ring.push(item).inspect_err(give_back)?;
         self.wake_sleeper(at);
         Ok(())
     }
@@ -106,7 +114,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
         assert!(!self.settings.weighed, "items that are weighed go one by one");
-        let (pushed, refusal) = at.ring.push_many(items);
+        let push = |items: &mut _, most| at.ring.push_many(items, most);
+        let (pushed, refusal) = match &self.bound {
+            None => push(items, usize::MAX),
+            Some(bound) => self.push_many_bounded(bound, at, items, self.places_for(bound, items.len()), push),
+        };
         if pushed > 0 {
             self.wake_sleeper(at);
         }
@@ -123,14 +135,20 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// lock.
     #[inline]
     pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
-        self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| partition.is_half_full());
+        self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| self.is_half_full(partition));
     }
 
     /// Enters the waiters for room in a partition, and wakes its drain thread if it sleeps.
     pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
-        let waiter = at.room_waiters.enter();
-        self.wake_owner(at);
+        let Some(bound) = &self.bound else {
+            let waiter = at.room_waiters.enter();
+            self.wake_owner(at);
+            return waiter;
+        };
+        let waiter = bound.room_waiters.enter();
+        producer_fence();
+        self.wake_all();
         waiter
     }
 
@@ -175,8 +193,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if self.settings.weighed {
             return self.push_weighed(at, item);
         }
-        // SAFETY: the caller keeps pushes and closes apart.
-        unsafe { at.ring.push_serialised(item)? };
+        match &self.bound {
+            // SAFETY: the caller keeps pushes and closes apart.
+            None => unsafe { at.ring.push_serialised(item)? },
+            // SAFETY: as above.
+            Some(bound) => unsafe { self.push_bounded_serialised(bound, at, item)? },
+        }
         // SAFETY: as above.
         unsafe { self.wake_and_open_fast_path(at) };
         Ok(())
@@ -199,7 +221,14 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         let at = self.partition(partition);
         assert!(!self.settings.weighed, "items that are weighed go one by one");
         // SAFETY: the caller keeps pushes and closes apart.
-        let (pushed, refusal) = unsafe { at.ring.push_many_serialised(items) };
+        let push = |items: &mut _, most| unsafe { at.ring.push_many_serialised(items, most) };
+        let (pushed, refusal) = match &self.bound {
+            None => push(items, usize::MAX),
+            Some(bound) => {
+                let places = self.places_for_serialised(bound, at, items.len());
+                self.push_many_bounded(bound, at, items, places, push)
+            }
+        };
         if pushed > 0 {
             // SAFETY: as above.
             unsafe { self.wake_and_open_fast_path(at) };
@@ -222,6 +251,6 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
         self.wake_sleeper(at);
         // SAFETY: the caller keeps pushes and closes apart.
-        !self.settings.weighed && unsafe { at.ring.open_fast_path(FAST_SHARE) }
+        !self.settings.weighed && unsafe { self.open_fast_path(at) }
     }
 }

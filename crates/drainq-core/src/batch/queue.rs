@@ -6,6 +6,7 @@ use super::drain_worker::{self, Worker};
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::partition_layout::Layout;
+use super::queue_bound::QueueBound;
 use super::rejection::{Rejection, Rejections};
 use super::shared_scheduler_board::{PoolSleepers, Registration};
 use super::type_route::TypeRoute;
@@ -26,6 +27,8 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     /// The scheduler that drains this queue; none if the queue has drain threads of its own.
     pub(super) registration: Option<Registration>,
     pub(super) layout: Layout<T>,
+    /// The bound that all partitions share, if there is one.
+    pub(super) bound: Option<QueueBound>,
     pub(super) workers: Box<[Worker]>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
@@ -83,6 +86,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             grouping,
             registration,
             layout: Layout::new(&settings, workers.len(), partitions),
+            bound: settings.capacity.map(QueueBound::new),
             settings,
             workers,
             closing: AtomicBool::new(false),

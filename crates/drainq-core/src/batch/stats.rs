@@ -16,6 +16,8 @@ use crate::sync::atomic::Ordering;
 pub struct Snapshot {
     /// The capacity of one partition, in items.
     pub buffer_size: usize,
+    /// The capacity of all partitions together, in items, if the queue has one.
+    pub capacity: Option<usize>,
     /// Items in each partition's ring.
     pub used: Vec<usize>,
     /// Owner of each partition.
@@ -39,6 +41,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Items that fit into all partitions together.
+    pub fn total_capacity(&self) -> usize {
+        let all = self.used.len() * self.buffer_size;
+        self.capacity.map_or(all, |capacity| capacity.min(all))
+    }
+
     /// Sums one counter over the workers.
     pub fn total(&self, counter: impl Fn(&WorkerCounts) -> u64) -> u64 {
         self.workers.iter().map(counter).sum()
@@ -83,6 +91,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         let workers: Vec<WorkerCounts> = workers.iter().map(|counts| **counts).collect();
         Snapshot {
             buffer_size: self.settings.buffer_size,
+            capacity: self.settings.capacity,
             used,
             owners,
             accepted,

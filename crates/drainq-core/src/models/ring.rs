@@ -23,7 +23,7 @@ impl Raced {
     fn push_many(&self, contents: &[u32]) -> usize {
         self.race.step();
         let items: Vec<_> = contents.iter().map(|content| parcel(0, *content)).collect();
-        self.ring.push_many(&mut items.into_iter()).0
+        self.ring.push_many(&mut items.into_iter(), usize::MAX).0
     }
 
     fn take(&self, max: usize) -> Vec<u32> {
@@ -197,7 +197,7 @@ unsafe fn push_under_lock(ring: &Ring<Box<Parcel>>, content: u32, share: u64) ->
     // SAFETY: the caller's.
     let mut fast = || unsafe { ring.push_fast(|| item.take().expect("asked for once")) };
     // SAFETY: the caller's.
-    if fast() || unsafe { ring.open_fast_path(share) } && fast() {
+    if fast() || unsafe { ring.open_fast_path(share, u64::MAX) } > 0 && fast() {
         return Ok("fast path");
     }
     // SAFETY: the caller's.

@@ -52,8 +52,12 @@ impl<T: RingItem, B> Ring<T, B> {
     /// # Safety
     ///
     /// That of [`Ring::push_serialised`].
-    pub unsafe fn push_many_serialised(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
-        self.publish_many::<true>(items)
+    pub unsafe fn push_many_serialised(
+        &self,
+        items: &mut std::vec::IntoIter<T>,
+        most: usize,
+    ) -> (usize, Option<Refusal>) {
+        self.publish_many::<true>(items, most)
     }
 
     /// Queues what `make` returns if the fast path is open; else returns false without calling `make`. `make` must not
@@ -120,34 +124,38 @@ impl<T: RingItem, B> Ring<T, B> {
         slots[index as usize % SEGMENT].store(word, order("fast_publish", Ordering::Release));
     }
 
-    /// Opens the fast path until one in `share` slots is taken, or to the end of the segment; returns whether it is
-    /// open.
+    /// Opens the fast path for `most` items, until one in `share` slots is taken, or to the end of the segment,
+    /// whichever comes first; returns for how many items it is open.
     ///
     /// # Safety
     ///
     /// That of [`Ring::push_serialised`].
     #[inline]
-    pub unsafe fn open_fast_path(&self, share: u64) -> bool {
+    pub unsafe fn open_fast_path(&self, share: u64, most: u64) -> u64 {
         let tail = self.front.tail.load(Ordering::Relaxed);
         if tail & CLOSED != 0 {
-            return false;
+            return 0;
         }
         let index = tail / ONE;
         let room = if planted("fast_room") { 2 * self.front.capacity } else { self.front.capacity / share };
         let end = self.back.head.load(order("fast_head", Ordering::Acquire)) + room;
-        let end = end.min((index / SEGMENT as u64 + 1) * SEGMENT as u64);
+        let end = end.min((index / SEGMENT as u64 + 1) * SEGMENT as u64).min(index.saturating_add(most));
         if end > index {
             self.front.segment.store(self.segment(index).as_ptr(), Ordering::Relaxed);
             self.front.fast_until.store(end * ONE, Ordering::Relaxed);
         }
-        end > index
+        end.saturating_sub(index)
     }
 
-    /// Closes the fast path: the next push checks everything. To be called under the producers' lock.
+    /// Closes the fast path: the next push checks everything. To be called under the producers' lock. Returns for how
+    /// many items it was still open.
     #[inline]
-    pub fn close_fast_path(&self) {
-        if !planted("fast_close") {
-            self.front.fast_until.store(0, Ordering::Relaxed);
+    pub fn close_fast_path(&self) -> u64 {
+        if planted("fast_close") {
+            return 0;
         }
+        let fast_until = self.front.fast_until.load(Ordering::Relaxed);
+        self.front.fast_until.store(0, Ordering::Relaxed);
+        fast_until.saturating_sub(self.front.tail.load(Ordering::Relaxed)) / ONE
     }
 }

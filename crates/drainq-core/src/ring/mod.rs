@@ -201,15 +201,20 @@ impl<T: RingItem, B> Ring<T, B> {
         }
     }
 
-    /// Queues items in order while there is room; returns how many and, if any are left, the reason.
-    pub fn push_many(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
-        self.publish_many::<false>(items)
+    /// Queues up to `most` items in order while there is room; returns how many and, if there was no room for the next,
+    /// the reason.
+    pub fn push_many(&self, items: &mut std::vec::IntoIter<T>, most: usize) -> (usize, Option<Refusal>) {
+        self.publish_many::<false>(items, most)
     }
 
-    fn publish_many<const SERIALISED: bool>(&self, items: &mut std::vec::IntoIter<T>) -> (usize, Option<Refusal>) {
-        let mut pushed = 0;
-        while items.len() > 0 {
-            match self.claim::<SERIALISED>(items.len().min(CLAIM)) {
+    fn publish_many<const SERIALISED: bool>(
+        &self,
+        items: &mut std::vec::IntoIter<T>,
+        most: usize,
+    ) -> (usize, Option<Refusal>) {
+        let (mut pushed, wanted) = (0, most.min(items.len()));
+        while pushed < wanted {
+            match self.claim::<SERIALISED>((wanted - pushed).min(CLAIM)) {
                 Ok((first, count)) => {
                     self.publish_run(first, count as usize, items);
                     pushed += count as usize;

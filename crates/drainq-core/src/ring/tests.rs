@@ -53,7 +53,7 @@ proptest! {
                 Op::PushSerialised => usize::from(unsafe { ring.push_serialised(item(next)) }.is_ok()),
                 Op::OpenFastPath(share) => {
                     // SAFETY: one thread (the lock is not needed).
-                    let open = unsafe { ring.open_fast_path(share) };
+                    let open = unsafe { ring.open_fast_path(share, u64::MAX) } > 0;
                     prop_assert!(!open || capacity > model.len() && !closed);
                     continue;
                 }
@@ -75,10 +75,10 @@ proptest! {
                 Op::PushMany(n) => {
                     let mut items = (next..next + n).map(item).collect::<Vec<_>>().into_iter();
                     if n % 2 == 0 {
-                        ring.push_many(&mut items).0
+                        ring.push_many(&mut items, usize::MAX).0
                     } else {
                         // SAFETY: one thread (the lock is not needed).
-                        unsafe { ring.push_many_serialised(&mut items) }.0
+                        unsafe { ring.push_many_serialised(&mut items, usize::MAX) }.0
                     }
                 }
                 Op::Take(n) => {

@@ -74,12 +74,29 @@ pub struct Checked {
     next: u64,
     closed: bool,
     cut: bool,
+    producers: Producers,
+}
+
+/// What the producers share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Producers {
+    /// A lock: credit is given and taken back.
+    Lock,
+    /// Nothing.
+    NoLock,
+    /// One or the other, in turn; for queues without a capacity of the whole.
+    Any,
 }
 
 impl Checked {
     pub fn new(threads: usize, policy: PartitionPolicy, buffer_size: usize, max_batch: usize) -> Self {
         let settings =
             Settings { partitions: policy, buffer_size, max_batch, ..Settings::new(ThreadPolicy::Fixed(threads)) };
+        Self::of(settings, Producers::Any)
+    }
+
+    /// A queue with these settings and producers.
+    pub fn of(settings: Settings, producers: Producers) -> Self {
         let queue = Arc::new(BatchQueue::new("model", settings, Grouping::ByKey));
         let threads = queue.thread_count();
         let mut checked = Self {
@@ -92,6 +109,7 @@ impl Checked {
             next: 0,
             closed: false,
             cut: false,
+            producers,
             queue,
         };
         checked.grow();
@@ -178,17 +196,25 @@ impl Checked {
 
     fn produce(&mut self, key: u8, count: usize) {
         let Some(key) = self.key(key) else { return };
+        let queued: usize = self.partitions.iter().map(|at| at.queued.len()).sum();
         let known = &mut self.types[key as usize];
         let partition = &mut self.partitions[known.partition as usize];
-        let room = if self.closed { 0 } else { self.queue.settings().buffer_size - partition.queued.len() };
+        let settings = self.queue.settings();
+        let room = (settings.buffer_size - partition.queued.len())
+            .min(settings.capacity.map_or(usize::MAX, |all| all - queued));
+        let room = if self.closed { 0 } else { room };
         let numbers = self.next..self.next + count as u64;
         self.next += count as u64;
         let mut items = numbers.clone().map(|number| Box::new(Item { key, number })).collect::<Vec<_>>().into_iter();
         // One thread: its calls are apart as those under a lock are, so any way will do.
-        let accepted = match (numbers.start % 2, count) {
-            (0, 1) => usize::from(self.queue.try_produce(items.next().expect("one item")).is_ok()),
-            (0, _) => self.queue.try_produce_many(known.partition, &mut items).0,
-            _ => produce_serialised(&self.queue, known.partition, &mut items),
+        let locked = match self.producers {
+            Producers::Any => numbers.start % 2 == 1,
+            producers => producers == Producers::Lock,
+        };
+        let accepted = match (locked, count) {
+            (false, 1) => usize::from(self.queue.try_produce(items.next().expect("one item")).is_ok()),
+            (false, _) => self.queue.try_produce_many(known.partition, &mut items).0,
+            (true, _) => produce_serialised(&self.queue, known.partition, &mut items),
         };
         assert_eq!(accepted, count.min(room));
         known.accepted += accepted as u64;

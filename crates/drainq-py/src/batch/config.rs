@@ -44,6 +44,9 @@ config_table! {
         dispatch_key: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
         ///     buffer_size: items that fit into one partition; default 10,000, at most 2**30.
         buffer_size: i64 = (BUFFER_SIZE as i64) => usize,
+        ///     capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
+        ///         many partitions it keeps the batches of each type large where memory for the whole is small.
+        capacity: Option<i64> = None => Option<usize>,
         ///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
         strategy: BufferStrategy = (BufferStrategy::BLOCKING) => BufferStrategy,
         ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
@@ -66,7 +69,8 @@ config_table! {
         ///         the first; default 0. A partition that is half full ends it. Not on a shared scheduler.
         linger: f64 = 0.0 => f64,
         ///     len_of: a callable ``item -> int`` that returns the weight of an item, such as the rows of
-        ///         an Arrow record batch; at most 2**31 - 1. ``buffer_size`` and all counters are then in rows.
+        ///         an Arrow record batch; at most 2**31 - 1. ``buffer_size``, ``capacity`` and all counters are then in
+        ///         rows.
         len_of: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
         ///     max_batch: items that a handler gets at most in one call; default 8,192.
         max_batch: i64 = (MAX_BATCH as i64) => usize,
@@ -151,9 +155,10 @@ impl BatchQueueConfig {
             (None, None) => String::new(),
         };
         Ok(format!(
-            "BatchQueueConfig({whose}, partitions={}, buffer_size={}, strategy={:?}, max_batch={})",
+            "BatchQueueConfig({whose}, partitions={}, buffer_size={}{}, strategy={:?}, max_batch={})",
             Bound::new(py, self.partitions)?.repr()?,
             self.buffer_size,
+            self.capacity.map(|capacity| format!(", capacity={capacity}")).unwrap_or_default(),
             CoreStrategy::from(self.strategy),
             self.max_batch,
         ))
@@ -228,6 +233,7 @@ impl BatchQueueConfig {
             threads: self.thread_policy(),
             partitions: self.partitions.0,
             buffer_size: self.buffer_size,
+            capacity: self.capacity,
             strategy: self.strategy.into(),
             min_idle: seconds("min_idle", self.min_idle)?,
             max_idle: seconds("max_idle", self.max_idle)?,

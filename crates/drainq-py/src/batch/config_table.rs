@@ -83,6 +83,13 @@ impl Argument<usize> for i64 {
     }
 }
 
+/// A number of items, or no bound.
+impl Argument<Option<usize>> for Option<i64> {
+    fn keep(self, _py: Python<'_>, name: &str) -> PyResult<Option<usize>> {
+        self.map(|given| count(name, given)).transpose()
+    }
+}
+
 /// None is one partition.
 impl Argument<PartitionPolicy> for Option<PartitionPolicy> {
     fn keep(self, _py: Python<'_>, _name: &str) -> PyResult<PartitionPolicy> {
@@ -111,6 +118,7 @@ pub(super) trait Kept {
 }
 
 impl Kept for usize {}
+impl Kept for Option<usize> {}
 impl Kept for f64 {}
 impl Kept for Option<f64> {}
 impl Kept for BufferStrategy {}

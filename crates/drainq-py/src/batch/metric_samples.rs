@@ -24,7 +24,7 @@ impl Observed for SharedQueue {
         add(Family::BatchDeadLettered, snapshot.total(|worker| worker.dead_lettered).into());
         add(Family::BatchAbandoned, snapshot.abandoned.into());
         add(Family::BatchQueued, snapshot.queued.into());
-        add(Family::BatchCapacity, (snapshot.used.len() * snapshot.buffer_size).into());
+        add(Family::BatchCapacity, snapshot.total_capacity().into());
         add(Family::BatchBufferBytes, snapshot.allocated_bytes.into());
         add(Family::BatchRebalances, snapshot.rebalances.into());
         add(Family::BatchGilYields, process.gil_yield.yields().into());

@@ -183,9 +183,10 @@ impl BatchQueueStats {
         self.snapshot.used.iter().sum()
     }
 
-    /// Items that fit into all partitions.
+    /// Items that fit into all partitions together: their ``buffer_size`` each, or the ``capacity`` of the queue if that
+    /// is less.
     fn total_capacity(&self) -> usize {
-        self.snapshot.used.len() * self.snapshot.buffer_size
+        self.snapshot.total_capacity()
     }
 
     /// How full the queue is, 0.0 to 100.0.

@@ -13,7 +13,7 @@ use crate::batch::types::item::Item;
 use crate::ctrl_c;
 use crate::errors;
 use crate::fork::Generation;
-use drainq_core::batch::produce::FAST_SHARE;
+use drainq_core::batch::partition::FAST_SHARE;
 use drainq_core::batch::{Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::Mutex;
@@ -83,7 +83,8 @@ impl ProduceAttempt {
     /// Whether a drain thread waits for the GIL while the partition fills up: the event loop is to let it run.
     fn is_crowded(&self) -> bool {
         let shared = self.queue.get().shared();
-        shared.process().gil_yield.is_wanted() && shared.queue().partition(self.partition).holds_one_in(FAST_SHARE)
+        let queue = shared.queue();
+        shared.process().gil_yield.is_wanted() && queue.holds_one_in(queue.partition(self.partition), FAST_SHARE)
     }
 }
 

@@ -10,8 +10,7 @@
 use super::route_cache::CachedRoute;
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
-use drainq_core::batch::partition::Partition;
-use drainq_core::batch::produce::FAST_SHARE;
+use drainq_core::batch::partition::{FAST_SHARE, Partition};
 use pyo3::prelude::*;
 
 impl SharedQueue {
@@ -72,10 +71,11 @@ impl SharedQueue {
     pub fn yield_gil_if_due(&self, py: Python<'_>, partition: &Partition<Item>) {
         let process = self.process();
         let gil_yield = &process.gil_yield;
-        let is_due = gil_yield.is_wanted() && (partition.holds_one_in(FAST_SHARE) || gil_yield.is_overdue());
+        let is_due =
+            gil_yield.is_wanted() && (process.queue.holds_one_in(partition, FAST_SHARE) || gil_yield.is_overdue());
         if is_due && !process.queue.is_draining_here() {
             // Another producer may get the GIL before the drain thread does: it is to check, and to yield, too.
-            partition.close_fast_path();
+            process.queue.close_fast_path(partition);
             gil_yield.yield_to_drain_thread(py);
         }
     }

@@ -1,0 +1,77 @@
+//! The bound of a whole queue, which its partitions share (`Settings::capacity`), beside the bound of each partition.
+//!
+//! Every item takes one *place* of the queue before it is pushed, and a drain thread frees the places of what it took.
+//! Where one lock keeps the producers apart, a partition gets some places at once, as *credit*: then its fast path is
+//! open for as many items, and these cost what they cost in a queue without such a bound.
+//!
+//! ```text
+//! capacity = free + queued + given as credit and not used yet
+//! ```
+//!
+//! Here are the places; `produce_bounded.rs` takes them for items.
+//!
+//! # Invariants
+//! 1. No more than `capacity` places are taken: `bound.rs`. So no more items are queued, in all partitions together.
+//! 2. Credit ends when the fast path is closed or used up, always under the producers' lock, and what is left of it
+//!    becomes free.
+//! 3. A producer that finds no place free takes back all credit before its item is refused, so no item is refused
+//!    while a partition has credit. Credit is given only while less than one in [`FAST_SHARE`] places is taken, so this
+//!    happens at most once each time a queue fills up.
+//! 4. A producer that waits for room waits for the whole queue, whatever its partition: places that become free in
+//!    one partition are room for all. It wakes all drain threads before, because any of them may own what fills the
+//!    queue; and places that become free wake all waiters, because one of them may find its own partition full.
+//!
+//! Source: the credits of network flow control, which a receiver grants in advance so that a sender does not ask for
+//! each packet.
+
+use super::bound::Bound;
+use super::partition::FAST_SHARE;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::{CachePadded, planted};
+use crate::wait::waiters::Waiters;
+
+/// Credit is one in this many of the places that may be given, so that many partitions get some.
+const CREDIT_SHARE: u64 = 16;
+
+/// The places of a queue, and who waits for one.
+pub(super) struct QueueBound {
+    pub places: CachePadded<Bound>,
+    /// Whether some partition may have credit; read and written under the producers' lock.
+    pub credited: AtomicBool,
+    /// The producers that wait for room, of all partitions.
+    pub room_waiters: Waiters,
+}
+
+impl QueueBound {
+    /// Makes the bound of an empty queue.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            places: CachePadded::new(Bound::new(capacity)),
+            credited: AtomicBool::new(false),
+            room_waiters: Waiters::new(),
+        }
+    }
+
+    /// Frees places, and wakes all waiters (invariant 4).
+    pub fn free(&self, places: u64) {
+        if places > 0 {
+            self.places.give_back(places);
+            if !planted("bound_notify") {
+                self.room_waiters.notify_all();
+            }
+        }
+    }
+
+    /// Whether one in `share` places is taken, or more.
+    #[inline]
+    pub fn holds_one_in(&self, share: u64) -> bool {
+        self.places.holds_one_in(share)
+    }
+
+    /// Takes places as credit; returns how many.
+    pub fn credit(&self) -> u64 {
+        // A model has few places, and gives all that it may.
+        let share = if cfg!(any(loom, drainq_shuttle)) { 1 } else { CREDIT_SHARE };
+        self.places.admit_up_to((self.places.limit() / FAST_SHARE).saturating_sub(self.places.used()) / share)
+    }
+}
