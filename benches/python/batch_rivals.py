@@ -47,7 +47,8 @@ class Drainq:
         config = BatchQueueConfig(
             threads=ThreadPolicy.fixed(1),
             partitions=PartitionPolicy.fixed(partitions),
-            buffer_size=max(1, capacity // partitions),
+            buffer_size=capacity,
+            capacity=capacity,
             strategy=BufferStrategy.BLOCKING if blocking else BufferStrategy.IF_POSSIBLE,
             dispatch_key=load.key_of,
             **options,

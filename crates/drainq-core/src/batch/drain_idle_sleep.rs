@@ -4,10 +4,12 @@
 //! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
 //! While items are rare that is little against the time between them, and each wakes the drain thread at once. When
 //! they are frequent, the thread naps after a pass that found nothing, and one wake-up serves all items that gathered.
+//! A *span* is the time from one empty pass after items to the next.
 //!
 //! # Invariants
-//! 1. Frequent means: from one empty pass after items to the next, an item arrived at least every [`CHEAP_WAKE_EVERY`]
-//!    on average. So wake-ups that are not naps' ends come at most that often in the long run.
+//! 1. Frequent means: in each of the last two spans an item arrived at least every [`CHEAP_WAKE_EVERY`] on average. So
+//!    wake-ups that are not naps' ends come at most about that often in the long run. One span alone would not do: items
+//!    that a stalled producer or drain thread held up arrive together, and the next one would then wait for a nap.
 //! 2. What is found here decides how deep a thread sleeps, never whether an item is found: the argument of
 //!    `wait/sleeper.rs` holds for both depths.
 //!
@@ -24,12 +26,14 @@ const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
 pub(super) struct Arrivals {
     since: Instant,
     items: u32,
+    /// Whether items were frequent in the span before.
+    last_was_frequent: bool,
 }
 
 impl Arrivals {
     /// Starts to count at `now`.
     pub fn new(now: Instant) -> Self {
-        Self { since: now, items: 0 }
+        Self { since: now, items: 0, last_was_frequent: false }
     }
 
     /// Counts items that a pass took.
@@ -55,12 +59,13 @@ impl Arrivals {
         (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, settings.max_idle)))
     }
 
-    /// Whether items arrived frequently (invariant 1) since the last call; starts to count again at `now`.
+    /// Ends a span at `now`: whether items are frequent (invariant 1).
     fn were_frequent(&mut self, now: Instant) -> bool {
         let time = now.saturating_duration_since(self.since);
         let items = std::mem::take(&mut self.items);
         self.since = now;
-        time < CHEAP_WAKE_EVERY.saturating_mul(items)
+        let is_frequent = time < CHEAP_WAKE_EVERY.saturating_mul(items);
+        std::mem::replace(&mut self.last_was_frequent, is_frequent) && is_frequent
     }
 }
 
@@ -69,24 +74,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_frequent_from_one_each_fifty_microseconds_on() {
+    fn items_are_frequent_from_one_each_fifty_microseconds_on_twice_in_a_row() {
         let start = Instant::now();
+        let at = |micros| start + Duration::from_micros(micros);
         let mut arrivals = Arrivals::new(start);
         assert!(!arrivals.were_frequent(start), "no item yet");
-        arrivals.took(1);
-        assert!(!arrivals.were_frequent(start + Duration::from_micros(50)), "one in 50 us");
-        arrivals.took(1);
-        arrivals.took(20);
-        assert!(arrivals.were_frequent(start + Duration::from_millis(1)), "21 in 950 us");
-        assert!(!arrivals.were_frequent(start + Duration::from_millis(2)), "a burst is forgotten");
+        let mut span = |items, end| {
+            arrivals.took(items);
+            arrivals.were_frequent(at(end))
+        };
+        assert!(!span(1, 50), "one in 50 us");
+        assert!(!span(21, 1_000), "21 in 950 us, for the first time");
+        assert!(span(21, 2_000), "again");
+        assert!(span(2, 2_099), "and again");
+        assert!(!span(1, 2_200), "one in 101 us");
+        assert!(!span(2, 2_210), "two that were held up");
+        assert!(!span(1, 2_300), "and one on its own");
     }
 
     #[test]
     fn more_items_than_a_counter_holds_are_frequent() {
         let start = Instant::now();
         let mut arrivals = Arrivals::new(start);
-        arrivals.took(usize::MAX);
-        arrivals.took(usize::MAX);
-        assert!(arrivals.were_frequent(start + Duration::from_secs(3_600)));
+        for hour in 1..3 {
+            arrivals.took(usize::MAX);
+            arrivals.took(usize::MAX);
+            assert_eq!(arrivals.were_frequent(start + Duration::from_secs(3_600 * hour)), hour == 2);
+        }
     }
 }

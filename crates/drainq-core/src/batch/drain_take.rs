@@ -251,6 +251,8 @@ mod tests {
         let mut drainer = Drainer::new(Arc::new(queue), 0);
         assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "no item so far");
         drainer.arrivals.took(usize::MAX);
+        assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "many at once");
+        drainer.arrivals.took(usize::MAX);
         assert_eq!(drainer.next_sleep(1), (Depth::Nap, Some(MIN_IDLE)), "more than one each 50 us for hours");
         assert_eq!(drainer.next_sleep(2), (Depth::Idle, None), "nothing after the nap");
         drainer.queue.report_idle_passes(true);
