@@ -48,7 +48,7 @@ class Drainq:
             threads=ThreadPolicy.fixed(1),
             partitions=PartitionPolicy.fixed(partitions),
             buffer_size=capacity,
-            capacity=capacity,
+            capacity=capacity if partitions > 1 else None,
             strategy=BufferStrategy.BLOCKING if blocking else BufferStrategy.IF_POSSIBLE,
             dispatch_key=load.key_of,
             **options,

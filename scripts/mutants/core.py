@@ -261,8 +261,10 @@ TEST_FAULTS: dict[str, dict[str, str]] = {
     "passes::the_weight_of_an_item_that_was_refused_is_free_again": {
         "weights_take_back": "the weight of an item that found no slot stays used",
     },
-    "whole_queue::partitions_that_share_a_capacity_agree_with_plain_lists": {
+    "passes::the_credit_of_a_partition_is_taken_back_when_another_needs_its_places": {
         "bound_recall": "refuse an item while other partitions have credit",
+    },
+    "whole_queue::partitions_that_share_a_capacity_agree_with_plain_lists": {
         "bound_credit_end": "credit that was not used is gone",
     },
     "passes::an_item_heavier_than_a_partition_is_let_in_alone": {

@@ -119,3 +119,61 @@ fn an_item_heavier_than_a_partition_is_let_in_alone() {
     assert_eq!(pass(&mut Drainer::new(queue.clone(), 0), 1), [3]);
     assert_eq!([produce(&queue, 0, 1), produce(&queue, 0, 3)], [Ok(()), Err(Refusal::Full)]);
 }
+
+/// Both bounds: that of the partition, and that of the queue.
+#[test]
+fn the_weight_of_an_item_that_was_refused_is_free_again_in_the_whole_queue() {
+    let queue = queue(1, 2, |settings| {
+        (settings.buffer_size, settings.capacity, settings.weighed) = (2, Some(3), true);
+    });
+    let mut drainer = Drainer::new(queue.clone(), 0);
+    for _ in 0..3 {
+        // Items without weight fill the places of the partition; then the queue's bound refuses, then the partition's.
+        assert_eq!([produce(&queue, 0, 0), produce(&queue, 0, 0)], [Ok(()), Ok(())]);
+        assert_eq!(produce(&queue, 0, 1), Err(Refusal::Full), "no slot");
+        assert_eq!(
+            [produce(&queue, 1, 2), produce(&queue, 1, 1)],
+            [Ok(()), Err(Refusal::Full)],
+            "no room in partition 1"
+        );
+        assert_eq!(pass(&mut drainer, 2), [0, 2]);
+        assert_eq!(
+            [produce(&queue, 0, 2), produce(&queue, 1, 2)],
+            [Ok(()), Err(Refusal::Full)],
+            "no room in the queue"
+        );
+        assert_eq!([produce(&queue, 1, 1), produce(&queue, 0, 1)], [Ok(()), Err(Refusal::Full)], "all of the room");
+        assert_eq!(pass(&mut drainer, 2), [2, 1]);
+    }
+}
+
+/// The producers share a lock: here, the one thread.
+#[test]
+fn the_credit_of_a_partition_is_taken_back_when_another_needs_its_places() {
+    const CAPACITY: u64 = 1_000;
+    let queue = queue(1, 3, |settings| settings.capacity = Some(CAPACITY as usize));
+    let item = |key| Box::new(Item(key, 1));
+    let push = |key| {
+        let at = queue.partition(queue.partition_of(key));
+        // SAFETY: one thread.
+        unsafe { at.push_fast(|| item(key)) || queue.try_produce_at(at, item(key)).is_ok() }
+    };
+    for many in [false, true] {
+        assert!(push(0) && push(1), "each now has credit");
+        let fast = queue.partition(queue.partition_of(0));
+        // SAFETY: one thread.
+        assert!(unsafe { fast.push_fast(|| item(0)) }, "which this item uses");
+        let mut items = (0..CAPACITY).map(|_| item(2)).collect::<Vec<_>>().into_iter();
+        let accepted = match many {
+            // SAFETY: one thread.
+            true => unsafe { queue.try_produce_many_serialised(queue.partition_of(2), &mut items).0 as u64 },
+            false => (0..CAPACITY).map(|_| u64::from(push(2))).sum(),
+        };
+        assert_eq!(accepted, CAPACITY - 3, "all places that no item has");
+        assert_eq!(queue.snapshot().queued, CAPACITY);
+        let mut drainer = Drainer::new(queue.clone(), 0);
+        while queue.snapshot().queued > 0 {
+            pass(&mut drainer, 3);
+        }
+    }
+}
