@@ -54,7 +54,8 @@ async def produce(queue: Any, item: object, timeout: float | None, number: int, 
             attempt.would_deadlock()
             raise WouldDeadlock(
                 f"a handler of queue {queue.name!r} awaits room in a full partition of the same queue, which only its "
-                "own return can make; use offer_async(item, timeout=0), IF_POSSIBLE, or a larger buffer_size or capacity"
+                "own return can make; use offer_async(item, timeout=0), IF_POSSIBLE, or a larger buffer_size or "
+                "capacity"
             )
         clock = asyncio.get_running_loop().time
         deadline = None if timeout is None else clock() + timeout
