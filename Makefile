@@ -108,6 +108,10 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 .PHONY: bench
 bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
 
+.PHONY: bench-quick
+bench-quick: $(READY) $(STAMP)-bench ## the figures that matter most, in two minutes; prints them, publishes nothing
+	$(BIN)/python -m benches.quick $(ARGS)
+
 .PHONY: bench-core
 bench-core: ## the Rust core, beside ArrayQueue, flume, kanal and a swapped vector
 	$(PYTHON) -m benches.core $(ARGS)

@@ -18,7 +18,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -146,27 +146,33 @@ def bounded(report: Report, options: argparse.Namespace) -> None:
         (dicts(1), 4),
         (dicts(100), 4),
     ):
-        makes = {name: RIVALS[name] for name in (OURS, BY_TYPE, *LEAN, DEQUE, OTEL)} | {IN_PRODUCER: in_the_producer}
-        if len(load.keys) == 1:
-            del makes[BY_TYPE]
-        runs = {
-            # OpenTelemetry drops what it has no room for, so it gets room for everything.
-            name: functools.partial(through, make, load, many, producers, many if name == OTEL else ROOM)
-            for name, make in makes.items()
-        }
-        limit = 0.75 if load.key_of is None else 0.8
-        goals: list[Goal] = [NoMoreThanBest(OURS, LEAN, limit, 0.6)]
-        if BY_TYPE in makes:
-            goals.append(AtMostTimes(BY_TYPE, OURS, 1.1))
-        compare(
-            report,
-            f"{load}, {count(producers, 'producer')}",
-            runs,
-            count=rounds(options, 11),
-            cpu_goals=goals,
-            note=f"{many:,} items, room for {ROOM:,}"
-            + ("; types by a dispatch key" if load.key_of else "; types by class"),
-        )
+        names = [OURS, *([BY_TYPE] if len(load.keys) > 1 else []), *LEAN, DEQUE, OTEL]
+        makes = {name: RIVALS[name] for name in names} | {IN_PRODUCER: in_the_producer}
+        bounded_load(report, load, producers, makes, many, rounds(options, 11))
+
+
+def bounded_load(
+    report: Report, load: Load, producers: int, makes: Mapping[str, Make], many: int, count_of_rounds: int
+) -> None:
+    """Add the figures of one load in bounded room."""
+    runs = {
+        # OpenTelemetry drops what it has no room for, so it gets room for everything.
+        name: functools.partial(through, make, load, many, producers, many if name == OTEL else ROOM)
+        for name, make in makes.items()
+    }
+    limit = 0.75 if load.key_of is None else 0.8
+    goals: list[Goal] = [NoMoreThanBest(OURS, LEAN, limit, 0.6)]
+    if BY_TYPE in makes:
+        goals.append(AtMostTimes(BY_TYPE, OURS, 1.1))
+    compare(
+        report,
+        f"{load}, {count(producers, 'producer')}",
+        runs,
+        count=count_of_rounds,
+        cpu_goals=goals,
+        note=f"{many:,} items, room for {ROOM:,}"
+        + ("; types by a dispatch key" if load.key_of else "; types by class"),
+    )
 
 
 def burst(report: Report, options: argparse.Namespace) -> None:
@@ -240,8 +246,10 @@ def dropped(report: Report, options: argparse.Namespace) -> None:
     )
 
 
-def latency(report: Report, options: argparse.Namespace) -> None:
-    """How long from put to the handler, with nothing else to do?"""
+def latency(
+    report: Report, options: argparse.Namespace, loads: Sequence[tuple[int, int]] = ((1_000, 2_000), (10_000, 20_000))
+) -> None:
+    """How long from put to the handler, with nothing else to do? For each rate, a second, and number of items."""
     prompt = f"{OURS}, min_idle=0"
     makes: dict[str, Make] = {
         OURS: RIVALS[OURS],
@@ -250,7 +258,7 @@ def latency(report: Report, options: argparse.Namespace) -> None:
         POLLED: RIVALS[POLLED],
         STANDARD: RIVALS[STANDARD],
     }
-    for rate, items in ((1_000, 2_000), (10_000, 20_000)):
+    for rate, items in loads:
         items //= 10 if options.quick else 1
         late: dict[str, list[float]] = {name: [] for name in makes}
         cpu: dict[str, list[float]] = {name: [] for name in makes}
