@@ -92,7 +92,8 @@ def configs(draw: Callable[[Any], Any]) -> BatchQueueConfig:
     least, more = sorted((draw(SECONDS), draw(SECONDS)))
     others = {
         "partitions": PARTITIONS, "partition_selector": SELECTORS | st.just(third), "dispatch_key": or_none(str, len),
-        "buffer_size": st.integers(1, 2**30), "strategy": STRATEGIES, "consumer": or_none(consume, print),
+        "buffer_size": st.integers(1, 2**30), "capacity": st.none() | st.integers(1, 2**30),
+        "strategy": STRATEGIES, "consumer": or_none(consume, print),
         "error_handler": or_none(dead), "on_drop": or_none(dropped), "len_of": or_none(len),
         "max_batch": st.integers(1, 2**30), "shutdown_timeout": st.none() | SECONDS,
         "balancer": BALANCERS | or_none(leave), "rebalance_interval": SECONDS,
@@ -127,7 +128,7 @@ def test_every_policy_selector_strategy_and_balancer_arrives_as_it_was_sent(valu
 
 @given(configs())
 def test_every_setting_of_every_configuration_arrives_as_it_was_sent(config):
-    assert len(SETTINGS) == 19
+    assert len(SETTINGS) == 20
     for arrived in copies(config):
         for name in SETTINGS:
             assert same(getattr(arrived, name), getattr(config, name)), name
