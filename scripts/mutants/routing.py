@@ -52,14 +52,6 @@ MUTANTS = [
         "process.queue.holds_one_in(partition, FAST_SHARE)",
         f"{GIL_YIELD}::test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_is_nearly_empty",
     ),
-    Mutant(
-        "capacity_is_no_crowd",
-        "a queue whose shared capacity fills up gives the GIL to its drain thread late",
-        "crates/drainq-core/src/batch/produce_bounded.rs",
-        "at.holds_one_in(share) || self.bound.as_ref().is_some_and(|bound| bound.holds_one_in(share))",
-        "at.holds_one_in(share)",
-        f"{GIL_YIELD}::test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run",
-    ),
     # -- keys and classes -------------------------------------------------------------------------
     Mutant(
         "key_added_in_two_steps",
