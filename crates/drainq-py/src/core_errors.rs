@@ -24,7 +24,7 @@ pub fn would_deadlock(py: Python<'_>, name: &str, within: InCall) -> PyErr {
     let message = match within {
         InCall::Handler => format!(
             "a handler of queue {name:?} waits for room in a full partition of the same queue, which only its own return \
-             can make; use offer(item, timeout=0), IF_POSSIBLE, or a larger buffer_size"
+             can make; use offer(item, timeout=0), IF_POSSIBLE, or a larger buffer_size or capacity"
         ),
         InCall::EventLoop => format!(
             "a producer of queue {name:?} waits for room in the event loop that runs its handlers, which alone can make \

@@ -96,17 +96,6 @@ impl SharedQueue {
             return Ok(());
         }
         self.queue().count_rejected(Rejection::WouldDeadlock, weight);
-<<<<<<< HEAD
         Err(core_errors::would_deadlock(py, self.name(), InCall::Handler))
-=======
-        Err(errors::WOULD_DEADLOCK.error(
-            py,
-            format!(
-                "a handler of queue {:?} waits for room in a full partition of the same queue, which only its own \
-                 return can make; use offer(item, timeout=0), IF_POSSIBLE, or a larger buffer_size or capacity",
-                self.name()
-            ),
-        ))
->>>>>>> 09c9009 (A queue may have a capacity that its partitions share)
     }
 }
