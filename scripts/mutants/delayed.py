@@ -21,8 +21,8 @@ MUTANTS = [
     Mutant(
         "password_stays_in_the_uri",
         "a password in the query reaches the driver inside the URI",
-        f"{PACKAGE}/sql/url.py",
-        "if _SECRET.fullmatch(name):",
+        f"{PACKAGE}/sql/postgres_url.py",
+        "if SECRET.fullmatch(name):",
         'if name == "password":',
         "tests/sql/test_url.py::test_every_form_is_read",
     ),

@@ -152,7 +152,7 @@ MUTANTS = [
         "a_look_makes_a_file",
         "a command that only looks creates an SQLite file",
         f"{DELAYED}/admin.py",
-        "if where.dialect is Dialect.SQLITE and not Path(where.target).exists():",
+        "if missing is not None:",
         "if False:",
         f"{TESTS}/test_cli.py::test_a_look_at_a_file_that_is_not_there_makes_none",
     ),

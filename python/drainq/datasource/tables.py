@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from drainq.delayed.message import check_text
 from drainq.sql.database import Database
-from drainq.sql.quoting import quote
-from drainq.sql.url import Dialect
+from drainq.sql.dialect import Dialect
 
 _SUFFIX = "__spark_"
 
@@ -59,21 +58,12 @@ class Tables:
 
     def fill(self, template: str) -> str:
         """The statement with its names filled in, and ``?`` as the driver writes it."""
-        names = {name: self._dialect.quote(full) for name, full in self._names.items()}
-        names["bytes"] = "BLOB" if self._dialect is Dialect.SQLITE else "BYTEA"
-        if self._dialect is not Dialect.SQLITE:
-            template = template.replace("%", "%%")
-        return template.replace("?", self._dialect.placeholder).format(**names)
+        return self._dialect.fill(template, self._names)
 
     def create(self, database: Database) -> None:
         """Make the tables if they are missing, in a transaction of the caller's."""
-        if database.dialect is Dialect.SQLITE:
-            found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            there = {name for (name,) in found}
-        else:
-            database.execute("SELECT pg_advisory_xact_lock(hashtextextended('drainq data source tables', 0))")
-            asked = "SELECT to_regclass(%s) IS NOT NULL"
-            there = {full for full in self._names.values() if database.execute(asked, (quote(full),))[0][0]}
+        database.dialect.lock_creation(database.connection, "drainq data source tables")
+        there = database.dialect.tables_among(database.connection, self._names.values())
         if not {full for name, full in self._names.items() if name != "stage_index"} <= there:
             for statement in STATEMENTS:
                 database.execute(self.fill(statement))

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from drainq.delayed.config import NO_RETRIES, TimeConfig
 from drainq.delayed.database_retry import with_retries
@@ -21,7 +20,7 @@ from drainq.delayed.storage.operator_protocol import FinishedMessage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.records import Row
 from drainq.errors import DrainqError
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
 
 _log = logging.getLogger("drainq")
 
@@ -167,10 +166,9 @@ def opened_storage(url: str, table: str) -> Iterator[Storage]:
     if url == "memory:":
         raise ValueError("a queue in memory lives and dies with its process: name a database")
     where = DatabaseUrl.parse(url)
-    if where.dialect is Dialect.SQLITE and not Path(where.target).exists():
-        raise ValueError(
-            f"there is no file {where.target!r}: check the URL, or run 'drainq delayed migrate' to make it"
-        )
+    missing = where.dialect.why_missing(where.target)
+    if missing is not None:
+        raise ValueError(f"{missing}: check the URL, or run 'drainq delayed migrate' to make it")
     storage, _ = open_storage(url, table=table, time=TimeConfig(), retry=NO_RETRIES, as_it_is=True)
     try:
         reach(storage, NO_RETRIES, migrate=False)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from drainq.delayed.admin import opened_storage
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
+from drainq.delayed.storage.open import open_empty
 from drainq.delayed.storage.operator_protocol import QueueRow
 from drainq.delayed.storage.protocol import Storage
-from drainq.delayed.storage.sqlite.storage import SQLiteStorage
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
 
 CODECS: dict[str, Callable[[], Codec]] = {
     "msgspec": MsgspecCodec,
@@ -46,8 +45,8 @@ def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
 def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
     """The storage as it is; nothing is created. An SQLite file that is not there is as an empty one."""
     where = DatabaseUrl.parse(arguments.url)
-    if where.dialect is Dialect.SQLITE and not Path(where.target).exists():
-        yield SQLiteStorage(":memory:", table=arguments.table, busy_timeout=None, write_ahead=False)
+    if where.dialect.why_missing(where.target) is not None:
+        yield open_empty(arguments.url, table=arguments.table)
         return
     with opened_storage(arguments.url, arguments.table) as storage:
         yield storage

@@ -1,7 +1,7 @@
 """What a sink is, and what its errors mean.
 
 A sink takes a batch whole, or says which items it refuses, or raises. What it raises is one of three, as everywhere
-in drainq (:class:`drainq.sql.driver_errors.Failure`):
+in drainq (:class:`drainq.sql.failure.Failure`):
 
 | failure | what the delivery does |
 | --- | --- |
@@ -18,7 +18,8 @@ from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
-from drainq.sql.driver_errors import Failure, one_line
+from drainq.sql.driver_errors import one_line
+from drainq.sql.failure import Failure
 
 __all__ = [
     "DeliveryError",

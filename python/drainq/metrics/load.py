@@ -39,7 +39,7 @@ from drainq.metrics.tables import (
     JobTable,
     loaded_before,
 )
-from drainq.sql import Database, Dialect, Upsert
+from drainq.sql import Database, Upsert
 from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue
@@ -77,8 +77,7 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
         DatabaseError: the database refused; nothing was written.
     """
     with database.transaction():
-        if database.dialect is Dialect.POSTGRESQL:
-            database.execute(f"LOCK TABLE {database.dialect.quote(SOURCES.name)} IN EXCLUSIVE MODE")
+        database.dialect.lock_table(database.connection, SOURCES.name)
         taken = loaded_before(database, [source.sha256 for source in load.sources])
         if taken:
             paths = ", ".join(repr(source.path) for source in load.sources if source.sha256 in taken)
@@ -141,7 +140,7 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
             table, files = METRIC_TABLES[metric], load.files.get(metric.table, ())
             if not files:
                 continue
-            copied = metric in first and database.dialect is Dialect.POSTGRESQL
+            copied = metric in first and database.dialect.is_server
             if copied:
                 queue.flush()  # one thread at a time may use the connection
                 database.execute(table.drop_key(database.dialect))
@@ -188,7 +187,7 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
     wanted = metric.groups(only=("latency",))
     wanted.merge(groups)  # groups stay in the order in which they came, so the wanted ones are the first
     ends = [(min(values), max(values)) for values in (groups[key].to_pylist() for key in keys)]
-    collation = "" if database.dialect is Dialect.SQLITE else ' COLLATE "C"'
+    collation = database.dialect.byte_order
     stored = database.stream(
         f"SELECT {', '.join(map(quote, keys))}, latency FROM {quote(metric.table)} WHERE latency IS NOT NULL AND "
         + " AND ".join(f"{quote(key)}{collation} BETWEEN {mark} AND {mark}" for key in keys),
@@ -213,7 +212,7 @@ def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
 
 def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:
     """(endpoint, requests, bytes) of every endpoint, by name in the order of its bytes."""
-    collation = "" if database.dialect is Dialect.SQLITE else ' COLLATE "C"'
+    collation = database.dialect.byte_order
     return database.stream(
         "SELECT endpoint, CAST(SUM(requests) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM endpoint_minute "
         f"GROUP BY endpoint ORDER BY endpoint{collation}"

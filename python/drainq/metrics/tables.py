@@ -13,9 +13,6 @@ from drainq.metrics.metric_types import METRICS, JobMetric
 from drainq.sql import Database, DatabaseError, Dialect, Upsert
 from drainq.sql.driver_errors import one_line
 
-SQL_TYPES = {Dialect.SQLITE: {"float": "REAL", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB"},
-             Dialect.POSTGRESQL: {"float": "DOUBLE PRECISION", "int": "BIGINT", "text": "TEXT", "bytes": "BYTEA"},
-             }  # fmt: skip
 PERCENTS = (50, 90, 99)
 PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTS)
 LATENCY = "latency"
@@ -38,11 +35,10 @@ class JobTable:
 
     def create(self, dialect: Dialect) -> str:
         """The statement that makes the table unless it is there."""
-        types = SQL_TYPES[dialect]
-        parts = [f"{dialect.quote(name)} {types[kind]}" for name, kind in self.columns]
+        parts = [f"{dialect.quote(name)} {dialect.types[kind]}" for name, kind in self.columns]
         if self.key:
             parts.append(self._primary_key(dialect))
-        kept = " WITHOUT ROWID" if self.in_key_order and dialect is Dialect.SQLITE else ""
+        kept = dialect.rows_in_key if self.in_key_order else ""
         return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)}){kept}"
 
     def _primary_key(self, dialect: Dialect) -> str:
@@ -112,8 +108,7 @@ def create_tables(database: Database) -> None:
         DatabaseError: there are tables of these names with other columns.
     """
     with database.transaction():
-        if database.dialect is Dialect.POSTGRESQL:  # two that create one table at once would fail
-            database.execute("SELECT pg_advisory_xact_lock(hashtext('drainq metrics tables'))")
+        database.dialect.lock_creation(database.connection, "drainq metrics tables")
         for table in TABLES:
             database.execute(table.create(database.dialect))
     for table in TABLES:
@@ -139,6 +134,6 @@ def describe(tables: Sequence[JobTable] = TABLES) -> str:
     """The tables in words, for the help."""
     lines = []
     for table in tables:
-        columns = ", ".join(f"{name} {SQL_TYPES[Dialect.SQLITE][kind]}" for name, kind in table.columns)
+        columns = ", ".join(f"{name} {Dialect.SQLITE.types[kind]}" for name, kind in table.columns)
         lines.append(f"  {table.name}({columns})\n      {table.row}")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from urllib.parse import quote as percent_encoded
 
 from drainq.sql.connect_refusal import refusal_code
 from drainq.sql.driver_errors import reason_is_open
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
 
 if TYPE_CHECKING:
     import sqlite3
@@ -54,7 +54,7 @@ def connect(url: DatabaseUrl) -> Any:
         ImportError: the driver is not installed.
         sqlite3.Error, psycopg.Error: the database cannot be opened.
     """
-    return connect_sqlite(url.target) if url.dialect is Dialect.SQLITE else connect_postgres(url)
+    return url.dialect.connect(url.target, url.secrets)
 
 
 def connect_sqlite(

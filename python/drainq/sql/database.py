@@ -13,9 +13,9 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from drainq.sql.connect import connect, postgres_driver
+from drainq.sql.connect import connect
 from drainq.sql.driver_errors import DatabaseError, one_line
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
 
 Row = Sequence[Any]
 
@@ -43,7 +43,7 @@ class Database:
     @property
     def errors(self) -> type[Exception]:
         """The root of the driver's errors."""
-        return driver_errors(self.dialect)
+        return self.dialect.errors
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -51,10 +51,7 @@ class Database:
 
         The transaction takes SQLite's write lock at once, so that it cannot fail half-way for want of it.
         """
-        if self.dialect is Dialect.SQLITE:
-            self.connection.execute("BEGIN IMMEDIATE")
-        else:
-            self.connection.execute("BEGIN")
+        self.connection.execute(self.dialect.begin)
         try:
             yield
             self.connection.execute("COMMIT")
@@ -70,21 +67,11 @@ class Database:
 
     def stream(self, statement: str, values: Row = (), *, size: int = 10_000) -> Iterator[tuple[Any, ...]]:
         """Run one query and yield its rows without holding them all. PostgreSQL: inside a transaction."""
-        if self.dialect is Dialect.SQLITE:
-            yield from self.connection.execute(statement, values)
-            return
-        with self.connection.cursor(name="drainq_stream") as cursor:
-            cursor.itersize = size
-            cursor.execute(statement, values)
-            yield from cursor
+        yield from self.dialect.stream(self.connection, statement, values, size)
 
     def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
         """Run one statement for each row of values."""
-        if self.dialect is Dialect.SQLITE:
-            self.connection.executemany(statement, rows)
-            return
-        with self.connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
+        self.dialect.execute_many(self.connection, statement, rows)
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back."""
@@ -100,20 +87,10 @@ class Database:
         return f"Database({str(self.url)!r})"
 
 
-def driver_errors(dialect: Dialect) -> type[Exception]:
-    """The root of the errors that the dialect's driver raises."""
-    if dialect is Dialect.SQLITE:
-        import sqlite3
-
-        return sqlite3.Error
-    errors: type[Exception] = postgres_driver().Error
-    return errors
-
-
 def _open(url: DatabaseUrl) -> Any:
     try:
         return connect(url)
     except ImportError as missing:
         raise DatabaseError(str(missing)) from missing
-    except driver_errors(url.dialect) as error:
+    except url.dialect.errors as error:
         raise DatabaseError(f"cannot open {url}: {one_line(error)}") from error

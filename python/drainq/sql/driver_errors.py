@@ -21,26 +21,19 @@ Decisions for codes that could mean either:
 
 from __future__ import annotations
 
-import enum
 import re
 import socket
 import sys
 from typing import Any
 
 from drainq.errors import DrainqError
+from drainq.sql.dialect import registered
+from drainq.sql.failure import Failure
 from drainq.sql.url import without_password
 
 
 class DatabaseError(DrainqError):
     """A database could not be opened or did not do what it was asked; the message never shows a password."""
-
-
-class Failure(enum.Enum):
-    """What a driver's error means for the caller."""
-
-    PASSES = "passes"
-    CANNOT_PASS = "cannot pass"
-    DATA = "data"
 
 
 _PASSES, _CANNOT, _DATA = Failure.PASSES, Failure.CANNOT_PASS, Failure.DATA
@@ -119,7 +112,7 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """Return what an error of sqlite3 or psycopg means; None if it is of neither.
+    """Return what an error of a database's driver means; None if it is of none.
 
     Example:
         >>> import sqlite3
@@ -128,12 +121,7 @@ def failure_of(error: BaseException) -> Failure | None:
         >>> failure_of(KeyError("x")) is None
         True
     """
-    sqlite3, psycopg = sys.modules.get("sqlite3"), sys.modules.get("psycopg")  # an error's module is loaded
-    if sqlite3 is not None and isinstance(error, sqlite3.Error):
-        return _of_sqlite(error, sqlite3)
-    if psycopg is not None and isinstance(error, psycopg.Error):
-        return _of_postgres(error, psycopg)
-    return None
+    return next((found for dialect in registered() if (found := dialect.failure_of(error)) is not None), None)
 
 
 def passes(error: BaseException) -> bool:
@@ -157,7 +145,11 @@ def one_line(error: BaseException | str) -> str:
     return without_password(" ".join(str(error).split()))
 
 
-def _of_sqlite(error: Any, sqlite3: Any) -> Failure:
+def failure_of_sqlite(error: Any) -> Failure | None:
+    """What an error of sqlite3 means; None if it is none."""
+    sqlite3: Any = sys.modules.get("sqlite3")  # an error's module is loaded
+    if sqlite3 is None or not isinstance(error, sqlite3.Error):
+        return None
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.DatabaseError):
         text = str(error).lower()
@@ -185,7 +177,11 @@ def reason_is_open(error: Any) -> bool:
     return getattr(error, "pgconn", None) is not None and not _cannot_connect(error)
 
 
-def _of_postgres(error: Any, psycopg: Any) -> Failure:
+def failure_of_postgres(error: Any) -> Failure | None:
+    """What an error of psycopg means; None if it is none."""
+    psycopg: Any = sys.modules.get("psycopg")  # an error's module is loaded
+    if psycopg is None or not isinstance(error, psycopg.Error):
+        return None
     code = sqlstate_of(error)
     if code is not None:
         return SQLSTATES.get(code) or SQLSTATES.get(code[:2], _CANNOT)

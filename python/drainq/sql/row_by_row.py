@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from drainq.sql.database import Database, Row
-from drainq.sql.driver_errors import SQLSTATES, Failure, failure_of
-from drainq.sql.quoting import literal
+from drainq.sql.driver_errors import SQLSTATES, failure_of
+from drainq.sql.failure import Failure
+from drainq.sql.quoting import literal, quote
 from drainq.sql.upsert import Upsert
-from drainq.sql.url import Dialect
 
 _STAGE = "drainq_rows_one_by_one"
 _REFUSED = "drainq_rows_refused"
@@ -33,13 +33,13 @@ def write_each(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[
     Returns:
         For each refused row its place and the reason, in order.
     """
-    if database.dialect is Dialect.SQLITE:
-        return _write_to_sqlite(database, upsert, rows)
-    return _write_to_postgres(database, upsert, rows)
+    if database.dialect.keeps_transaction:
+        return _write_row_by_row(database, upsert, rows)
+    return _write_in_subtransactions(database, upsert, rows)
 
 
-def _write_to_sqlite(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[int, object]]:
-    statement = upsert.statement(Dialect.SQLITE)
+def _write_row_by_row(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[int, object]]:
+    statement = upsert.statement(database.dialect)
     refused: list[tuple[int, object]] = []
     taken = 0
 
@@ -63,7 +63,7 @@ def _write_to_sqlite(database: Database, upsert: Upsert, rows: Sequence[Row]) ->
 _UNBINDABLE = (TypeError, ValueError, OverflowError, UnicodeError)
 
 
-def _write_to_postgres(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[int, object]]:
+def _write_in_subtransactions(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[int, object]]:
     texts, refused = _as_texts(database, rows)
     database.execute("SET CONSTRAINTS ALL IMMEDIATE")
     columns = [f"c{number}" for number in range(len(upsert.columns))]
@@ -115,11 +115,11 @@ def _block(database: Database, upsert: Upsert, columns: list[str]) -> str:
         database.execute(
             "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-            [Dialect.SQLITE.quote(table)],
+            [quote(table)],
         )
     )
     casts = ", ".join(f"CAST(r.{name} AS {types[column]})" for name, column in zip(columns, upsert.columns))
-    insert = upsert.statement(Dialect.POSTGRESQL, f"VALUES ({casts})").replace("%%", "%")
+    insert = upsert.statement(database.dialect, f"VALUES ({casts})").replace("%%", "%")
     data = [code for code, failure in SQLSTATES.items() if failure is Failure.DATA]
     classes = ", ".join(literal(code) for code in data if len(code) == 2)
     others = ", ".join(literal(code) for code in data if len(code) == 5)

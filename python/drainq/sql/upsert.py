@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any
 
 from drainq.sql.database import Database, Row
-from drainq.sql.url import Dialect
+from drainq.sql.dialect import Dialect
 
 SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
 MOST_VALUES = 65_535  # bound values of a statement
@@ -49,10 +49,8 @@ class Merge(enum.Enum):
             return f"CASE WHEN {stored} IS NULL THEN {new} ELSE {stored} END"
         if self is Merge.SUM:
             both = f"{stored} + {new}"
-        elif dialect is Dialect.SQLITE:
-            both = f"{self.value}({stored}, {new})"
         else:
-            both = f"{'greatest' if self is Merge.MAX else 'least'}({stored}, {new})"
+            both = f"{dialect.larger if self is Merge.MAX else dialect.smaller}({stored}, {new})"
         return f"CASE WHEN {stored} IS NULL THEN {new} WHEN {new} IS NULL THEN {stored} ELSE {both} END"
 
 
@@ -190,13 +188,13 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         """
         if not rows:
             return 0
-        if database.dialect is Dialect.SQLITE:
+        if database.dialect.merges_row_by_row:
             batch = self._distinct(rows) if self.merge else rows  # one by one, so the last wins without that
-            database.connection.executemany(self.statement(Dialect.SQLITE), batch)
+            database.execute_many(self.statement(database.dialect), batch)
             return len(batch)
         batch = self.merged(rows)
         if not self.key and len(batch) > SMALL:
-            self._copy(database, Dialect.POSTGRESQL.quote(self.table), batch)
+            self._copy(database, database.dialect.quote(self.table), batch)
         elif len(batch) <= SMALL:
             self._insert(database, batch)
         else:
@@ -216,11 +214,11 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         one = f"({', '.join(['%s'] * len(self.columns))})"
         for start in range(0, len(rows), most := max(1, MOST_VALUES // len(self.columns))):
             chunk = rows[start : start + most]
-            statement = self.statement(Dialect.POSTGRESQL, f"VALUES {', '.join([one] * len(chunk))}")
+            statement = self.statement(database.dialect, f"VALUES {', '.join([one] * len(chunk))}")
             database.connection.execute(statement, [value for row in chunk for value in row])
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
-        names = ", ".join(map(Dialect.POSTGRESQL.quote, self.columns))
+        names = ", ".join(map(database.dialect.quote, self.columns))
         with database.connection.cursor() as cursor:
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN", ()) as copy:
                 write_row = copy.write_row
@@ -229,14 +227,14 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _copy_and_merge(self, database: Database, batch: Sequence[Row]) -> None:
         """COPY into a temporary table of this connection, then one upsert from there."""
-        quote = Dialect.POSTGRESQL.quote
+        quote = database.dialect.quote
         name = hashlib.sha256(repr((self.table, self.columns)).encode()).hexdigest()[:16]
         staged = quote(f"drainq_staged_{name}")
         names = ", ".join(map(quote, self.columns))
         like = f"SELECT {names} FROM {quote(self.table)} LIMIT 0"
         database.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DROP AS {like}")
         self._copy(database, staged, batch)
-        database.execute(self.statement(Dialect.POSTGRESQL, f"SELECT {names} FROM {staged}"))
+        database.execute(self.statement(database.dialect, f"SELECT {names} FROM {staged}"))
         database.execute(f"TRUNCATE {staged}")
 
 

@@ -12,42 +12,15 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import re
 from dataclasses import dataclass, field
-from urllib.parse import quote as percent_encoded
 from urllib.parse import unquote
 
-from drainq.sql.quoting import quote
+from drainq.sql.dialect import Dialect, dialect_of, registered
 
-FORMS = "sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/db"
-
-_POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
-_HOSTS = re.compile(r"(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?(?:,(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?)*")
 _SECRET_WORD = r"(?:\w*(?:password|passwd|pwd|secret|passphrase)\w*|scram_\w+_key)"
-_SECRET = re.compile(_SECRET_WORD, re.IGNORECASE)
-
-
-class Dialect(enum.Enum):
-    """The SQL that is spoken; the value is the scheme of the URL."""
-
-    SQLITE = "sqlite"
-    POSTGRESQL = "postgresql"
-
-    @property
-    def placeholder(self) -> str:
-        """What stands for a bound value in a statement."""
-        return "?" if self is Dialect.SQLITE else "%s"
-
-    def quote(self, identifier: str) -> str:
-        """Quote a table or column name, whatever it holds, for a statement with bound values.
-
-        Raises:
-            ValueError: the name is empty or holds a NUL, which no database takes.
-        """
-        quoted = quote(identifier)
-        return quoted if self is Dialect.SQLITE else quoted.replace("%", "%%")
+SECRET = re.compile(_SECRET_WORD, re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,39 +55,11 @@ class DatabaseUrl:
         if not isinstance(url, str):
             raise TypeError(f"a database URL must be a str, got {url!r}")
         scheme, separator, rest = url.partition("://")
-        if separator and scheme == "sqlite" and "\0" not in rest:
-            if rest in ("", "/", "/:memory:"):
-                raise ValueError(
-                    f"{url!r} would be another database on each connection: name a file ({FORMS}); "
-                    "a queue or a tracker of this process alone is 'memory:'"
-                )
-            if rest.startswith("/"):
-                return cls(Dialect.SQLITE, rest[1:])
-        if separator and scheme in _POSTGRES_SCHEMES and rest and "\0" not in rest:
-            return cls._postgres(rest)
-        raise ValueError(f"not a database URL: {shown(url)!r}; use {FORMS}")
-
-    @classmethod
-    def _postgres(cls, rest: str) -> DatabaseUrl:
-        """Read what follows ``postgresql://``."""
-        user_part, place = _split_user_part(rest)
-        user, _, password = user_part.partition(":")
-        secrets = {"password": _decoded(password)} if password else {}
-        host_and_database, _, query = place.partition("?")
-        _check_ports(host_and_database.partition("/")[0])
-        kept, shown = [], []
-        for name, value in _parameters(query):
-            if _SECRET.fullmatch(name):
-                secrets[name.lower()] = _decoded(value)
-                shown.append(f"{name}=***")
-            else:
-                kept.append(f"{name}={value}")
-                shown.append(f"{name}={value}")
-        who = percent_encoded(_decoded(user), safe="")
-        at, hidden = "@" if user_part else "", ":***" if password else ""
-        target = f"postgresql://{who}{at}{host_and_database}{'?' if kept else ''}{'&'.join(kept)}"
-        text = f"postgresql://{who}{hidden}{at}{host_and_database}{'?' if shown else ''}{'&'.join(shown)}"
-        return cls(Dialect.POSTGRESQL, target, tuple(secrets.items()), text)
+        dialect = dialect_of(scheme) if separator and "\0" not in rest else None
+        parts = None if dialect is None else dialect.read_url(scheme, rest)
+        if dialect is None or parts is None:
+            raise ValueError(f"not a database URL: {shown(url)!r}; use {forms()}")
+        return cls(dialect, parts.target, parts.secrets, parts.text)
 
     @classmethod
     def sqlite(cls, path: str | os.PathLike[str]) -> DatabaseUrl:
@@ -122,9 +67,13 @@ class DatabaseUrl:
         return cls(Dialect.SQLITE, os.fspath(path))
 
     def __str__(self) -> str:
-        if self.dialect is Dialect.SQLITE:
-            return f"sqlite:///{self.target}"
-        return self._shown or without_password(self.target)
+        return self._shown or self.dialect.shown(self.target)
+
+
+def forms() -> str:
+    """The forms of a database URL by example, for a refusal."""
+    all_forms = [form for dialect in sorted(registered(), key=lambda found: found.is_server) for form in dialect.forms]
+    return " or ".join(filter(None, (", ".join(all_forms[:-1]), all_forms[-1])))
 
 
 def without_password(text: str) -> str:
@@ -150,8 +99,8 @@ def without_password(text: str) -> str:
 
 def _hide_if_secret(parameter: re.Match[str]) -> str:
     """A parameter of a query whose name has percent escapes, without its value if the name is a password's."""
-    name = _decoded(parameter[1][1:-1])
-    return f"{parameter[1]}***" if _SECRET.fullmatch(name) else parameter[0]
+    name = decoded(parameter[1][1:-1])
+    return f"{parameter[1]}***" if SECRET.fullmatch(name) else parameter[0]
 
 
 def shown(url: str) -> str:
@@ -172,51 +121,6 @@ def shown(url: str) -> str:
     )
 
 
-def _split_user_part(rest: str) -> tuple[str, str]:
-    """Split ``user:password@host/db?query`` before the host, whatever the password holds.
-
-    An ``@`` ends the user part if what follows it is a host. If several do, the first is meant as long as the others
-    stand in the query.
-
-    Raises:
-        ValueError: there is more than one way to read it.
-    """
-    ends = [at for at, char in enumerate(rest) if char == "@"]
-    if not ends:
-        return "", rest
-    readings = [at for at in [-1, *ends] if _HOSTS.fullmatch(re.split(r"[/?]", rest[at + 1 :], maxsplit=1)[0])]
-    if not readings:
-        return rest[: ends[-1]], rest[ends[-1] + 1 :]  # the host is none: the driver says so
-    first = readings[0]
-    place, question, query = rest[first + 1 :].partition("?")
-    if len(readings) > 1 and not (question and "@" not in place and re.match(r"\w+=", query)):
-        raise ValueError(
-            f"this URL can be read in more than one way: {without_password('postgresql://' + rest)!r}; "
-            "write the characters '/', '?' and '@' in a user's name or password as %2F, %3F and %40"
-        )
-    return (rest[:first], rest[first + 1 :]) if first >= 0 else ("", rest)
-
-
-def _check_ports(hosts: str) -> None:
-    """Refuse a port that no server can have: libpq notices it only when it connects, as if the server were away."""
-    for host in hosts.split(","):
-        port = re.fullmatch(r"[^:]*:(.+)", re.sub(r"^\[[^\]]*\]", "", host))
-        if port and not (re.fullmatch(r"[0-9]{1,5}", port[1]) and 1 <= int(port[1]) <= 65535):
-            raise ValueError(f"the port of a PostgreSQL server is a number from 1 to 65535, got {port[1]!r}")
-
-
-def _parameters(query: str) -> list[tuple[str, str]]:
-    """The parameters of a query, names decoded; a part without ``=`` belongs to the value before it."""
-    found: list[tuple[str, str]] = []
-    for part in query.split("&") if query else []:
-        name, equals, value = part.partition("=")
-        if equals or not found:
-            found.append((_decoded(name), value))
-        else:
-            found[-1] = (found[-1][0], f"{found[-1][1]}&{part}")
-    return found
-
-
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
     """Percent escapes resolved; a text that holds any other ``%`` is meant as it is."""
     return text if re.search(r"%(?![0-9A-Fa-f]{2})", text) else unquote(text)

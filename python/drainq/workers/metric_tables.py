@@ -16,11 +16,6 @@ from drainq.workers.merged import quantiles
 from drainq.workers.metric import Metric
 from drainq.workers.sql_sink import TableSink
 
-_TYPES = {
-    Dialect.SQLITE: {"text": "TEXT", "int": "INTEGER", "number": "NUMERIC"},
-    Dialect.POSTGRESQL: {"text": "TEXT", "int": "BIGINT", "number": "NUMERIC"},
-}
-
 
 class MetricTable:
     """One table of a metric: its columns with their types, and how rows merge into it."""
@@ -32,9 +27,8 @@ class MetricTable:
 
     def create(self, dialect: Dialect) -> str:
         """The statement that makes the table unless it is there."""
-        types = _TYPES[dialect]
         columns = {**self.key, **{column: kind for column, (kind, _) in self.merged.items()}}
-        parts = [f"{dialect.quote(column)} {types[kind]}" for column, kind in columns.items()]
+        parts = [f"{dialect.quote(column)} {dialect.types[kind]}" for column, kind in columns.items()]
         key = ", ".join(map(dialect.quote, self.key))
         return f"CREATE TABLE IF NOT EXISTS {dialect.quote(self.name)} ({', '.join(parts)}, PRIMARY KEY ({key}))"
 
@@ -72,8 +66,7 @@ class MetricsSink(TableSink):
         with Database(self.url) as database:
             if create:
                 with database.transaction():
-                    if database.dialect is Dialect.POSTGRESQL:  # two that create one table at once would fail
-                        database.execute("SELECT pg_advisory_xact_lock(hashtext('drainq declared metrics'))")
+                    database.dialect.lock_creation(database.connection, "drainq declared metrics")
                     for table in self.tables.values():
                         database.execute(table.create(database.dialect))
             self._check(database, [table.upsert for table in self.tables.values()])
@@ -85,7 +78,7 @@ class MetricsSink(TableSink):
             for table, row in of_entry:
                 rows.setdefault(table, []).append(row)
         with self._connection() as database, database.transaction():
-            exact = database.dialect is Dialect.POSTGRESQL
+            exact = database.dialect.numbers_as_decimals
             for name in sorted(rows):
                 of_table = [tuple(map(_exact, row)) for row in rows[name]] if exact else rows[name]
                 self.tables[name].upsert.write(database, of_table)

@@ -16,7 +16,7 @@ from typing import Any
 from drainq.backoff import Backoff
 from drainq.delivery.sink_contract import Failure, Sink
 from drainq.fork import leave_to_parent
-from drainq.sql import Database, DatabaseError, DatabaseUrl, Dialect, Upsert
+from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
 from drainq.sql.driver_errors import failure_of, one_line, table_is_missing
 from drainq.sql.row_by_row import write_each
 
@@ -110,10 +110,7 @@ class TableSink(Sink):
         with self._lock:
             busy = list(self._busy)
         for database in busy:
-            if database.dialect is Dialect.SQLITE:
-                database.connection.interrupt()
-            else:
-                database.connection.cancel()
+            database.dialect.cancel(database.connection)
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -145,8 +142,7 @@ class TableSink(Sink):
                 self._busy.append(database)
                 return database
         database = Database(self.url)
-        if database.dialect is Dialect.SQLITE:
-            database.execute(f"PRAGMA busy_timeout = {LOCK_TIMEOUT}")
+        database.dialect.limit_lock_wait(database.connection, LOCK_TIMEOUT)
         with self._lock:
             self._busy.append(database)
         return database

@@ -4,7 +4,7 @@
 | --- | --- |
 | ``protocol``, ``operator_protocol`` | what a back end promises to producers and consumers, and to operators |
 | ``records`` | the types that a back end hands out |
-| ``open`` | from a URL to a storage |
+| ``open``, ``options`` | from a URL to a storage; what each back end is opened with |
 | ``memory`` | a dictionary and a heap; the others are compared with it |
 | ``sqlite`` | a file |
 | ``postgres`` | a server |

@@ -5,17 +5,24 @@ The drivers are imported here, when they are asked for.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Hashable
 from dataclasses import replace
-from pathlib import Path
+from typing import Any, cast
 
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.storage.memory.storage import MemoryStorage
+from drainq.delayed.storage.options import BackEnd, StorageOptions
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.table_names import TableNames
-from drainq.sql.connect import postgres_driver
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
+
+BACK_ENDS = {
+    "sqlite": "drainq.delayed.storage.sqlite.back_end",
+    "postgresql": "drainq.delayed.storage.postgres.back_end",
+}
+"""The module that opens a storage, by the name of its dialect; a new back end is a folder and a line here."""
 
 
 def open_storage(
@@ -40,24 +47,21 @@ def open_storage(
     if url == "memory:":
         memory = MemoryStorage()
         return memory, id(memory)
+    options = StorageOptions(table, time.poll_period, retry.try_timeout, max_connections, prepare, as_it_is)
     where = DatabaseUrl.parse(url)
-    if where.dialect is Dialect.SQLITE:
-        from drainq.delayed.storage.sqlite.storage import SQLiteStorage
+    address = (where.dialect.name, where.dialect.address(where.target), table)
+    return _back_end(where).open_at(where, options), address
 
-        file = SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout, write_ahead=not as_it_is)
-        return file, ("sqlite", str(Path(where.target).resolve()), table)
-    postgres_driver()  # refuses with the name of the extra
-    from drainq.delayed.storage.postgres.storage import PostgresStorage
 
-    server = PostgresStorage(
-        where,
-        table=table,
-        poll_period=time.poll_period,
-        try_timeout=retry.try_timeout,
-        max_connections=max_connections,
-        prepare=prepare,
-    )
-    return server, ("postgresql", where.target, table)
+def open_empty(url: str, *, table: str) -> Storage:
+    """Return a storage that stands for the database at ``url``, which is not there: it holds nothing."""
+    where = DatabaseUrl.parse(url)
+    return _back_end(where).open_empty(StorageOptions(table, TimeConfig().poll_period, None, as_it_is=True))
+
+
+def _back_end(where: DatabaseUrl) -> BackEnd:
+    back_end: Any = importlib.import_module(BACK_ENDS[where.dialect.name])
+    return cast("BackEnd", back_end)
 
 
 def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:

@@ -12,9 +12,7 @@ from typing import Any
 
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sources.tracker.store import ItemState
-from drainq.sql.connect import connect_postgres, connect_sqlite
-from drainq.sql.driver_errors import connection_is_gone
-from drainq.sql.url import DatabaseUrl, Dialect
+from drainq.sql.url import DatabaseUrl
 
 _CREATE = """
     CREATE TABLE IF NOT EXISTS {table} (
@@ -55,13 +53,13 @@ class _Binding:
     """Whether a mark runs once per row."""
 
 
-_BINDINGS = {
-    Dialect.SQLITE: _Binding(
+_BINDINGS: dict[bool, _Binding] = {  # by whether the database is a server
+    False: _Binding(
         rows="VALUES (?, ?, ?, ?, ?)",
         bind=lambda source, state, attempts, now, keys: [(source, key, state, attempts, now) for key in keys],
         many=True,
     ),
-    Dialect.POSTGRESQL: _Binding(
+    True: _Binding(
         rows="SELECT %s, key, %s, %s, %s FROM unnest(%s::text[]) AS keys(key)",
         bind=lambda source, state, attempts, now, keys: (source, state, attempts, now, list(keys)),
         many=False,
@@ -73,7 +71,7 @@ class SqlStore:
     """A store in a database; processes may share it."""
 
     def __init__(self, url: DatabaseUrl, *, table: str) -> None:
-        dialect, self._binding = url.dialect, _BINDINGS[url.dialect]
+        dialect, self._binding = url.dialect, _BINDINGS[url.dialect.is_server]
         names = {
             "table": dialect.quote(table),
             "index": dialect.quote(f"{table}_unfinished"),
@@ -127,9 +125,7 @@ class SqlStore:
                 self._connection.close()
 
     def _connect(self) -> Any:
-        if self._url.dialect is Dialect.SQLITE:
-            return connect_sqlite(self._url.target, write_ahead=True)
-        return connect_postgres(self._url)
+        return self._url.dialect.connect(self._url.target, self._url.secrets, write_ahead=True)
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Do some work on the connection; once more on a new one if the old one is gone. All of it is repeatable."""
@@ -139,7 +135,7 @@ class SqlStore:
             try:
                 return work(*arguments)
             except Exception as error:
-                if self._url.dialect is Dialect.SQLITE or not connection_is_gone(error):
+                if not self._url.dialect.is_lost(error):
                     raise
                 self._connection.close()
                 self._connection = self._connect()
@@ -149,7 +145,7 @@ class SqlStore:
         if not self._binding.many:
             self._connection.execute(self._mark, parameters)
             return
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(self._url.dialect.begin)
         try:
             self._connection.executemany(self._mark, parameters)
         except BaseException:

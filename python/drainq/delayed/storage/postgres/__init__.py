@@ -2,6 +2,7 @@
 
 | module | what it holds |
 | --- | --- |
+| ``back_end`` | how a storage is opened |
 | ``storage`` | the class that joins the others |
 | ``messages_sql``, ``take_sql`` | the statements of messages, and the one that takes due messages |
 | ``ticks_sql``, ``schema_sql`` | the statements of schedules; the tables |

@@ -2,6 +2,7 @@
 
 | module | what it holds |
 | --- | --- |
+| ``back_end`` | how a storage is opened |
 | ``storage`` | the class that joins the others |
 | ``messages_sql``, ``ticks_sql``, ``schema_sql`` | the statements: of messages, of schedules, of the tables |
 | ``statements`` | the connection, and how a statement is run on it |
