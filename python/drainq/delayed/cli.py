@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from drainq.delayed import cli_commands as does
 from drainq.delayed.cli_target import CODECS, UsageError
+from drainq.sql.driver_errors import failure_of
 from drainq.sql.url import shown, without_password
 
 
@@ -155,7 +156,5 @@ def _refuse(text: str) -> int:
 
 
 def _is_database_error(error: BaseException) -> bool:
-    """Whether the database, or the way to it, refused; by the module's name, because a driver may not be installed."""
-    return any(kind.__module__.partition(".")[0] in ("sqlite3", "psycopg") for kind in type(error).__mro__) or (
-        error.__cause__ is not None and _is_database_error(error.__cause__)
-    )
+    """Whether the database, or the way to it, refused."""
+    return failure_of(error) is not None or (error.__cause__ is not None and _is_database_error(error.__cause__))
