@@ -113,3 +113,25 @@ def test_a_handler_may_produce_into_its_own_queue_while_there_is_room(make_queue
     queue.flush(PATIENCE)
     queue.flush(PATIENCE)
     assert words.items == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_a_long_list_waits_as_often_as_it_must_and_counts_all_it_put(make_queue, kind):
+    """Each time room appears, a part of the rest goes in at once; the class is new, and known the second time."""
+    gate, answers = Gate(is_open=False), []
+    queue = make_queue(buffer_size=64, consumer=gate)
+    assert queue.produce("hold")
+    gate.wait_entered()
+    for times in (1, 2):
+        items = list(range(5000))
+        producer = threading.Thread(
+            daemon=True, target=lambda items=items: answers.append(queue.produce_many(kind(items)))
+        )
+        producer.start()
+        gate.open()
+        producer.join(PATIENCE)
+        assert answers == [5000] * times
+        assert queue.flush(PATIENCE)
+        assert gate.items == ["hold", *items * times]
+    stats = queue.stats()
+    assert (stats.accepted, stats.handled, sum(stats.rejected.values())) == (10_001, 10_001, 0)
