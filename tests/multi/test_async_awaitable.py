@@ -164,3 +164,58 @@ def _chain(traceback):
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
+
+
+CALLS = {
+    "get_async": lambda queue, sub: queue.get_async(),
+    "get_item_async": lambda queue, sub: queue.get_item_async(),
+    "get_many_async": lambda queue, sub: queue.get_many_async(2),
+    "put_async": lambda queue, sub: sub.put_async("new"),
+    "anext": lambda queue, sub: anext(queue),
+}
+
+
+@pytest.mark.parametrize("ends", ["well", "cancelled", "closed"])
+@pytest.mark.parametrize("name", CALLS)
+def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends):
+    """Ended well after a wait, cancelled in it, or closed in it; each refusal of a put is counted once."""
+
+    async def main():
+        sub = queue.add_sub_queue("a", capacity=2)
+        if name == "put_async":
+            sub.put_many([1, 2])
+        waiting = CALLS[name](queue, sub)
+        if ends == "closed":
+            assert waiting.send(None) is not None
+            waiting.close()
+        else:
+            task = asyncio.ensure_future(_await(waiting))
+            await asyncio.sleep(0)
+            if ends == "cancelled":
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:
+                assert queue.get() == 1 if name == "put_async" else sub.put("one") is None
+                await task
+        before = queue.stats()
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="awaited already"):
+                await waiting
+            waiting.close()
+        stats = queue.stats()
+        assert (stats.put, stats.got, stats.rejected) == (before.put, before.got, before.rejected)
+        assert (stats.blocked_getters, stats.blocked_putters) == (0, 0)
+        is_refused = name == "put_async" and ends != "well"
+        assert stats.rejected == sub.stats().rejected == int(is_refused)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_step_of_a_for_loop_that_is_dropped_does_not_warn(queue, recwarn):
+    anext(queue)
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+    for call in ("get_item_async", "get_many_async"):
+        with pytest.warns(RuntimeWarning, match=rf"coroutine 'MultiQueue.{call}' was never awaited"):
+            CALLS[call](queue, None)
