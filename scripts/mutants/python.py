@@ -335,4 +335,46 @@ MUTANTS = [
         "            free = self._refill is refill\n",
         "tests/sources/test_prefetch_errors.py::test_a_refill_that_an_executor_runs_twice_asks_once",
     ),
+    # -- decisions that a test takes step by step -----------------------------------------------------
+    Mutant(
+        "thread_that_did_not_start_is_counted",
+        "after failed starts the timer believes that all its threads are busy",
+        f"{PACKAGE}/timer.py",
+        "        except RuntimeError:  # no more threads, or the interpreter is ending\n            with self._earlier:\n                self._threads -= 1\n",
+        "        except RuntimeError:  # no more threads, or the interpreter is ending\n",
+        "tests/test_timer_steps.py::test_a_thread_that_could_not_be_started_is_not_counted",
+    ),
+    Mutant(
+        "ended_repetition_begins_again",
+        "a repetition whose turn said that there is no further one can be woken",
+        f"{PACKAGE}/timer.py",
+        "                if pause is None:\n                    self._stopped = True\n",
+        "                if pause is None:\n                    pass\n",
+        "tests/test_timer_steps.py::test_a_turn_says_when_the_next_one_comes",
+    ),
+    Mutant(
+        "join_waits_twice",
+        "a join of a thread that begins late waits for longer than asked",
+        f"{PACKAGE}/threads.py",
+        "            timeout = max(0.0, timeout - (time.monotonic() - asked_at))\n",
+        "            pass\n",
+        "tests/test_threads.py::test_a_thread_that_has_not_begun_is_alive_and_is_joined_to_its_end"
+        " tests/test_timer_steps.py::test_a_join_waits_for_the_beginning_and_the_end_together_no_longer_than_asked",
+    ),
+    Mutant(
+        "outage_goes_on_growing",
+        "a consumer waits longer for a database because of an outage that is over",
+        f"{PACKAGE}/delayed/consume.py",
+        "            self._failures = 0\n        except QueueUnavailable",
+        "        except QueueUnavailable",
+        "tests/delayed/test_consume_loop.py::test_an_outage_is_waited_for_with_growing_pauses_of_at_most_a_second_and_each_has_its_own",
+    ),
+    Mutant(
+        "callers_transaction_keeps_half_an_offer",
+        "an offer that fails half-way in a caller's transaction leaves its first half there",
+        f"{PACKAGE}/delayed/storage/sqlite/caller.py",
+        '                cursor.execute("ROLLBACK TO offer")\n',
+        "                pass\n",
+        "tests/delayed/test_boundaries.py::test_an_offer_that_fails_half_way_undoes_itself_and_nothing_else_of_the_callers_transaction",
+    ),
 ]

@@ -89,6 +89,14 @@ def test_an_hour_in_an_overlap_fires_in_the_first_pass_only(zone, hour, before, 
     assert next_times(zone, [hour], between) == [tomorrow], "asked in the second pass, the next time is not in the past"
 
 
+def test_an_hour_that_names_the_second_pass_of_an_overlap_fires_in_the_first():
+    """``fold`` belongs to a moment, and an hour of every day is none."""
+    schedule = CronDailySchedule("Europe/Berlin", [time(2, 30, fold=1)])
+    assert [hour.fold for hour in schedule.hours_of_day] == [0]
+    (fires, *_) = schedule.get_next_times(datetime(2025, 10, 25, 22, tzinfo=timezone.utc))
+    assert fires == datetime(2025, 10, 26, 0, 30, tzinfo=timezone.utc)
+
+
 def test_two_hours_that_a_gap_makes_one_time_are_one_tick():
     assert next_times("America/New_York", ["02:30", "03:30"], "2025-03-09T06:00:00+00:00", days=0.5) == [
         "2025-03-09T03:30:00-04:00"

@@ -202,7 +202,7 @@ def test_a_peer_that_does_not_answer_cannot_hold_up_close_and_its_call_is_cancel
     exporter.produce_many(points(10))
     server.wait_for_calls(1)
     assert not exporter.close(0.4)
-    assert cancelled.wait(60)
+    assert cancelled.wait(20)  # by far earlier than the peer would have answered
     release.set()
     assert_books(exporter, 10, lost=10)
 

@@ -1,0 +1,148 @@
+"""A handle's single checks, and the watch over many: no timer runs, and the time is the test's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import drainq.delayed.cron.schedule_watch
+from drainq.delayed.cron.schedule_handle import CronHandle
+from drainq.delayed.cron.schedule_watch import Jumps, Watch
+from drainq.errors import ShutDown
+from drainq.testing import ManualClock
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """Real time, in a list."""
+    now = [0.0]
+    monkeypatch.setattr(drainq.delayed.cron.schedule_watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+@pytest.fixture
+def clock(now):
+    return ManualClock(1000.0)
+
+
+class Idle:
+    """A watch that notes what it is told."""
+
+    def __init__(self):
+        self.watched = set()
+
+    def add(self, schedule):
+        self.watched.add(schedule)
+
+    def discard(self, schedule):
+        self.watched.discard(schedule)
+
+
+def handle_of(check, clock, *, retry=30.0):
+    return CronHandle("report", check, clock=clock, retry=retry, watch=Idle())
+
+
+def test_a_check_says_when_the_next_one_is_due(clock):
+    handle = handle_of(lambda handle: 12.5, clock)
+    assert handle._turn() == 12.5 and handle.due_at == 1012.5
+    handle.wake()
+    assert handle.due_at == float("inf")  # until the check has said
+    handle.close()
+
+
+@pytest.mark.parametrize(("retry", "wait"), [(30.0, 30.0), (3600.0, 60.0)])
+def test_a_check_that_fails_is_tried_again_after_a_minute_at_most(clock, retry, wait, caplog):
+    handle = handle_of(lambda handle: 1 / 0, clock, retry=retry)
+    assert handle._turn() == wait and handle.due_at == 1000.0 + wait
+    assert f"next try in {wait:g} s" in caplog.text
+    with pytest.raises(ZeroDivisionError):
+        handle.look()
+
+
+def test_after_close_nothing_is_checked(clock):
+    checks = []
+    handle = handle_of(lambda handle: checks.append(1) or 1.0, clock)
+    handle.look()
+    assert handle.close() is True
+    handle.look()
+    assert handle._turn() is None
+    assert checks == [1] and handle.closed
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_check_that_closes_its_own_schedule_is_told_that_it_still_runs(clock, nested):
+    closed = []
+
+    def check(handle):
+        if nested and not closed:
+            closed.append(None)
+            handle.look()  # a check within the check
+        closed.append(handle.close())
+        return 1.0
+
+    handle_of(check, clock).look()
+    assert closed == ([None, False, False] if nested else [False])
+
+
+def test_the_end_of_its_queue_is_no_error_of_a_closed_schedule(clock, caplog):
+    def check(handle):
+        handle._closed = True
+        raise ShutDown("the delayed queue is closed")
+
+    assert handle_of(check, clock)._turn() is None and caplog.text == ""
+
+
+def test_a_child_has_no_schedule_of_its_parents(clock):
+    handle = handle_of(lambda handle: 1.0, clock)
+    handle._renew_in_child()
+    assert handle.closed
+
+
+def test_a_clock_that_goes_another_way_than_real_time_is_told_apart(now):
+    jumps = Jumps(10.0)
+    seen = []
+    for clock, real in ((100.0, 0.0), (200.0, 100.0), (311.0, 201.0), (322.0, 201.5), (300.0, 202.5)):
+        now[0] = real
+        seen.append(jumps.since_last(clock))
+    assert seen == [None, None, None, 10.5, -23.0]
+
+
+class Schedule:
+    """A schedule whose close takes so many seconds."""
+
+    def __init__(self, now, takes=0.0, due_at=float("inf")):
+        self.now, self.takes, self.due_at, self.closes, self.woken = now, takes, due_at, [], 0
+
+    def close(self, timeout=10.0):
+        self.closes.append(timeout)
+        self.now[0] += self.takes if timeout is None else min(self.takes, timeout)
+        return timeout is None or self.takes <= timeout
+
+    def wake(self):
+        self.woken += 1
+
+
+def test_all_schedules_are_closed_in_one_timeout(now, clock):
+    watch = Watch(clock)
+    watch._watched = schedules = [Schedule(now, 4.0), Schedule(now, 4.0), Schedule(now, 4.0), Schedule(now)]
+    assert watch.close_all(10.0) is False
+    assert [schedule.closes for schedule in schedules] == [[0, 10.0], [0, 6.0], [0, 2.0], [0, 0.0]]
+    watch._watched = schedules = [Schedule(now, 4.0), Schedule(now, 4.0)]
+    assert watch.close_all(None) is True and [schedule.closes for schedule in schedules] == [[0, None]] * 2
+
+
+def test_the_watch_wakes_what_is_due_by_the_queues_clock(now, clock):
+    watch = Watch(clock)
+    watch._watched = due, later = [Schedule(now, due_at=1000.0), Schedule(now, due_at=1000.001)]
+    watch._turn()
+    assert (due.woken, later.woken) == (1, 0)
+    clock.advance(0.001)
+    watch._turn()
+    assert (due.woken, later.woken) == (2, 1)
+
+
+def test_a_clock_that_cannot_be_read_is_logged_and_the_watch_goes_on(now, clock, caplog):
+    watch = Watch(clock)
+    clock.now = lambda: 1 / 0
+    assert watch._turn() > 0 and "clock could not be read" in caplog.text

@@ -1,0 +1,263 @@
+"""What the timer, a repetition and a join decide, step by step: no thread runs, and the time is the test's."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+import drainq.threads
+import drainq.timer
+from drainq.threads import DaemonThread
+from drainq.timer import FOREVER, Repeat, Timer
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The time that the timer and the threads read, in a list."""
+    now = [1000.0]
+    frozen = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(drainq.timer, "time", frozen)
+    monkeypatch.setattr(drainq.threads, "time", frozen)
+    return now
+
+
+class Stepped(Timer):
+    """A timer whose threads are not started, and whose waits are noted and let the time pass."""
+
+    def __init__(self, now, *, most=2):
+        super().__init__(most=most, linger=7.0)
+        self.now, self.started, self.slept, self.lingered, self.notified = now, 0, [], [], []
+        self.while_asleep, self.called = lambda: None, False
+        self._earlier.wait = self._sleep
+        self._wanted.wait = self._linger_on
+        self._earlier.notify = lambda: self.notified.append("watch")
+        self._wanted.notify = lambda: self.notified.append("spare")
+
+    def _start_thread(self):
+        self.started += 1
+
+    def _sleep(self, seconds):
+        self.slept.append(seconds)
+        assert self._watched
+        self.now[0] += seconds
+        self.while_asleep()
+
+    def _linger_on(self, seconds):
+        self.lingered.append(seconds)
+        assert self._spare == 1 and len(self.lingered) < 5
+        return self.called
+
+    def next(self):
+        with self._earlier:
+            return self._next_alarm()
+
+
+def test_the_watch_sleeps_until_the_earliest_alarm_and_hands_them_out_in_order(now):
+    timer = Stepped(now)
+    late, early = timer.after(5.0, print), timer.after(3.0, print)
+    assert [timer.next(), timer.next()] == [early, late]
+    assert timer.slept == [3.0, 2.0] and not timer._watched
+
+
+def test_a_cancelled_alarm_is_slept_for_by_none(now):
+    timer = Stepped(now)
+    cancelled, other = timer.after(1.0, print), timer.after(2.0, print)
+    cancelled.cancel()
+    assert timer.next() is other and timer.slept == [2.0] and timer._cancelled == 0
+
+
+def test_a_thread_without_work_lingers_and_ends(now):
+    timer = Stepped(now)
+    assert timer.next() is None
+    assert timer.lingered == [7.0] and timer._spare == 0
+
+
+def test_a_spare_thread_becomes_the_watch_if_there_is_none_and_else_ends(now):
+    timer = Stepped(now)
+    alarm = timer.after(4.0, print)
+    timer._watched = True
+    assert timer.next() is None and timer.lingered == [7.0]
+    timer._watched = False
+    assert timer.next() is alarm and timer.slept == [4.0]
+
+
+def test_the_earliest_alarm_calls_the_watch_a_spare_thread_or_a_new_one(now):
+    timer = Stepped(now, most=1)
+    timer.after(5.0, print)
+    assert (timer.started, timer._threads, timer.notified) == (1, 1, [])
+    timer.after(6.0, print)  # not the earliest: nothing changes
+    assert (timer.started, timer.notified) == (1, [])
+    timer._watched = True
+    timer.after(4.0, print)
+    timer._watched, timer._spare = False, 1
+    timer.after(3.0, print)
+    assert (timer.started, timer.notified) == (1, ["watch", "spare"])
+
+
+def test_with_all_threads_busy_the_log_says_so_once_a_minute(now, caplog):
+    timer = Stepped(now, most=1)
+    timer.after(50.0, print)
+    said = []
+    for seconds in (0.0, 59.0, 2.0, 1.0):
+        now[0] += seconds
+        caplog.clear()
+        timer._heap.clear()  # so that each is the earliest
+        timer.after(10.0, print)
+        said.append("all 1 threads of a drainq timer are busy" in caplog.text)
+    assert said == [True, False, True, False] and timer.started == 1
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_thread_that_could_not_be_started_is_not_counted(now, ends, monkeypatch, caplog):
+    timer, tries = Timer(most=1), []
+
+    def start(thread):
+        tries.append(thread.name)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(DaemonThread, "start", start)
+    monkeypatch.setattr(drainq.timer.sys, "is_finalizing", lambda: ends)
+    for number in (1, 2):
+        timer.after(10.0 - number, print)
+        assert timer._threads == 0
+    assert tries == ([] if ends else ["drainq-timer"] * 2)
+    assert ("could not start a thread" in caplog.text) is not ends
+
+
+class Alarms:
+    """A timer that notes alarms; the test rings them."""
+
+    def __init__(self):
+        self.set = []
+
+    def after(self, seconds, work):
+        alarm = SimpleNamespace(seconds=seconds, work=work, cancelled=False)
+
+        def cancel():
+            if alarm not in self.set:
+                return False
+            alarm.cancelled = True
+            self.set.remove(alarm)
+            return True
+
+        alarm.cancel = cancel
+        self.set.append(alarm)
+        return alarm
+
+    def ring(self):
+        (alarm,) = self.set
+        self.set.remove(alarm)
+        alarm.work()
+
+    def seconds(self):
+        return [alarm.seconds for alarm in self.set]
+
+
+@pytest.mark.parametrize(
+    ("answer", "alarms", "stopped"), [(2.5, [2.5], False), (0.0, [0.0], False), (FOREVER, [], False), (None, [], True)]
+)
+def test_a_turn_says_when_the_next_one_comes(answer, alarms, stopped):
+    timer = Alarms()
+    repeat = Repeat(lambda: answer, timer=timer)
+    repeat.wake()
+    timer.ring()
+    assert timer.seconds() == alarms and repeat.stopped is stopped
+    repeat.wake()
+    assert timer.seconds() == ([] if stopped else [0])  # in place of the later one
+
+
+@pytest.mark.parametrize("answer", [60.0, FOREVER])
+def test_a_wake_in_the_middle_of_a_turn_brings_the_next_one_at_once(answer):
+    timer = Alarms()
+
+    def turn():
+        repeat.wake()
+        repeat.wake_after(5.0)  # a beginning, which it has behind it
+        assert timer.set == []  # one turn at a time
+        return answer
+
+    repeat = Repeat(turn, timer=timer)
+    repeat.wake_after(3.0)
+    assert timer.seconds() == [3.0]
+    timer.ring()
+    assert timer.seconds() == [0]
+
+
+def test_a_wake_that_was_followed_by_a_turn_counts_no_second_time():
+    timer, answers = Alarms(), [lambda: repeat.wake() or 9.0, lambda: 8.0]
+    repeat = Repeat(lambda: answers.pop(0)(), timer=timer)
+    repeat.wake()
+    timer.ring()
+    timer.ring()
+    assert timer.seconds() == [8.0]
+
+
+def test_a_turn_that_raises_ends_the_repetition():
+    timer = Alarms()
+    repeat = Repeat(lambda: 1 / 0, timer=timer)
+    repeat.wake()
+    with pytest.raises(ZeroDivisionError):  # the timer logs it
+        timer.ring()
+    assert repeat.stopped and timer.set == [] and repeat.stop(0) is True
+
+
+def test_stop_cancels_the_next_turn_and_a_turn_that_begins_all_the_same_does_nothing():
+    timer, turns = Alarms(), []
+    repeat = Repeat(lambda: turns.append(1), timer=timer)
+    repeat.wake()
+    (alarm,) = timer.set
+    assert repeat.stop() is True and alarm.cancelled
+    alarm.work()
+    repeat.wake()
+    assert turns == [] and timer.set == []
+
+
+def test_a_turn_that_stops_itself_is_told_that_it_still_runs():
+    timer, answers = Alarms(), []
+    repeat = Repeat(lambda: answers.append(repeat.stop(60)) or 5.0, timer=timer)
+    repeat.wake()
+    timer.ring()
+    assert answers == [False] and timer.set == [] and repeat.stop(0) is True
+
+
+def test_a_turn_that_is_already_beginning_is_not_set_a_second_time():
+    timer = Alarms()
+    repeat = Repeat(lambda: FOREVER, timer=timer)
+    repeat.wake()
+    timer.set.clear()  # its thread has taken the alarm
+    repeat.wake()
+    assert timer.set == []
+
+
+def test_a_join_waits_for_the_beginning_and_the_end_together_no_longer_than_asked(now, monkeypatch):
+    joined = []
+    monkeypatch.setattr(threading.Thread, "join", lambda thread, timeout=None: joined.append(timeout))
+    thread = DaemonThread(print, name="other")
+
+    class Begun:
+        begun, takes = False, 4.0
+
+        def is_set(self):
+            return self.begun
+
+        def wait_for_it(self, timeout):
+            now[0] += self.takes if timeout is None else min(self.takes, timeout)
+            self.begun = timeout is None or timeout >= self.takes
+            return self.begun
+
+    thread._starter = os.getpid()
+    for timeout in (10.0, 4.0, 3.0, None):
+        thread._started = Begun()
+        thread.join(timeout)
+    assert joined == [6.0, 0.0, None]  # with 3 seconds it had not begun
+
+
+def test_a_thread_is_started_once(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
+    thread = DaemonThread(print, name="other")
+    thread.start()
+    with pytest.raises(RuntimeError, match="only be started once"):
+        thread.start()
