@@ -228,9 +228,28 @@ MUTANTS = [
         "no_deadline_on_a_direct_answer",
         "a frozen backend holds a statement without a cursor for as long as it is frozen",
         f"{STORAGE}/postgres/direct_libpq.py",
-        "            until += GRACE\n",
-        "            until += 3600\n",
+        "return None if until is None else until + GRACE\n",
+        "return None if until is None else until + 3600\n",
         f"{TESTS}/test_direct.py::test_a_server_that_does_not_answer_is_given_up_and_its_connection_with_it",
+    ),
+    Mutant(
+        "an_error_of_the_second_statement_is_passed_over",
+        "of two statements in one round trip the first counts as done although the second undid both",
+        f"{STORAGE}/postgres/direct_libpq.py",
+        "        for answer in answers:\n",
+        "        for answer in answers[:1]:\n",
+        f"{TESTS}/test_direct.py::test_of_two_statements_both_happen_or_neither_and_the_connection_goes_on",
+    ),
+    Mutant(
+        "two_statements_in_two_transactions",
+        "behind a pooler an acknowledgement is kept although the fetch that it travels with failed",
+        f"{STORAGE}/postgres/pool.py",
+        """            with self._among_others(connection):
+                return connection.ask(first, values), connection.ask(second, more)
+""",
+        """            return connection.ask(first, values), connection.ask(second, more)
+""",
+        f"{TESTS}/test_direct.py::test_of_two_statements_both_happen_or_neither_and_the_connection_goes_on",
     ),
     Mutant(
         "an_interrupted_statement_goes_on",

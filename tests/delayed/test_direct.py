@@ -14,6 +14,7 @@ import pytest
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.storage.postgres.connection import Opener
 from drainq.delayed.storage.postgres.direct_libpq import Statement, TryTimedOut
+from drainq.delayed.storage.postgres.pool import PostgresPool
 from drainq.sql.url import DatabaseUrl
 
 
@@ -72,6 +73,61 @@ def test_a_connection_that_ends_in_the_middle_is_an_operational_error(connection
     with pytest.raises(psycopg.OperationalError):
         connection.ask(Statement("SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(60)"), {})
     assert connection.closed
+
+
+ADD = Statement("INSERT INTO both_of_them VALUES (%(n)s::int) RETURNING n")
+COUNT = Statement("SELECT count(*)::int FROM both_of_them WHERE 1 / %(n)s::int > 0")
+
+
+@pytest.fixture
+def pool(postgres_url):
+    opened = PostgresPool(DatabaseUrl.parse(postgres_url), try_timeout=None, max_connections=1)
+    with opened.cursor() as cursor:
+        cursor.execute("CREATE TABLE both_of_them (n int PRIMARY KEY)")
+    yield opened
+    with opened.cursor() as cursor:
+        cursor.execute("DROP TABLE both_of_them")
+    opened.close()
+
+
+@pytest.fixture(params=["in one round trip", "one after the other", "not prepared"])
+def way(request, monkeypatch, pool):
+    if request.param == "one after the other":
+        monkeypatch.setattr(psycopg.Pipeline, "is_supported", lambda: False)
+    if request.param == "not prepared":
+        with pool.cursor() as cursor:
+            cursor.connection.prepare_threshold = None
+
+
+def test_of_two_statements_the_second_sees_what_the_first_did(pool, way):
+    for number in (1, 2, 3):
+        added, counted = pool.ask_both(ADD, {"n": number}, COUNT, {"n": 1})
+        assert added.get_value(0, 0) == counted.get_value(0, 0) == number.to_bytes(4, "big")
+        assert added.command_tuples == 1
+
+
+@pytest.mark.parametrize(("first", "second", "code"), [(1, 1, "23505"), (2, 0, "22012")])
+def test_of_two_statements_both_happen_or_neither_and_the_connection_goes_on(pool, way, first, second, code):
+    pool.ask_both(ADD, {"n": 1}, COUNT, {"n": 1})
+    with pytest.raises(psycopg.Error) as refused:
+        pool.ask_both(ADD, {"n": first}, COUNT, {"n": second})
+    assert refused.value.sqlstate == code
+    assert pool.ask(COUNT, {"n": 1}).get_value(0, 0) == (1).to_bytes(4, "big")
+    assert pool.ask_both(ADD, {"n": 3}, COUNT, {"n": 1})[1].get_value(0, 0) == (2).to_bytes(4, "big")
+
+
+def test_two_statements_that_are_not_answered_in_time_are_given_up_and_their_connection_with_them(connection, deadline):
+    deadline(0.01)
+    with pytest.raises(TryTimedOut):
+        connection.ask_both(Statement("SELECT 1"), {}, Statement("SELECT pg_sleep(5)"), {})
+    assert connection.closed
+
+
+def test_two_statements_that_do_not_fit_into_the_sockets_buffers_arrive_whole(connection):
+    payload = bytes(range(256)) * 50_000
+    echo = Statement("SELECT %(bytes)b::bytea")
+    answers = connection.ask_both(echo, {"bytes": payload}, echo, {"bytes": payload})
+    assert [answer.get_value(0, 0) for answer in answers] == [payload, payload]
 
 
 INTERRUPTED = """

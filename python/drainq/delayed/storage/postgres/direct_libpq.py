@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -118,21 +119,60 @@ class DirectConnection(psycopg.Connection[Any]):
             psycopg.Error: as :meth:`psycopg.Cursor.execute` does.
         """
         sent = statement.encoded(values)
-        until = None if self.patient else deadline()
-        if until is not None:
-            until += GRACE
+        until = self._until()
         try:
-            if self.prepare_threshold is None:
-                self.pgconn.send_query_params(statement.text, sent, param_formats=statement.formats, result_format=1)
-                return self._answer(until)
-            if statement.name not in self._known_here:
+            if self.prepare_threshold is not None and statement.name not in self._known_here:
                 self._prepare(statement, until)
-            self.pgconn.send_query_prepared(statement.name, sent, statement.formats, 1)
+            self._send(statement, sent)
             return self._answer(until)
         except (KeyboardInterrupt, SystemExit):
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self._give_up_on_it()
             raise
+
+    def ask_both(
+        self, first: Statement, values: Mapping[str, object], second: Statement, more: Mapping[str, object]
+    ) -> tuple[Any, Any]:
+        """Run two statements in one transaction and one round trip; the second sees what the first did and what others
+        have committed meanwhile.
+
+        Args:
+            first, second: what to run.
+            values, more: their parameters.
+
+        Returns:
+            Their results, as :meth:`ask` returns one. Neither has happened if one fails.
+
+        Raises:
+            psycopg.Error: as :meth:`ask` does.
+        """
+        both = [(first, first.encoded(values)), (second, second.encoded(more))]
+        until = self._until()
+        pgconn = self.pgconn
+        if self.prepare_threshold is not None:
+            for statement, _ in both:
+                if statement.name not in self._known_here:
+                    self._prepare(statement, until)
+        pgconn.enter_pipeline_mode()
+        try:
+            for statement, sent in both:
+                self._send(statement, sent)
+            pgconn.pipeline_sync()
+            self._flush(until)
+            answers = self._read(until), self._read(until)
+            self._wait_for_part(until)
+            pgconn.get_result()  # the end of the pipeline
+            pgconn.exit_pipeline_mode()
+        except BaseException as error:
+            if isinstance(error, (KeyboardInterrupt, SystemExit)) and not self.closed:
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=_CANCELLED_WITHIN)
+            pgconn.finish()
+            raise
+        for answer in answers:
+            if answer is None or answer.status not in _GOOD:
+                raise self._error(answer)
+        return answers
 
     def _prepare(self, statement: Statement, until: float | None) -> None:
         if len(self._known_here) >= _MOST_PREPARED:
@@ -143,25 +183,46 @@ class DirectConnection(psycopg.Connection[Any]):
         self._answer(until)
         self._known_here += (statement.name,)
 
+    def _until(self) -> float | None:
+        """When to stop waiting."""
+        until = None if self.patient else deadline()
+        return None if until is None else until + GRACE
+
+    def _send(self, statement: Statement, sent: Sequence[bytes | None]) -> None:
+        if self.prepare_threshold is None:
+            self.pgconn.send_query_params(statement.text, sent, param_formats=statement.formats, result_format=1)
+        else:
+            self.pgconn.send_query_prepared(statement.name, sent, statement.formats, 1)
+
     def _answer(self, until: float | None) -> Any:
         """Send what is to be sent, wait for the answer and read it to its end."""
-        pgconn = self.pgconn
-        while pgconn.flush():  # it is long, and the server does not keep up
-            if self._wait(until, to_send=True):
-                pgconn.consume_input()  # the server may be waiting for us to listen
-        answer = None
-        while True:
-            while pgconn.is_busy():
-                self._wait(until)
-                pgconn.consume_input()
-            part = pgconn.get_result()
-            if part is None:
-                break
-            if answer is None or answer.status in _GOOD:
-                answer = part
+        self._flush(until)
+        answer = self._read(until)
         if answer is None or answer.status not in _GOOD:
             raise self._error(answer)
         return answer
+
+    def _flush(self, until: float | None) -> None:
+        """Send what is to be sent."""
+        while self.pgconn.flush():  # it is long, and the server does not keep up
+            if self._wait(until, to_send=True):
+                self.pgconn.consume_input()  # the server may be waiting for us to listen
+
+    def _read(self, until: float | None) -> Any:
+        """Wait for the answer to one statement, and read it to its end; of several parts the first that is an error."""
+        answer = None
+        while True:
+            self._wait_for_part(until)
+            part = self.pgconn.get_result()
+            if part is None:
+                return answer
+            if answer is None or answer.status in _GOOD:
+                answer = part
+
+    def _wait_for_part(self, until: float | None) -> None:
+        while self.pgconn.is_busy():
+            self._wait(until)
+            self.pgconn.consume_input()
 
     def _error(self, answer: Any) -> psycopg.Error:
         if answer is not None and answer.error_field(_SQLSTATE):

@@ -110,6 +110,22 @@ class PostgresPool:
         finally:
             self._give_back(connection)
 
+    def ask_both(
+        self, first: Statement, values: dict[str, Any], second: Statement, more: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Run two of them in one transaction, and in one round trip if nothing stands in the way."""
+        connection = self._take()
+        try:
+            if not connection.behind_a_pooler and psycopg.Pipeline.is_supported():
+                return connection.ask_both(first, values, second, more)
+            with self._among_others(connection):
+                return connection.ask(first, values), connection.ask(second, more)
+        except BaseException as error:
+            self._note(connection, error)
+            raise
+        finally:
+            self._give_back(connection)
+
     def _run_among_others(
         self, connection: BoundedConnection, statement: str, values: dict[str, Any], *, binary: bool
     ) -> Any:

@@ -1,4 +1,4 @@
-"""PostgreSQL: messages are taken, and those that are done deleted with it, in one statement.
+"""PostgreSQL: messages are taken, and those that are done deleted before, in one round trip and transaction.
 
 # Invariant
 
@@ -25,6 +25,13 @@ _numbers = struct.Struct("!qqqii").unpack  # id, due time, creation, attempts, p
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 _ORDER = operator.attrgetter("priority", "scheduled_at", "id")
 _TRUE = b"\x01"
+_FEW = 4
+"""How many messages at most are acknowledged by the statement that takes the next ones.
+
+A larger batch is acknowledged by a statement before that one, in the same round trip and transaction. A statement sees
+the database as it was when the statement began. If it first deletes a hundred messages, other consumers meanwhile take
+the messages that it looks at next; it locks those, finds them taken, and makes the other consumers wait for its commit.
+"""
 
 
 class PostgresTakes(PostgresStatements):
@@ -32,9 +39,21 @@ class PostgresTakes(PostgresStatements):
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         values = {"kind": kind, "now": now, "until": until, "lock": lock}
-        if done is not None:
+        if done is None:
+            return self._acquire(self._pool.ask, kind, limit, values)
+        if limit <= _FEW:
             values["done"], values["held"] = self._ids(done.ids), done.lock
-        return self._acquire(self._pool.ask, kind, limit, values)
+            return self._acquire(self._pool.ask, kind, limit, values)
+        acked: list[int] = []
+
+        def ask(take: Statement, values: dict[str, Any]) -> Any:
+            if acked:  # a second look
+                return self._pool.ask(take, values)
+            ack, taken = self._pool.ask_both(self._direct["ACK"], self._held(done), take, values)
+            acked.append(ack.command_tuples or 0)
+            return taken
+
+        return self._acquire(ask, kind, limit, values)._replace(acked=acked[0])
 
     def _acquire(self, ask: Callable[..., Any], kind: str, limit: int, values: dict[str, Any]) -> Fetched:
         """Take messages; ``ask`` runs the statement."""
