@@ -1,15 +1,30 @@
 //! The blocking calls of a Rust program, by the protocol of [`Wait`].
+//!
+//! A thread that finds nothing gives the processor away twice, and tries again each time, before it enters the waiters. With
+//! more threads than processors that is often enough for the other side to run: a getter then makes room for many
+//! putters in one go, where each wake-up would make room for one. Measured with 250 putters and one getter on two
+//! processors: a fifth of the processor time for each item.
 
 use super::bulk_get::Gathered;
 use super::put::PutRefusal;
 use super::queue::{MultiQueue, SubQueue};
 use super::take::Nothing;
 use super::wait::Wait;
+use crate::sync::thread as threads;
 use crate::wait::thread::WaitingThread;
 
+/// How often a thread gives the processor away before it enters the waiters; never in a model, which explores the wait.
+const YIELDS: usize = if cfg!(any(loom, drainq_shuttle)) { 0 } else { 2 };
+
 impl<T, L> Wait<T, L> {
-    /// Enters the waiters and sleeps until it is worth trying again.
+    /// Sleeps until it is worth trying again: enters the waiters, but for the first times, when it gives the processor
+    /// away.
     fn sleep(&mut self, thread: &WaitingThread) {
+        if self.yields < YIELDS {
+            self.yields += 1;
+            threads::yield_now();
+            return;
+        }
         self.enter(thread.waker());
         thread.sleep();
     }

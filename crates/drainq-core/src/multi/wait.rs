@@ -28,11 +28,13 @@ pub struct Wait<T, L> {
     numbers: Option<Arc<TokenNumbers>>,
     /// The last token number at the last call of [`Wait::find_stalled`].
     last_number: Option<u64>,
+    /// How often its thread gave the processor away instead of entering.
+    pub(super) yields: usize,
 }
 
 impl<T, L> Wait<T, L> {
     pub(super) fn new(shared: Arc<MultiShared<T, L>>, of: WaitersOf, owner: Option<Arc<Owner<T, L>>>) -> Self {
-        Self { shared, of, _owner: owner, ticket: None, need: 1, numbers: None, last_number: None }
+        Self { shared, of, _owner: owner, ticket: None, need: 1, numbers: None, last_number: None, yields: 0 }
     }
 
     /// Enters the waiters; `wake` is called, at once or later, when it is worth trying again.
