@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -32,7 +34,7 @@ def metrics(tmp_path):
         pytest.skip(str(missing))
     started = []
 
-    def start(*logs: Path) -> subprocess.Popen[str]:
+    def start(*logs: Path | str) -> subprocess.Popen[str]:
         (tmp_path / "tmp").mkdir(exist_ok=True)
         started.append(
             subprocess.Popen(
@@ -78,3 +80,48 @@ def test_ctrl_c_while_spark_is_at_work_is_exit_code_130_and_one_sentence(metrics
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (130, "", "drainq: interrupted; nothing was loaded\n")
+
+
+def requests(tmp_path: Path) -> int:
+    """What is in the tables by now."""
+    database = tmp_path / "out" / "metrics.db"
+    if not database.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(database)) as connection, contextlib.suppress(sqlite3.Error):
+        return int(connection.execute("SELECT COALESCE(SUM(requests), 0) FROM service_minute").fetchone()[0])
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "code"),
+    [("file", signal.SIGINT, 130), ("file", signal.SIGTERM, 0), ("local", signal.SIGTERM, 0),
+     ("spark", signal.SIGINT, 130), ("spark", signal.SIGTERM, 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("group", [True, False], ids=["to the group", "to the command alone"])
+def test_a_signal_ends_a_following_cleanly(metrics, tmp_path, kind, number, code, group):
+    if kind == "spark" and group == (number == signal.SIGINT):
+        pytest.skip("the other two of these four are enough, Spark takes long to start")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").write_text(GOOD * 7)
+    process = metrics(
+        "--follow", logs / "a.log" if kind == "file" else logs, *(() if kind == "file" else ("--engine", kind)),
+        "--settled", "0", "--every", "0.05",
+    )  # fmt: skip
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while requests(tmp_path) < 7:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        pause.wait(0.05)
+    (os.killpg if group else os.kill)(process.pid, number)
+    out, err = process.communicate(timeout=PATIENCE)
+    said = "drainq: interrupted; what was counted is whole, and the next --follow goes on from there\n"
+    assert (process.returncode, err) == (code, said if code else "")
+    assert "lines    7 read = 7 parsed + 0 bad; 7 requests in the tables: ok" in out
+    assert "report: " in out
+
+
+def test_logs_and_follow_exclude_each_other(metrics, tmp_path):
+    for arguments in ((), (tmp_path / "a.log", "--follow", tmp_path)):
+        _, err = (process := metrics(*arguments)).communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (2, "drainq: name logs, or what to --follow: one of the two\n")

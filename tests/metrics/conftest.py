@@ -21,6 +21,16 @@ def real_log() -> Path:
 
 
 @pytest.fixture
+def following(tmp_path, monkeypatch):
+    """Follows in the test's directory, without a report at the end."""
+    pytest.importorskip("pyarrow")
+    from tests.metrics.following import Following
+
+    monkeypatch.setattr("drainq.metrics.report.write_report", lambda *_: None)
+    return Following(tmp_path)
+
+
+@pytest.fixture
 def postgres_database(postgres_url: str) -> Iterator[str]:
     """The URL of a new, empty PostgreSQL database."""
     import psycopg

@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from drainq.metrics import blocks, engine
-from drainq.metrics import job as job_module
+from drainq.metrics import blocks, engine, steps
 from drainq.metrics.errors import JobFailed, UserError
 from drainq.metrics.handlers import MakeHandlers
 from drainq.metrics.job import run
@@ -345,14 +344,14 @@ def test_any_file_name_is_read(on_spark, tmp_path):
 
 def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch):
     log = write(tmp_path / "live.log", [line for *_, line in timed_lines(5, seed=6)])
-    whole = job_module._results
+    whole = steps.results_of
 
     def read_and_append(*arguments):
         with open(log, "a") as file:
             file.write("one more line\n")
         return whole(*arguments)
 
-    monkeypatch.setattr(job_module, "_results", read_and_append)
+    monkeypatch.setattr(steps, "results_of", read_and_append)
     with pytest.raises(UserError, match="changed while it was read"):
         job(log)
     assert not any(contents(f"sqlite:///{tmp_path}/out/metrics.db").values())
@@ -360,14 +359,14 @@ def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkey
 
 def test_a_log_that_another_run_loads_meanwhile_is_not_counted_twice(job, tmp_path, monkeypatch):
     log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=7)])
-    whole = job_module._results
+    whole = steps.results_of
 
     def read_while_another_loads(*arguments):
-        monkeypatch.setattr(job_module, "_results", whole)
+        monkeypatch.setattr(steps, "results_of", whole)
         job(log)
         return whole(*arguments)
 
-    monkeypatch.setattr(job_module, "_results", read_while_another_loads)
+    monkeypatch.setattr(steps, "results_of", read_while_another_loads)
     with pytest.raises(UserError, match="loaded by another run"):
         job(log)
     assert sum(row[1] for row in contents(f"sqlite:///{tmp_path}/out/metrics.db")["service_minute"]) == 5

@@ -7,6 +7,8 @@ No room of the library imports it; it uses them as any program would. An item's 
 | ``cli`` | reads the command line |
 | ``job`` | one run, from the logs to the report; ``outcome`` is what it did |
 | ``log_files``, ``blocks`` | finds the logs, and knows them by their content; cuts them into tasks |
+| ``steps`` | the steps that a run and a round of following share |
+| ``follow`` | a room of its own: ``--follow`` |
 | ``engine`` | runs the tasks, on Spark or in threads |
 | ``spark_session``, ``daemon``, ``archive``, ``make_archive`` | start Spark, quickly |
 | ``reader`` | a task's way from lines to typed metrics (``metric_types``) |

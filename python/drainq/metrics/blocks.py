@@ -34,8 +34,22 @@ class Block:
     begin: int
     end: int | None
 
+    def pieces(self) -> Iterator[bytes]:
+        """The lines, some whole lines at a time."""
+        return pieces(self)
 
-Task = tuple[Block, ...]
+
+class Part(Protocol):
+    """Lines of a log: a block, or what was appended. ``source`` is the log's number, ``begin`` is in bytes."""
+
+    @property
+    def source(self) -> int: ...
+    @property
+    def begin(self) -> int: ...
+    def pieces(self) -> Iterator[bytes]: ...
+
+
+Task = tuple[Part, ...]
 
 
 class _File(Protocol):
@@ -49,7 +63,7 @@ def tasks(sources: Sequence[Source], *, size: int | None = None) -> list[Task]:
     """Cut logs into blocks, and put blocks together until a task has enough to do: ``size`` bytes, or ``BLOCK``."""
     size = size or BLOCK
     found: list[Task] = []
-    waiting: list[Block] = []
+    waiting: list[Part] = []
     held = 0
     for source in sources:
         step = source.size if source.compressed else size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -19,9 +20,29 @@ def add_commands(subparsers: Any) -> None:
     )
     parser.add_argument(
         "logs",
-        nargs="+",
+        nargs="*",
         metavar="LOG",
         help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds",
+    )
+    parser.add_argument(
+        "--follow",
+        metavar="DIR|FILE",
+        help="instead of LOG: count logs as they are moved into DIR, or lines as they are appended to FILE, through "
+        "its rotation, until Ctrl-C or SIGTERM; each line once, whenever the command is killed",
+    )
+    parser.add_argument(
+        "--every",
+        type=_seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="with --follow: between two looks (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--settled",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="with --follow: a file in DIR is finished once it has not changed for so long (default: %(default)g)",
     )
     parser.add_argument(
         "--db",
@@ -40,8 +61,8 @@ def add_commands(subparsers: Any) -> None:
     parser.add_argument(
         "--engine",
         choices=("spark", "local"),
-        default="spark",
-        help="spark, or threads of this process without Java; the tables are the same (default: %(default)s)",
+        help="spark, or threads of this process without Java; the tables are the same "
+        "(default: spark; a FILE is always followed by threads)",
     )
     parser.add_argument(
         "--heap",
@@ -78,6 +99,16 @@ def _positive(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 86_400:
+        raise argparse.ArgumentTypeError(f"needs seconds from 0 to 86400, got {text!r}")
+    return number
+
+
 def _heap(text: str) -> str:
     from drainq.metrics.spark_session import parse_heap
 
@@ -91,31 +122,35 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the job; 0 if all is accounted for, 1 if not, or if a log holds nothing but bad lines."""
     from drainq.metrics.errors import UserError
 
-    for package in ("matplotlib", "pyarrow", "pyspark")[: 3 if arguments.engine == "spark" else 2]:
+    if bool(arguments.logs) == (arguments.follow is not None):
+        raise UserError("name logs, or what to --follow: one of the two")
+    local = arguments.engine == "local" or (arguments.follow is not None and not os.path.isdir(arguments.follow))
+    for package in ("matplotlib", "pyarrow", "pyspark")[: 2 if local else 3]:
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'drainq[metrics]'")
-    from drainq.metrics.job import run
-    from drainq.metrics.progress import Progress
-    from drainq.metrics.summary import summary
     from drainq.sql import DatabaseUrl
 
     try:
         database = None if arguments.db is None else DatabaseUrl.parse(arguments.db)
     except ValueError as error:
         raise UserError(str(error)) from error
-    outcome = run(
-        arguments.logs,
-        database=database,
-        out=arguments.out,
-        engine=arguments.engine,
-        master=arguments.master,
-        heap=arguments.heap,
-        use_archive=not arguments.no_archive,
-        top=arguments.top,
-        progress=Progress(sys.stderr),
-    )
-    print(summary(outcome))
-    print(f"\nreport: {arguments.out}/report.html", flush=True)  # Spark may be stopping for another second
+    common: dict[str, Any] = {
+        "database": database,
+        "out": arguments.out,
+        "master": arguments.master,
+        "heap": arguments.heap,
+        "use_archive": not arguments.no_archive,
+        "top": arguments.top,
+    }
+    return _follow(arguments, common) if arguments.follow is not None else _load(arguments, common)
+
+
+def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
+    from drainq.metrics.job import run
+    from drainq.metrics.progress import Progress
+
+    outcome = run(arguments.logs, engine=arguments.engine or "spark", progress=Progress(sys.stderr), **common)
+    _show(outcome, arguments.out)
     for log in outcome.unparsed:
         print(
             f"drainq: no line of {log.path!r} could be parsed ({log.bad:,} bad); "
@@ -123,3 +158,39 @@ def _run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 0 if outcome.reconciled and not outcome.unparsed else 1
+
+
+def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
+    """Follow; 130 after Ctrl-C, else 0 if all that is there is counted, and 1 if not."""
+    from drainq.metrics.follow.ending import Ending
+    from drainq.metrics.follow.run import follow
+    from drainq.metrics.progress import Progress
+
+    def say(sentence: str) -> None:
+        print(f"drainq: {sentence}", file=sys.stderr, flush=True)
+
+    with Ending() as ended:
+        followed = follow(
+            arguments.follow,
+            ended=ended,
+            engine=arguments.engine,
+            every=arguments.every,
+            settled=arguments.settled,
+            say=say,
+            progress=Progress(sys.stderr),
+            **common,
+        )
+    _show(followed.outcome, arguments.out)
+    for sentence in followed.uncounted:
+        say(f"at the end: {sentence}")
+    if followed.interrupted:
+        say("interrupted; what was counted is whole, and the next --follow goes on from there")
+        return 130
+    return 0 if followed.outcome.reconciled and not followed.uncounted else 1
+
+
+def _show(outcome: Any, out: str) -> None:
+    from drainq.metrics.summary import summary
+
+    print(summary(outcome))
+    print(f"\nreport: {out}/report.html", flush=True)  # Spark may be stopping for another second

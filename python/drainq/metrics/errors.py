@@ -9,6 +9,10 @@ class UserError(DrainqError):
     """Something that only the user can put right; the message is one line and says how."""
 
 
+class FileChanged(UserError):
+    """A log changed while it was read."""
+
+
 class JobFailed(DrainqError):
     """A task failed for good; nothing was loaded."""
 

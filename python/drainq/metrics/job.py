@@ -13,31 +13,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import tempfile
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.metrics import tables
+from drainq.metrics import steps, tables
 from drainq.metrics.blocks import tasks
-from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
+from drainq.metrics.errors import Interrupted, UserError
+from drainq.metrics.follow.counted import check_not_followed
 from drainq.metrics.log_files import Digests, Source, find
 from drainq.metrics.metric_types import LinesRead
-from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
+from drainq.metrics.outcome import JobOutcome, LogCounts
 from drainq.metrics.progress import Progress
 from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
-from drainq.sql import Database, DatabaseError, DatabaseUrl
-from drainq.sql.driver_errors import one_line
+from drainq.sql import Database, DatabaseUrl
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from drainq.metrics.engine import Runs
-    from drainq.metrics.load import Load
 
 DEFAULT_OUT = "drainq-out"
 DEFAULT_TOP = 10
@@ -81,18 +75,13 @@ def run(
     sources = [find(number, path) for number, path in enumerate(logs)]
     unit = "log" if len(sources) == 1 else "logs"
     directory = Path(out)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot make the directory {str(directory)!r} ({error.strerror}); name another with --out"
-        ) from error
+    steps.make_directory(directory)
     url = database or DatabaseUrl.sqlite(directory / "metrics.db")
-    clock = _StageClock(progress)
+    clock = steps.StageClock(progress)
     loaded: list[Path] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(_interruptible(loaded))
-        connected = stack.enter_context(_open(url))
+        connected = stack.enter_context(steps.open_database(url))
         digests = Digests(sources)
         stack.callback(digests.close)
         with clock.stage("digest", len(sources), unit):
@@ -113,7 +102,7 @@ def run(
         def read(these: Sequence[Source]) -> list[Any]:
             runs = InThreads() if engine == "local" else started()
             with clock.stage("read and aggregate (L1)", 0, "lines", runs.done) as stage:
-                results = _results(runs, these, spool)
+                results = steps.results_of(runs, tasks(these), these, spool)
                 stage.items = sum(result.lines for result in results if isinstance(result, LinesRead))
             return results
 
@@ -129,6 +118,8 @@ def run(
             [LogCounts(source.path, digest) for source, digest in zip(sources, found)], stages=clock.stages
         )
         fresh = _mark_loaded(connected, outcome.sources)
+        for place in fresh:
+            check_not_followed(connected, sources[place].path)
         if fresh:
             new = [dataclasses.replace(sources[place], number=number) for number, place in enumerate(fresh)]
             if not any(source.size for source in new):
@@ -137,12 +128,12 @@ def run(
                 results = read(new)
             if launch:
                 launch.stop()
-            loading = _loading(outcome, results, [outcome.sources[place] for place in fresh])
+            loading = steps.loading_of(outcome, results, [outcome.sources[place] for place in fresh])
             with clock.stage("load (L2)", 0, "rows") as stage:
-                _write(connected, loading, outcome, top)
+                steps.write_load(connected, loading, outcome, top)
                 stage.items = sum(loading.written.values())
             loaded.append(directory)
-        outcome.top = _top(connected)
+        outcome.top = steps.top_of(connected)
         with clock.stage("report", 1, "page"):
             write_report(connected, directory / "report.html", outcome)
     return outcome
@@ -157,66 +148,6 @@ def _interruptible(loaded: Sequence[object]) -> Iterator[None]:
         if loaded:
             raise
         raise Interrupted("interrupted; nothing was loaded") from None
-
-
-def _results(runs: Runs, sources: Sequence[Source], spool: Path) -> list[Any]:
-    """What the tasks return that read these sources."""
-    try:
-        results = runs(tasks(sources), spool)
-    except (Exception, KeyboardInterrupt) as error:  # whatever Java, Py4J or a task raised
-        if was_interrupted(error):
-            raise Interrupted("interrupted; nothing was loaded") from None
-        for source in sources:  # a changed log is the likeliest reason, so it is checked first
-            source.check_unchanged()
-        raise JobFailed(f"the job failed, and nothing was loaded: {_reason(error)}") from error
-    for source in sources:
-        source.check_unchanged()
-    return results
-
-
-def _reason(error: BaseException) -> str:
-    """The one line of a Java or Python stack that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    if isinstance(error, MemoryError) or any(re.search("OutOfMemoryError|MemoryError", line) for line in lines):
-        return "memory came to its end; give Java more with --heap, or load fewer logs at once"
-    if not type(error).__module__.startswith(("py4j", "pyspark")):
-        return f"{type(error).__name__}: {error}"[:500]
-    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
-    return (said or lines or [type(error).__name__])[0][:500]
-
-
-def _loading(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
-    """Count the lines by source, and sort what is to be loaded."""
-    from drainq.metrics.handlers import QueueCounts, Spooled
-    from drainq.metrics.load import Load
-
-    files: dict[str, list[Spooled]] = defaultdict(list)
-    before: dict[tuple[int, int], int] = {}
-    queue: Counter[str] = Counter()
-    for result in results:
-        if isinstance(result, Spooled):
-            files[result.kind].append(result)
-        elif isinstance(result, QueueCounts):
-            queue.update(result.counts)
-    for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
-        source = counts[read.source]
-        before[read.source, read.block] = source.lines  # lines of the blocks in front of this one
-        source.lines += read.lines
-        source.parsed += read.parsed
-    outcome.queue = dict(queue)
-    return Load(files, before, counts)
-
-
-def _write(database: Database, loading: Load, outcome: JobOutcome, top: int) -> None:
-    from drainq.metrics.handlers import counters
-    from drainq.metrics.load import write
-
-    try:
-        outcome.l2 = counters(write(database, loading, top=top))
-    except database.errors as error:
-        raise DatabaseError(f"{database.url} refused the load, nothing was written: {one_line(error)}") from error
-    outcome.written = loading.written
-    outcome.parsed_in_tables = loading.requests
 
 
 def _worth_reading(database: Database, sources: Sequence[Source], digests: Sequence[str] | None) -> bool:
@@ -236,43 +167,3 @@ def _mark_loaded(database: Database, sources: list[LogCounts]) -> list[int]:
         if not source.loaded_before:
             fresh.append(place)
     return fresh
-
-
-def _open(url: DatabaseUrl) -> Database:
-    database = Database(url)
-    try:
-        tables.create_tables(database)
-    except database.errors as error:
-        database.close()
-        raise DatabaseError(f"cannot make tables in {url}: {one_line(error)}") from error
-    except DatabaseError:
-        database.close()
-        raise
-    return database
-
-
-def _top(database: Database) -> list[tuple[str, int, int]]:
-    return [tuple(row) for row in database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")]
-
-
-@dataclass
-class _Running:
-    items: int
-
-
-class _StageClock:
-    """Times the stages and tells the progress line of them."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.stages: list[Stage] = []
-        self._progress = progress
-
-    @contextlib.contextmanager
-    def stage(
-        self, name: str, items: int, unit: str, tasks: Callable[[], tuple[int, int]] | None = None
-    ) -> Iterator[_Running]:
-        running = _Running(items)
-        started = time.perf_counter()
-        with self._progress.during(name, tasks):
-            yield running
-        self.stages.append(Stage(name, running.items, unit, time.perf_counter() - started))

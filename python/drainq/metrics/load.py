@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -53,7 +53,9 @@ class Load:
     Args:
         files: the tasks' files by table.
         lines_before: for a block, as (source, begin), how many lines of its source come before it.
-        sources: those that were read, by number; their bad lines are counted here.
+        sources: those that were read, by number; their bad lines are counted here. Those without a digest are parts
+            of a file that is followed, and not entered as loaded.
+        also: called inside the transaction, after the rows; what it raises rolls everything back.
         written: rows by table, afterwards.
         requests: of the merged ``service_minute`` groups, afterwards.
     """
@@ -61,15 +63,16 @@ class Load:
     files: Mapping[str, Sequence[Spooled]]
     lines_before: Mapping[tuple[int, int], int]
     sources: Sequence[LogCounts]
+    also: Callable[[], None] | None = None
     written: Counter[str] = field(default_factory=Counter)
     requests: int = 0
 
 
-def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
+def write(database: Database, load: Load, *, top: int | None) -> BatchQueueStats:
     """Write a load; ``load.written`` has the rows by table afterwards.
 
     Args:
-        top: how many endpoints to rank.
+        top: how many endpoints to rank; None: the ranks stay as they are.
     Returns:
         The counters of the queue that the rows went through.
     Raises:
@@ -78,7 +81,8 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
     """
     with database.transaction():
         database.dialect.lock_table(database.connection, SOURCES.name)
-        taken = loaded_before(database, [source.sha256 for source in load.sources])
+        whole = [source for source in load.sources if source.sha256]
+        taken = loaded_before(database, [source.sha256 for source in whole])
         if taken:
             paths = ", ".join(repr(source.path) for source in load.sources if source.sha256 in taken)
             raise UserError(
@@ -86,9 +90,12 @@ def write(database: Database, load: Load, *, top: int) -> BatchQueueStats:
             )
         stats = _write_rows(database, load)
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        rows = [(s.sha256, s.path, s.lines, s.parsed, s.bad, now) for s in load.sources]
+        rows = [(s.sha256, s.path, s.lines, s.parsed, s.bad, now) for s in whole]
         load.written[SOURCES.name] = Upsert(SOURCES.name, SOURCES.names).write(database, rows)
-        load.written[TOP_ENDPOINTS.name] = _refresh_top(database, top)
+        if load.also is not None:
+            load.also()
+        if top is not None:
+            load.written[TOP_ENDPOINTS.name] = rank(database, top)
     return stats
 
 
@@ -219,8 +226,8 @@ def endpoints_by_requests(database: Database) -> Iterator[tuple[str, int, int]]:
     )
 
 
-def _refresh_top(database: Database, top: int) -> int:
-    """Rank all endpoints anew with a bounded heap; of equals the first by name comes first."""
+def rank(database: Database, top: int) -> int:
+    """Rank all endpoints anew, inside a transaction, with a bounded heap; of equals the first by name comes first."""
     ranked: list[tuple[str, int, int]] = []
     best = TopN(top, score=lambda row: row[1], sink=ranked.extend)
     stream = endpoints_by_requests(database)

@@ -17,11 +17,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import overload
 
-from drainq.metrics.errors import UserError
+from drainq.metrics.errors import FileChanged, UserError
 from drainq.sql.url import shown
 
 _CHUNK = 1 << 20
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Source:
         return os.path.abspath(self.path)
 
     def check_unchanged(self) -> None:
-        """Raise a UserError if the file was written to since it was found."""
+        """Raise FileChanged if the file was written to since it was found."""
         now = find(self.number, self.path)
         if (now.size, now.changed) != (self.size, self.changed):
-            raise UserError(
+            raise FileChanged(
                 f"{self.path!r} changed while it was read, and nothing was loaded; load it once rotated, or a copy"
             )
 
@@ -72,7 +72,7 @@ def find(number: int, path: str) -> Source:
             )
             raise UserError(f"{path!r} is {kind}")
         with open(path, "rb") as file:
-            compressed = file.read(2) == _GZIP
+            compressed = file.read(2) == GZIP
     except FileNotFoundError:
         raise UserError(f"there is no log {shown(path)!r}; check the name") from None
     except (OSError, ValueError) as error:

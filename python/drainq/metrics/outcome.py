@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class LogCounts:
-    """What one log came to; ``loaded_before`` logs were not read."""
+    """What one log came to; ``loaded_before`` logs were not read.
+
+    ``before``: lines of it that were counted earlier, as it was followed; ``lines``, ``parsed`` and ``bad`` have those
+    of this load alone.
+    """
 
     path: str
     sha256: str
@@ -16,6 +20,7 @@ class LogCounts:
     parsed: int = 0
     bad: int = 0
     loaded_before: bool = False
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,21 @@ class JobOutcome:
         """Whether every line and every queued item is accounted for."""
         lines = self.lines == self.parsed + self.bad and self.parsed == self.parsed_in_tables
         return lines and all(accounted(queue) for queue in (self.queue, self.l2))
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a following came to.
+
+    Args:
+        outcome: of all its rounds; ``sources`` has one entry, what was followed. files: how many were counted whole.
+        interrupted: it ended by Ctrl-C. uncounted: a sentence for each file that is there and not counted.
+    """
+
+    outcome: JobOutcome
+    files: int
+    interrupted: bool
+    uncounted: list[str]
 
 
 def accounted(queue: Mapping[str, int]) -> bool:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from drainq.columns import parse_access_log
 from drainq.metrics.arrays import integers, of_integers
-from drainq.metrics.blocks import Task, pieces
+from drainq.metrics.blocks import Task
 from drainq.metrics.metric_types import METRICS, PERIODS, BadLines, JobMetric, LinesRead, ReferrerDay, UserAgentDay
 
 FIRST_ERROR = 400  # statuses from here on are errors
@@ -29,7 +29,7 @@ class Reader:
         """The metrics of one task's blocks."""
         for block in task:
             before = 0
-            for piece in pieces(block):
+            for piece in block.pieces():
                 self._check()
                 columns, bad = parse_access_log(piece)
                 if len(columns):

@@ -138,11 +138,15 @@ class Launch:
             try:
                 launched: Any = launch_gateway
                 gateway = SparkContext._gateway or launched(conf, {"stdout": log, "stderr": log})
-                return SparkContext(conf=conf, gateway=gateway)
+                context = SparkContext(conf=conf, gateway=gateway)
             except Exception as error:  # Py4J and PySpark raise whatever Java did
                 raise UserError(
                     f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(self._log)!r}"
                 ) from error
+        server: Any = getattr(context, "_accumulatorServer", None)
+        if server is not None:  # it would print a traceback when Java ends before Python
+            server.handle_error = lambda request, address: None
+        return context
 
     def _stop(self) -> None:
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop

@@ -98,7 +98,24 @@ SOURCES = JobTable(
     ),
     ("sha256",),
 )
-TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES)
+FOLLOWED = JobTable(
+    "followed",
+    "A file that is or was followed, by its directory and inode: how much of it is counted.",
+    (
+        ("directory", "text"),
+        ("inode", "text"),
+        ("name", "text"),
+        ("bytes", "int"),
+        ("changed", "int"),
+        ("lines", "int"),
+        ("parsed", "int"),
+        ("bad", "int"),
+        ("head", "text"),
+        ("sha256", "text"),
+    ),
+    ("directory", "inode"),
+)
+TABLES: tuple[JobTable, ...] = (*METRIC_TABLES.values(), TOP_ENDPOINTS, BAD_LINES, SOURCES, FOLLOWED)
 
 
 def create_tables(database: Database) -> None:

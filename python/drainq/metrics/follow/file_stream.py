@@ -1,0 +1,116 @@
+"""On Spark, the files that are found finished go through a streaming query: it plans a batch for each announcement.
+
+An announcement is a small file with the names of finished files. It is written under a hidden name and renamed, so the
+query's source never sees half of one, and no name of a log has to be one that Spark's file source can read.
+
+1. What the query has begun and not committed it does again after a crash, from its checkpoint. The files of that batch
+   are known by their content in the database, so a batch whose transaction was committed changes nothing.
+2. The directory and the database say what is to be counted; the checkpoint may be deleted at any time.
+3. A batch is loaded in a thread of Spark's gateway, while the thread that announced waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drainq.metrics.errors import JobFailed
+from drainq.metrics.log_files import Source, find
+from drainq.metrics.spark_session import quiet_py4j
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_KEPT_BATCHES = "10"  # of which the checkpoint has notes
+
+
+class FileStream:
+    """The streaming query; a context manager that stops it.
+
+    Args:
+        context: Spark.
+        directory: for announcements and the checkpoint.
+        load: is called with the files of a batch.
+    """
+
+    def __init__(self, context: SparkContext, directory: Path, load: Callable[[list[Source]], None]) -> None:
+        from pyspark.sql import SparkSession
+
+        self._context, self._load = context, load
+        self._announced = directory / "announced"
+        self._announced.mkdir(parents=True, exist_ok=True)
+        self._busy = threading.Lock()
+        self._stopped = False
+        self._failed: BaseException | None = None
+        session = SparkSession(context)
+        session.conf.set("spark.sql.streaming.minBatchesToRetain", _KEPT_BATCHES)
+        plain = re.sub(
+            r"([\\*?\[\]{}])", r"\\\1", str(self._announced.absolute())
+        )  # Spark takes the path for a pattern
+        names = (
+            session.readStream.format("text")
+            .option("maxFilesPerTrigger", 1)
+            .option("maxFileAge", "36500d")
+            .option("cleanSource", "delete")
+            .load(plain)
+        )
+        writer = names.writeStream.foreachBatch(self._each).option(
+            "checkpointLocation", str((directory / "checkpoint").absolute())
+        )
+        self._query: Any = writer.queryName("drainq-follow").start()
+
+    def take(self, sources: Sequence[Source]) -> None:
+        """Announce files, and wait until they are loaded; without files: until what was begun earlier is.
+
+        Raises:
+            BaseException: what loading them raised. JobFailed: the query ended.
+        """
+        if sources:
+            lines = [json.dumps([source.path, source.size, source.changed]) for source in sources]
+            unfinished = self._announced / f".{time.time_ns()}"
+            unfinished.write_text("".join(f"{line}\n" for line in lines))
+            os.replace(unfinished, self._announced / f"{time.time_ns()}.json")
+        try:
+            self._query.processAllAvailable()
+        except Exception as error:
+            if self._failed is not None:
+                raise self._failed from None
+            raise JobFailed(f"the streaming query ended: {str(error).splitlines()[0][:500]}") from error
+
+    def __enter__(self) -> FileStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        with contextlib.suppress(Exception), quiet_py4j():  # a Java that has ended cannot be asked
+            self._context.cancelAllJobs()
+            self._query.stop()
+        with self._busy:  # no batch is being loaded any more
+            pass
+
+    def _each(self, batch: Any, number: int) -> None:
+        with self._busy:
+            try:
+                if self._stopped:
+                    raise InterruptedError("the following has ended")
+                self._load([source for row in batch.collect() if (source := _announced(row[0]))])
+            except BaseException as error:
+                self._failed = error
+                raise
+
+
+def _announced(line: str) -> Source | None:
+    """The file of an announcement, if it is as it was announced; else the directory will be asked again."""
+    path, size, changed = json.loads(line)
+    try:
+        source = find(0, path)
+    except Exception:
+        return None
+    return source if (source.size, source.changed) == (size, changed) else None

@@ -1,0 +1,192 @@
+"""Following: round after round, what is new is counted, until a signal ends it.
+
+A directory is followed by Spark, or by threads; a file always by threads, for what is appended to one file in a few
+seconds is less than one task's work.
+
+1. A round is one transaction (:mod:`drainq.metrics.follow.rounds`), so the end, however it comes, breaks nothing.
+2. A round that fails because a file changed meanwhile is begun again; anything else ends the following.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drainq.metrics import steps
+from drainq.metrics.errors import FileChanged, Interrupted, JobFailed, UserError
+from drainq.metrics.follow.counted import Memory, counted_beginning
+from drainq.metrics.follow.ending import Ended
+from drainq.metrics.job import DEFAULT_OUT, DEFAULT_TOP
+from drainq.metrics.log_files import Source
+from drainq.metrics.outcome import Followed
+from drainq.metrics.progress import Progress
+from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
+from drainq.sql import Database, DatabaseUrl
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from drainq.metrics.follow.rounds import Rounds
+
+DEFAULT_EVERY = 2.0
+DEFAULT_SETTLED = 10.0
+_GRACE = 1.0  # seconds in which a signal may follow on the end of Java that the same signal caused
+
+
+def follow(
+    path: str,
+    *,
+    ended: Ended,
+    database: DatabaseUrl | None = None,
+    out: str | Path = DEFAULT_OUT,
+    engine: str | None = None,
+    master: str = DEFAULT_MASTER,
+    heap: str = DEFAULT_HEAP,
+    use_archive: bool = True,
+    top: int = DEFAULT_TOP,
+    every: float = DEFAULT_EVERY,
+    settled: float = DEFAULT_SETTLED,
+    say: Callable[[str], None] = print,
+    progress: Progress | None = None,
+    context: SparkContext | None = None,
+    now: Callable[[], float] = time.time,
+) -> Followed:
+    """Count what comes into a directory, or what is appended to a file, until ``ended`` says so.
+
+    Args:
+        path: a directory into which finished logs are moved, or a log. It is a directory if it is one now.
+        ended: is asked between two rounds.
+        database, out, master, heap, use_archive, top, progress, context: as for :func:`drainq.metrics.job.run`.
+        engine: ``"spark"`` or ``"local"``; None: Spark for a directory. A file is followed by ``"local"`` alone.
+        every: seconds between two looks.
+        settled: seconds for which a file has not changed once it is finished, or done with after its rotation.
+        say: called with a sentence about each file that is not counted.
+        now: seconds since the epoch.
+    Raises:
+        UserError, DatabaseError, JobFailed: the message says what is wrong; what was counted before stays counted.
+    """
+    is_directory = os.path.isdir(path)
+    if engine not in (None, "local", "spark") or (engine == "spark" and not is_directory):
+        raise UserError(
+            f"--engine {engine} cannot follow the file {path!r}; leave --engine out, or follow a directory"
+            if engine == "spark"
+            else f"--engine must be 'spark' or 'local', got {engine!r}"
+        )
+    where = path if is_directory else os.path.dirname(path) or "."
+    if not os.path.isdir(where):
+        raise UserError(f"there is no directory {where!r} to follow; check the name")
+    directory = Path(out)
+    steps.make_directory(directory)
+    with contextlib.ExitStack() as stack:
+        connected = stack.enter_context(steps.open_database(database or DatabaseUrl.sqlite(directory / "metrics.db")))
+        launch = None
+        if is_directory and engine != "local" and context is None:
+            settings = settings_for(master, directory, heap)
+            launch = stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
+        from drainq.metrics.follow.rounds import Rounds
+        from drainq.metrics.report import write_report
+
+        memory = Memory(connected, os.path.realpath(where))
+        spools = None if launch is None or master.startswith("local") else directory.absolute()
+        rounds = Rounds(connected, memory, path, top=top, spools=spools)
+        interrupted = False
+        uncounted: dict[str, str] = {}
+        try:
+            if is_directory:
+                spark = launch.context() if launch else context
+                made = _directory_rounds(path, memory, rounds, settled, say, now, spark, directory, uncounted)
+            else:
+                made = _file_rounds(path, connected, memory, rounds, settled, say, now, uncounted)
+            with contextlib.closing(made):
+                _until_ended(made, ended, every, progress or Progress(None), path, rounds)
+        except (Interrupted, KeyboardInterrupt):
+            interrupted = True
+        if launch:
+            launch.stop()
+        rounds.end()
+        write_report(connected, directory / "report.html", rounds.outcome)
+    return Followed(rounds.outcome, rounds.files, interrupted, list(uncounted.values()))
+
+
+def _until_ended(
+    made: Generator[str, None, None], ended: Ended, every: float, progress: Progress, path: str, rounds: Rounds
+) -> None:
+    """Ask for one round after the other, until ``ended`` says so."""
+    while True:
+        try:
+            waiting = next(made)
+        except (JobFailed, OSError):
+            if ended.wait(_GRACE):  # the signal that ends this process ended Java too
+                return
+            raise
+        lines = rounds.outcome.lines
+        with progress.during(f"following {path}: {lines:,} lines counted{waiting}"):
+            if ended.wait(every):
+                return
+
+
+def _directory_rounds(
+    path: str,
+    memory: Memory,
+    rounds: Rounds,
+    settled: float,
+    say: Callable[[str], None],
+    now: Callable[[], float],
+    spark: SparkContext | None,
+    out: Path,
+    uncounted: dict[str, str],
+) -> Generator[str, None, None]:
+    """Rounds over the finished files of a directory."""
+    from drainq.metrics.engine import InThreads, OnSpark
+    from drainq.metrics.follow.directory import Directory
+    from drainq.metrics.follow.file_stream import FileStream
+
+    directory = Directory(path, memory, settled, say)
+
+    def load(sources: list[Source]) -> None:
+        with contextlib.suppress(FileChanged):  # the next look finds it again
+            rounds.load_files(OnSpark(spark) if spark else InThreads(), sources, directory)
+
+    with contextlib.ExitStack() as stack:
+        take: Callable[[list[Source]], None] = load
+        if spark:
+            stream = stack.enter_context(FileStream(spark, out / "follow", load))
+            stream.take([])
+            take = stream.take
+        while True:
+            found = directory.finished(now())
+            if found:
+                take(found)
+            uncounted.clear()
+            uncounted.update(directory.uncounted)
+            yield f", {directory.waiting} files wait" if directory.waiting else ""
+
+
+def _file_rounds(
+    path: str,
+    database: Database,
+    memory: Memory,
+    rounds: Rounds,
+    settled: float,
+    say: Callable[[str], None],
+    now: Callable[[], float],
+    uncounted: dict[str, str],
+) -> Generator[str, None, None]:
+    """Rounds over what is appended to a file."""
+    from drainq.metrics.engine import InThreads
+    from drainq.metrics.follow.tail import Tail
+
+    tail = Tail(path, memory, lambda file: counted_beginning(file, database), settled, say)
+    try:
+        while True:
+            while grown := tail.look(now()):  # a long file takes several rounds
+                rounds.load_appended(InThreads(), grown)
+                tail.keep()
+            uncounted.update(tail.uncounted)
+            yield ""
+    finally:
+        tail.close()

@@ -1,0 +1,310 @@
+"""What was appended to a file: a tail that misses no line when the file is rotated.
+
+1. A byte is handed out once. The offset up to which a file is counted is a row, in the transaction of the metrics.
+2. What is handed out ends with a line end; the rest of a line waits for it. Only a file that was rotated away and then
+   stayed as it is for some seconds is counted to its end without one.
+3. After a rotation both files are read: a server goes on writing to the old one until it opens the new one.
+   It is done with the old one once the new one has lines.
+4. A file is the one that it was if it has the same inode and the same first bytes. If these are others, or fewer, it
+   was truncated, or the inode is used again: it is counted from its beginning.
+5. A file that is rotated away and counted to its end is noted as a log that was loaded, by its content: so it is
+   not counted again under its new name. One that was made and rotated away between two looks is counted too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from drainq.metrics.errors import UserError
+from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
+from drainq.metrics.log_files import GZIP
+from drainq.metrics.outcome import LogCounts
+
+MOST = 64 << 20  # bytes of one file in one round, unless a line has more
+TASK = 8 << 20  # bytes that one thread gets
+PIECE = 2 << 20  # bytes that are parsed at once
+
+
+@dataclass(frozen=True)
+class Appended:
+    """Whole lines of a file; what a task reads.
+
+    Args:
+        source: the place of the file in its round. begin: where they are, in bytes. data: the lines.
+    """
+
+    source: int
+    begin: int
+    data: bytes
+
+    def pieces(self) -> Iterator[bytes]:
+        """The lines, some at a time."""
+        for begin, end in _cuts(self.data, PIECE):
+            yield self.data[begin:end]
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A file with what is to be counted of it in this round.
+
+    Args:
+        path: of the file. counted: its row before. data: whole lines, or nothing.
+        changed: when it was last written to. head, sha256: as in the row afterwards.
+    """
+
+    path: str
+    counted: Counted
+    data: bytes
+    changed: int
+    head: str
+    sha256: str
+
+    def tasks(self, source: int) -> list[tuple[Appended, ...]]:
+        """The lines, cut for several threads."""
+        begin = self.counted.bytes
+        return [(Appended(source, begin + start, self.data[start:end]),) for start, end in _cuts(self.data, TASK)]
+
+    def after(self, counts: LogCounts) -> Counted:
+        """The row once the lines are counted."""
+        row = self.counted
+        return dataclasses.replace(
+            row, name=os.path.basename(self.path), bytes=row.bytes + len(self.data), changed=self.changed,
+            lines=row.lines + counts.lines, parsed=row.parsed + counts.parsed, bad=row.bad + counts.bad,
+            head=self.head, sha256=self.sha256,
+        )  # fmt: skip
+
+
+@dataclass
+class _Open:
+    """A file that is read. ``quiet``: since when it has been rotated away and unchanged; None: it was not rotated."""
+
+    file: BinaryIO
+    path: str
+    counted: Counted
+    quiet: float | None = None
+
+
+class Tail:
+    """A file that is followed, through its rotations.
+
+    Args:
+        path: of the file; it need not be there yet.
+        memory: what of the files in its directory is counted.
+        beginning: of a file that was never followed: the bytes and lines that were loaded as a log.
+        settled: seconds for which a file that was rotated away has not changed once it is counted to its end.
+        say: called with a sentence for the user.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        memory: Memory,
+        beginning: Callable[[BinaryIO], tuple[int, int, int, int]],
+        settled: float,
+        say: Callable[[str], None],
+    ) -> None:
+        self.path, self._memory, self._beginning, self._settled, self._say = path, memory, beginning, settled, say
+        self._open: list[_Open] = []
+        self._missing = False
+        self._lost: list[Counted] = []
+        self.uncounted: dict[str, str] = {}
+        self._reopen()
+
+    def look(self, now: float) -> list[Grown]:
+        """The files that have something to count.
+
+        Args:
+            now: seconds, of a clock that does not jump.
+        Raises:
+            UserError: the file cannot be read.
+        """
+        self._open_current(now)
+        found = [grown for each in self._open if (grown := self._read(each, now)) is not None]
+        for row in self._lost:
+            path = os.path.join(row.directory, row.name)
+            found.append(Grown(path, row, b"", row.changed, row.head, GONE))
+        return found
+
+    def keep(self) -> None:
+        """Go on from what was counted: the rows that ``look`` led to are written."""
+        self._lost.clear()
+        for each in list(self._open):
+            row = self._memory.of(int(each.counted.inode))
+            if row is not None:
+                each.counted = row
+                if row.sha256 and each.quiet is not None:
+                    each.file.close()
+                    self._open.remove(each)
+
+    def close(self) -> None:
+        """Close the files."""
+        for each in self._open:
+            each.file.close()
+
+    def _reopen(self) -> None:
+        """Find the files again that were not counted to their end when the last command ended."""
+        try:
+            current = os.stat(self.path).st_ino
+        except OSError:
+            current = -1
+        name = os.path.basename(self.path)
+        there = {entry.inode(): entry.path for entry in os.scandir(self._memory.directory) if entry.is_file()}
+        for row in self._memory:
+            if row.sha256 or int(row.inode) == current or not _is_of(row.name, name):
+                continue
+            path = there.get(int(row.inode))
+            file = open(path, "rb") if path else None
+            if file is not None and head_of(file, row.bytes) == row.head:
+                self._open.append(_Open(file, str(path), row, quiet=float("inf")))
+                continue
+            if file is not None:
+                file.close()
+            self._lost.append(row)
+            reason = (
+                f"{self.path!r} was rotated while it was not followed, and the old file is gone; "
+                f"what was appended to it after byte {row.bytes:,} is not counted"
+            )
+            self.uncounted[row.inode] = reason
+            self._say(reason)
+        self._open_unseen(current)
+
+    def _open_unseen(self, current: int) -> None:
+        """Open files that were made and rotated away since the last look: newer than all that is counted."""
+        name = os.path.basename(self.path)
+        rows = [*(row for row in self._memory if _is_of(row.name, name)), *(each.counted for each in self._open)]
+        known = {current, *(int(row.inode) for row in rows)}
+        newest = max((row.changed for row in rows), default=0)
+        for entry in os.scandir(self._memory.directory) if newest else ():
+            if entry.name == name or not _is_of(entry.name, name) or not entry.is_file() or entry.inode() in known:
+                continue
+            if entry.stat().st_mtime_ns <= newest:
+                continue
+            file = open(entry.path, "rb")
+            copied = any(row.bytes and head_of(file, row.bytes) == row.head for row in rows)
+            if copied or os.pread(file.fileno(), 2, 0) == GZIP:
+                file.close()
+                continue
+            self._say(f"{entry.path!r} was rotated away unseen, and is counted too")
+            self._open.append(_Open(file, entry.path, self._row_of(file), quiet=float("inf")))
+
+    def _open_current(self, now: float) -> None:
+        """Open the file that has the path now, if it is another one than before."""
+        try:
+            status = os.stat(self.path)
+            last = next((each for each in self._open if each.quiet is None), None)
+            if last is not None and os.fstat(last.file.fileno()).st_ino == status.st_ino:
+                return
+            again = next((each for each in self._open if os.fstat(each.file.fileno()).st_ino == status.st_ino), None)
+            file = None if again else open(self.path, "rb")
+        except FileNotFoundError:
+            if not self._missing:
+                self._say(f"there is no file {self.path!r} now; waiting for one")
+            self._missing = True
+            for each in self._open:
+                each.quiet = now if each.quiet is None else each.quiet
+            return
+        except OSError as error:
+            raise UserError(f"cannot read the log {self.path!r}: {error.strerror or error}") from error
+        self._missing = False
+        for each in self._open:
+            each.quiet = now if each.quiet is None else each.quiet
+        if file is None and again is not None:
+            again.quiet, again.path = None, self.path
+        elif file is not None:
+            rotated = bool(self._open)
+            self._open.append(_Open(file, self.path, self._row_of(file)))
+            if rotated:
+                self._open_unseen(status.st_ino)
+
+    def _row_of(self, file: BinaryIO) -> Counted:
+        """How much of a file is counted."""
+        inode, name = os.fstat(file.fileno()).st_ino, os.path.basename(self.path)
+        row = self._memory.of(inode)
+        if row is not None and head_of(file, row.bytes) == row.head:
+            return dataclasses.replace(row, sha256="")
+        if row is not None and not row.sha256:
+            self._truncated(row)
+        new = Counted(self._memory.directory, str(inode), name)
+        position, lines, parsed, bad = self._beginning(file)
+        if position:
+            self._say(f"the first {lines:,} lines of {self.path!r} were loaded before; the others are counted")
+        return dataclasses.replace(
+            new, bytes=position, lines=lines, parsed=parsed, bad=bad, head=head_of(file, position)
+        )
+
+    def _read(self, each: _Open, now: float) -> Grown | None:
+        """What is new in a file; None: nothing."""
+        status = os.fstat(each.file.fileno())
+        if status.st_size < each.counted.bytes or head_of(each.file, each.counted.bytes) != each.counted.head:
+            self._truncated(each.counted)
+            each.counted = Counted(each.counted.directory, each.counted.inode, each.counted.name)
+        data = _appended(each.file, each.counted.bytes, status.st_size)
+        position = each.counted.bytes
+        after = os.fstat(each.file.fileno())
+        if after.st_size < position + len(data) or head_of(each.file, position) != each.counted.head:
+            return None  # truncated while it was read; the next look starts anew
+        ended = False
+        if each.quiet is not None and not data:
+            if each.quiet == float("inf"):
+                each.quiet = now
+            if now - each.quiet >= self._settled and self._goes_on():
+                data, ended = os.pread(each.file.fileno(), status.st_size - position, position), True
+        elif each.quiet is not None:
+            each.quiet = now
+        if not data and not ended:
+            return None
+        end = position + len(data)
+        sha256 = _digest(each.file, end) if ended else ""
+        return Grown(each.path, each.counted, data, status.st_mtime_ns, head_of(each.file, end), sha256)
+
+    def _goes_on(self) -> bool:
+        """Whether the file that has the path now has lines: then the server has left those before it."""
+        return any(each.quiet is None and os.fstat(each.file.fileno()).st_size for each in self._open)
+
+    def _truncated(self, row: Counted) -> None:
+        self._say(
+            f"{self.path!r} was truncated after byte {row.bytes:,} was counted, and is counted from its new beginning; "
+            "lines that were written shortly before that may be missing"
+        )
+
+
+def _is_of(name: str, log: str) -> bool:
+    """Whether a name is that of a log, or of one that was rotated away: ``access.log.1``, ``access.log-20260101``."""
+    return name == log or name.startswith((f"{log}.", f"{log}-"))
+
+
+def _appended(file: BinaryIO, begin: int, size: int) -> bytes:
+    """Whole lines from a byte on, about ``MOST`` bytes of them."""
+    data = b""
+    while begin + len(data) < size:
+        more = os.pread(file.fileno(), min(MOST, size - begin - len(data)), begin + len(data))
+        data += more
+        end = data.rfind(b"\n") + 1
+        if end or not more:
+            return data[:end]
+    return b""
+
+
+def _digest(file: BinaryIO, length: int) -> str:
+    found, position = hashlib.sha256(), 0
+    while position < length:
+        chunk = os.pread(file.fileno(), min(1 << 20, length - position), position)
+        if not chunk:
+            break
+        found.update(chunk)
+        position += len(chunk)
+    return found.hexdigest()
+
+
+def _cuts(data: bytes, size: int) -> Iterator[tuple[int, int]]:
+    """Where to cut lines into parts of about a size."""
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", min(begin + size, len(data)) - 1) + 1 or len(data)
+        yield begin, end
+        begin = end

@@ -1,0 +1,154 @@
+"""The steps that a run of the job and a round of following have in common, between the tasks and the tables.
+
+1. A step that fails or is interrupted has loaded nothing.
+2. What a task raised is one sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drainq.metrics import tables
+from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
+from drainq.metrics.log_files import Source
+from drainq.metrics.metric_types import LinesRead
+from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
+from drainq.metrics.progress import Progress
+from drainq.sql import Database, DatabaseError, DatabaseUrl
+from drainq.sql.driver_errors import one_line
+
+if TYPE_CHECKING:
+    from drainq.metrics.blocks import Task
+    from drainq.metrics.engine import Runs
+    from drainq.metrics.load import Load
+
+
+def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spool: Path) -> list[Any]:
+    """What the tasks return that read these sources.
+
+    Raises:
+        UserError: a source changed while it was read. JobFailed, Interrupted: the tasks did not end well.
+    """
+    try:
+        results = runs(tasks, spool)
+    except (Exception, KeyboardInterrupt) as error:  # whatever Java, Py4J or a task raised
+        if was_interrupted(error):
+            raise Interrupted("interrupted; nothing was loaded") from None
+        for source in sources:  # a changed log is the likeliest reason, so it is checked first
+            source.check_unchanged()
+        raise JobFailed(f"the job failed, and nothing was loaded: {_reason(error)}") from error
+    for source in sources:
+        source.check_unchanged()
+    return results
+
+
+def _reason(error: BaseException) -> str:
+    """The one line of a Java or Python stack that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    if isinstance(error, MemoryError) or any(re.search("OutOfMemoryError|MemoryError", line) for line in lines):
+        return "memory came to its end; give Java more with --heap, or load fewer logs at once"
+    if not type(error).__module__.startswith(("py4j", "pyspark")):
+        return f"{type(error).__name__}: {error}"[:500]
+    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
+    return (said or lines or [type(error).__name__])[0][:500]
+
+
+def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
+    """Count the lines by source, and sort what is to be loaded."""
+    from drainq.metrics.handlers import QueueCounts, Spooled
+    from drainq.metrics.load import Load
+
+    files: dict[str, list[Spooled]] = defaultdict(list)
+    before: dict[tuple[int, int], int] = {}
+    queue: Counter[str] = Counter()
+    for result in results:
+        if isinstance(result, Spooled):
+            files[result.kind].append(result)
+        elif isinstance(result, QueueCounts):
+            queue.update(result.counts)
+    for read in sorted((r for r in results if isinstance(r, LinesRead)), key=lambda read: (read.source, read.block)):
+        source = counts[read.source]
+        before[read.source, read.block] = source.before + source.lines  # lines of the blocks in front of this one
+        source.lines += read.lines
+        source.parsed += read.parsed
+    outcome.queue = dict(queue)
+    return Load(files, before, counts)
+
+
+def write_load(database: Database, loading: Load, outcome: JobOutcome, top: int | None) -> None:
+    """Write what was read, in one transaction; ``top``: how many endpoints to rank, None leaves the ranks as they are.
+
+    Raises:
+        UserError, DatabaseError: nothing was written.
+    """
+    from drainq.metrics.handlers import counters
+    from drainq.metrics.load import write
+
+    try:
+        outcome.l2 = counters(write(database, loading, top=top))
+    except database.errors as error:
+        raise DatabaseError(f"{database.url} refused the load, nothing was written: {one_line(error)}") from error
+    outcome.written = loading.written
+    outcome.parsed_in_tables = loading.requests
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory for the output, if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot make the directory {str(directory)!r} ({error.strerror}); name another with --out"
+        ) from error
+
+
+def open_database(url: DatabaseUrl) -> Database:
+    """The database, with the tables."""
+    database = Database(url)
+    try:
+        tables.create_tables(database)
+    except database.errors as error:
+        database.close()
+        raise DatabaseError(f"cannot make tables in {url}: {one_line(error)}") from error
+    except DatabaseError:
+        database.close()
+        raise
+    return database
+
+
+def top_of(database: Database) -> list[tuple[str, int, int]]:
+    """The ranks as they are stored."""
+    return [tuple(row) for row in database.execute("SELECT endpoint, requests, bytes FROM top_endpoints ORDER BY rank")]
+
+
+@dataclass
+class Running:
+    """A stage that has not ended: how many it has handled."""
+
+    items: int
+
+
+class StageClock:
+    """Times the stages and tells the progress line of them."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.stages: list[Stage] = []
+        self._progress = progress
+
+    @contextlib.contextmanager
+    def stage(
+        self, name: str, items: int, unit: str, tasks: Callable[[], tuple[int, int]] | None = None
+    ) -> Iterator[Running]:
+        """Time the block; the count of what it handles may be set until its end."""
+        running = Running(items)
+        started = time.perf_counter()
+        with self._progress.during(name, tasks):
+            yield running
+        self.stages.append(Stage(name, running.items, unit, time.perf_counter() - started))
