@@ -87,7 +87,7 @@ MUTANTS = [
         "sink_keeps_writing",
         "after a failure the batches that are being written are tried again",
         f"{PACKAGE}/spark/writer_sink.py",
-        "        if self._window.closed:\n",
+        "        if self._window.closed and raised is None:\n",
         "        if False:\n",
         "tests/spark/test_sink_task.py::test_a_batch_that_a_writer_is_at_when_the_task_fails_is_tried_no_more",
     ),

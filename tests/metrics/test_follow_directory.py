@@ -161,9 +161,11 @@ def test_an_empty_directory_is_waited_in(following, logs):
     assert (found.outcome.lines, found.outcome.reconciled, found.uncounted) == (0, True, [])
 
 
-def test_a_file_and_a_directory_without_the_right_to_read_are_named(tmp_path):
+def test_a_file_and_a_directory_without_the_right_to_read_are_named(following, logs):
     if os.geteuid():
         pytest.skip("only root can give up its rights for a moment")
+    write(logs / "warm.log", lines(1, 1))
+    following(logs)  # all modules are imported with the right to read them
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         os.chmod(scratch, 0o777)
         following = Following(Path(scratch))

@@ -206,7 +206,7 @@ def test_an_error_of_close_fails_the_task():
 
 
 def test_an_account_that_does_not_add_up_fails_the_task(monkeypatch):
-    monkeypatch.setattr("drainq.spark.writer_sink.count", lambda rows: 1)
+    monkeypatch.setattr("drainq.spark.sink_writer.count", lambda rows: 1)
     with pytest.raises(DrainqError, match="account does not add up: 5 rows read, 1 done"):
         run([], record_batches(5))
 

@@ -25,7 +25,6 @@ from drainq.spark.checks import seconds, whole
 from drainq.spark.on_error import OnError, on_error_of
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.sink_settings import MakeWriter, Settings
-from drainq.spark.sink_task import SinkTask
 from drainq.spark.task_attempt import task_info
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def sink(
         rows: what a batch is: a list of ``"tuples"`` in column order, a list of ``"records"`` (dictionaries), or
             ``"arrow"``, one ``pyarrow.RecordBatch``.
         columns: the columns to write; None: all.
-        max_in_flight: batches that are being written or wait for a writer, in a task; then the task waits. None: two
+        max_in_flight: batches that are being written or wait for a writer, in a task; then the task waits. None: three
             for each thread.
         max_batch_rows: rows in a batch, at most.
         max_batch_bytes: bytes in a batch, about: by the mean size of a row in Arrow's memory. None: no limit.
@@ -172,7 +171,7 @@ def sink(
         make_writer=make_writer,
         threads=threads,
         rows=rows_of(rows),
-        max_in_flight=whole("max_in_flight", 2 * threads if max_in_flight is None else max_in_flight, 1),
+        max_in_flight=whole("max_in_flight", 3 * threads if max_in_flight is None else max_in_flight, 1),
         max_batch_rows=whole("max_batch_rows", max_batch_rows, 1),
         max_batch_bytes=None if max_batch_bytes is None else whole("max_batch_bytes", max_batch_bytes, 1),
         linger=seconds("linger", linger),
@@ -186,6 +185,8 @@ def sink(
 
     def write(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
+
+        from drainq.spark.sink_task import SinkTask  # what a delivery needs is loaded in tasks alone
 
         counts = SinkTask(settings, task_info()).run(batches)
         yield pa.RecordBatch.from_pylist([{field.name: counts[field.name] for field in fields(PartitionReport)}])

@@ -78,9 +78,13 @@ class Writer:
         }
 
     def _deliver(self, rows: Any) -> None:
-        places = self._sink.begin(rows)
-        self._books.arrive(len(places))
-        if not self._delivery.deliver(places):
+        number = count(rows)
+        self._books.arrive(number)
+        if self._sink.write(rows):
+            self._books.move(number, Outcome.PENDING, Outcome.SENT)
+            self._delivery.works_again()
+            return
+        if not self._delivery.deliver(self._sink.begin(rows)):
             return
         error = self._delivery.stopped
         assert error is not None, "a delivery keeps items only when it is stopped"

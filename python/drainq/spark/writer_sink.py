@@ -3,6 +3,9 @@
 What a delivery sends are the *places* of the rows in the batch that the writer is at, so that a half of an Arrow batch
 is a slice and nothing is copied.
 
+A batch is first written as it is: nearly all pass, and need no places and no delivery. What that raised is what the
+first ``send`` of the delivery raises.
+
 1. A batch whose ``write`` raised is tried ``retries`` times more, as a whole. Then it is halved; a half is tried once.
 2. A row that fails alone goes the way that ``on_error`` says. A task that is to fail ends the delivery.
 3. While the window is closed nothing is written.
@@ -40,27 +43,44 @@ class WriterSink(Sink):
         self._settings, self._info, self._window = settings, info, window
         self._theirs: Any = None
         self._rows: Any = None
+        self._raised: Exception | None = None
         self._failure = Failure.DATA
         self.batches = self.retries = self.tries = 0
         self.chosen = OnError.FAIL
 
-    def begin(self, rows: Any) -> list[int]:
-        """Take up a batch; return the places of its rows. The writer is made if there is none yet."""
+    def write(self, rows: Any) -> bool:
+        """Write a batch as it is; False if that raised, and a delivery is to go on with :meth:`begin`.
+
+        The writer is made if there is none yet.
+        """
         if self._theirs is None:
             self._theirs = self._settings.make_writer(self._info)
             check_callable("write of what make_writer returned", getattr(self._theirs, "write", None), "batch")
+        try:
+            self._theirs.write(rows)
+        except Exception as error:
+            self._raised = error
+            return False
+        self.batches += 1
+        return True
+
+    def begin(self, rows: Any) -> list[int]:
+        """Take up a batch that was not written as it is; return the places of its rows."""
         self._rows, self.tries = rows, 0
         return list(range(count(rows)))
 
     def send(self, items: list[int]) -> None:
         """Write the rows of these places, which follow one another."""
-        if self._window.closed:
+        raised, self._raised = self._raised, None
+        if self._window.closed and raised is None:
             self._failure = Failure.CANNOT_PASS
             raise TaskEnds("the task has ended")
         whole = self.tries <= self._settings.retries and len(items) == count(self._rows)
         if whole and self.tries:
             self.retries += 1
         try:
+            if raised is not None:
+                raise raised
             self._theirs.write(self._slice(items))
         except Exception as error:
             if whole:
