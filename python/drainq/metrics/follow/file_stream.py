@@ -78,7 +78,8 @@ class FileStream:
             unfinished.write_text("".join(f"{line}\n" for line in lines))
             os.replace(unfinished, self._announced / f"{time.time_ns()}.json")
         try:
-            self._query.processAllAvailable()
+            with quiet_py4j():  # of Ctrl-C it would log a traceback
+                self._query.processAllAvailable()
         except Exception as error:
             if self._failed is not None:
                 raise self._failed from None
