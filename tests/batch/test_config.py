@@ -95,3 +95,10 @@ def test_replace_changes_some_settings_and_keeps_all_others():
         config.replace(buffer_size=0)
     with pytest.raises(TypeError, match="colour"):
         config.replace(colour="red")
+
+
+def test_a_pool_does_not_linger():
+    pool = {"shared_scheduler": ("io", ThreadPolicy.fixed(1))}
+    with pytest.raises(ValueError, match="linger needs threads of the queue's own, got 0.5"):
+        BatchQueueConfig(linger=0.5, **pool)
+    assert BatchQueueConfig(linger=0.0, **pool).linger == 0.0

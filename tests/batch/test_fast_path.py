@@ -1,5 +1,6 @@
 """The fast path, which opens with the second item of a class, does what the slow path does."""
 
+import contextlib
 import random
 import sys
 import threading
@@ -36,7 +37,8 @@ def test_produce_and_produce_many_fill_a_partition_as_a_list_would(calls, buffer
     config = BatchQueueConfig(
         threads=ThreadPolicy.fixed(1), buffer_size=buffer_size, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE
     )
-    with BatchQueue("fast", config) as queue:
+    with BatchQueue("fast", config) as queue, contextlib.ExitStack() as at_end:
+        at_end.callback(gate.open)
         first = item(0, -1)
         assert queue.produce(first)
         gate.wait_entered()  # From here on no thread takes an item.

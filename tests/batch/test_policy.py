@@ -92,3 +92,12 @@ def test_a_selector_chooses_among_some_partitions_and_not_among_none(rule):
     assert set(chosen) <= set(range(4))
     with pytest.raises(ValueError, match="count must be at least 1 partition, got 0"):
         selector("abc", 0)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), -0.5, -1])
+def test_handlers_weigh_something_or_nothing(weight):
+    with pytest.raises(ValueError, match=r"weighted_handlers must not be negative, got (NaN|-0\.5|-1)$"):
+        PartitionPolicy.adaptive().resolve(2, weighted_handlers=weight)
+    with pytest.raises(ValueError, match="threads must not be negative, got -1"):
+        PartitionPolicy.fixed(2).resolve(-1)
+    assert PartitionPolicy.fixed(2).resolve(1, weighted_handlers=0.0) == 2

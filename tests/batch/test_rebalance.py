@@ -151,3 +151,23 @@ def test_growth_moves_and_failures_under_load_lose_nothing(make_queue, strategy)
     assert stats.rebalances > 0
     if strategy == BufferStrategy.BLOCKING:
         assert stats.accepted == 16_000
+
+
+def test_a_balancer_that_raises_is_asked_again(make_queue, caplog):
+    asked, planned = [], threading.Event()
+
+    def balance(throughput, owners, threads):
+        asked.append(list(owners))
+        if len(asked) <= 2:
+            raise ZeroDivisionError(len(asked))
+        if len(asked) == 3:
+            return [threads] * len(owners)  # no thread has this number
+        planned.set()
+        return [0] * len(owners)
+
+    queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), consumer=len,
+                       balancer=balance, rebalance_interval=0.001)  # fmt: skip
+    assert planned.wait(PATIENCE)
+    assert queue.shutdown(PATIENCE)
+    failures = [record for record in caplog.records if record.getMessage() == 'the balancer of queue "test-0" failed']
+    assert [record.exc_info[0] for record in failures] == [ZeroDivisionError, ZeroDivisionError, ValueError]

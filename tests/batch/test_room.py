@@ -135,3 +135,35 @@ def test_a_long_list_waits_as_often_as_it_must_and_counts_all_it_put(make_queue,
         assert gate.items == ["hold", *items * times]
     stats = queue.stats()
     assert (stats.accepted, stats.handled, sum(stats.rejected.values())) == (10_001, 10_001, 0)
+
+
+@pytest.mark.parametrize("call", ["produce", "offer", "produce_many", "offer, timed"])
+def test_a_blocking_queue_lets_each_call_wait(make_queue, call):
+    """The gate opens once the call has begun: its dispatch key has been asked for, and the call keeps the GIL."""
+    gate, begun = Gate(is_open=False), threading.Event()
+
+    def begins(item):
+        if item == "waits":
+            begun.set()
+        return str
+
+    def open_then():
+        assert begun.wait(PATIENCE)
+        gate.open()
+
+    queue = make_queue(buffer_size=2, dispatch_key=begins, consumer=gate)
+    assert queue.produce("hold")
+    gate.wait_entered()
+    assert queue.produce("a") and queue.produce("b")
+    opener = threading.Thread(daemon=True, target=open_then)
+    opener.start()
+    calls = {
+        "produce": lambda: queue.produce("waits"),
+        "offer": lambda: queue.offer("waits"),
+        "produce_many": lambda: queue.produce_many(["waits"]),
+        "offer, timed": lambda: queue.offer("waits", timeout=PATIENCE),
+    }
+    assert calls[call]() == 1
+    assert queue.flush(PATIENCE)
+    assert gate.items == ["hold", "a", "b", "waits"]
+    assert (queue.stats().offered, queue.stats().rejected["full"]) == (4, 0)

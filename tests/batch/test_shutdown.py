@@ -272,3 +272,25 @@ def test_the_threads_of_a_queue_have_ended_when_its_shutdown_returns(how):
         else:
             assert (queue.shutdown if how == "shutdown" else BatchQueueManager.shutdown_all)(PATIENCE) is True
         assert [thread.is_alive() for thread in threads] == [False] * 4
+
+
+def test_what_was_abandoned_is_not_handled_afterwards(make_queue):
+    """The thread comes back from a handler that hung, with the rest of its pass in hand."""
+    first, either = Gate(is_open=False), Gate(is_open=False)
+    queue = make_queue()
+    queue.add_handler(str, first)
+    queue.add_handler(int, either)
+    queue.add_handler(float, either)
+    assert queue.produce("hold")
+    first.wait_entered()
+    assert queue.produce_many([1, 2.0]) == 2  # these are one pass, with a batch for each type
+    first.open()
+    either.wait_entered()
+    assert queue.shutdown(0) is False
+    threads = [thread for thread in threading.enumerate() if thread.name == "drainq-test-0-0"]
+    either.open()
+    for thread in threads:
+        thread.join(PATIENCE)
+    stats = queue.stats()
+    assert (first.items, len(either.items)) == (["hold"], 1)
+    assert (stats.accepted, stats.handled, stats.abandoned, stats.queued) == (3, 1, 2, 0)

@@ -1,6 +1,7 @@
 """The counters: every item in exactly one place, at any moment."""
 
 import threading
+import time
 
 import pytest
 
@@ -170,3 +171,13 @@ def test_what_stats_say_of_themselves(make_queue):
     (thread,) = stats.threads
     assert repr(thread).startswith('ThreadStats(name="drainq-test-0-0", handled=3, cycles=')
     assert "partitions=[0, 1], busy_seconds=" in repr(thread)
+
+
+def test_a_thread_is_busy_no_longer_than_it_lives(make_queue):
+    begin = time.monotonic()
+    queue = make_queue(consumer=lambda batch: sum(range(10_000)))
+    for number in range(100):
+        queue.produce(number)
+        assert queue.flush(PATIENCE)
+    (thread,) = queue.stats().threads
+    assert 0 < thread.busy_seconds <= time.monotonic() - begin

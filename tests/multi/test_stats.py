@@ -1,6 +1,7 @@
 """Counters: exact, per sub-queue and in total."""
 
 import queue as std
+import time
 
 import pytest
 
@@ -102,3 +103,15 @@ def test_repr_names_the_counters(queue):
     queue.add_sub_queue("a").put(1)
     assert repr(queue.stats()).startswith("MultiQueueStats(depth=1, high_water=1, put=1, got=0, ")
     assert "'a': SubQueueStats(depth=1, high_water=1, put=1, got=0, rejected=0, " in repr(queue.stats())
+
+
+def test_the_oldest_item_is_as_old_as_its_wait_in_seconds():
+    queue = MultiQueue()
+    sub, before = queue.add_sub_queue("a"), time.monotonic()
+    assert (sub.stats().oldest_age, queue.stats().oldest_age) == (None, None)
+    sub.put(1)
+    eventually(lambda: sub.stats().oldest_age > 0)
+    age, total, elapsed = sub.stats().oldest_age, queue.stats().oldest_age, time.monotonic() - before
+    assert 0 < age <= total <= elapsed + 0.1, "the clock is a coarse one"
+    queue.get()
+    assert (sub.stats().oldest_age, queue.stats().oldest_age) == (None, None)

@@ -343,3 +343,11 @@ def test_a_long_buffer_is_read_to_its_last_value(kind, length):
     sketch.add_many(values)
     assert (sketch.count, sketch.sum) == (length, length * (length + 1) / 2)
     assert (sketch.min, sketch.max) == ((1.0, float(length)) if length else (None, None))
+
+
+def test_the_largest_whole_numbers_of_arrow_keep_their_sign():
+    pa = pytest.importorskip("pyarrow")
+    for kind, values in ((pa.uint64(), [1, 2**64 - 1]), (pa.int64(), [-(2**63), 1]), (pa.uint8(), [0, 255])):
+        sketch = DDSketch()
+        sketch.add_many(pa.array([*values, None], kind))
+        assert (sketch.count, sketch.min, sketch.max) == (2, float(values[0]), float(values[1]))

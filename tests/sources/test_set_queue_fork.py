@@ -168,3 +168,17 @@ def test_no_lock_is_left_taken_by_threads_that_wait():
     over.append(True)
     for thread in threads:
         thread.join(30)
+
+
+@pytest.mark.parametrize("count", [1, 5, 17, 100])
+def test_however_many_queues_there_are_all_start_empty(count):
+    queues = [SetQueue() for _ in range(count)]
+    for waiting in queues:
+        waiting.put("the parent's")
+
+    def check():
+        assert [list(waiting) for waiting in queues] == [[]] * count
+        assert [waiting.put("mine") for waiting in queues] == [True] * count
+
+    assert in_child(check) == 0
+    assert [list(waiting) for waiting in queues] == [["the parent's"]] * count

@@ -231,3 +231,21 @@ def test_after_the_shutdown_gets_go_on_until_it_is_empty_and_puts_do_not():
             call()
     assert waiting.get_many(1) == []
     assert (waiting.stats().put, waiting.stats().got) == (3, 3)
+
+
+@pytest.mark.parametrize(("in_flight", "ttl"), [("forget", None), ("ack", None), ("ttl", 5.0)])
+def test_with_a_key_the_items_come_out_and_the_keys_are_compared(in_flight, ttl):
+    def make():
+        waiting = SetQueue(key=lambda row: row[0], in_flight=in_flight, ttl=ttl)
+        assert waiting.put_many(rows) == 3
+        return waiting
+
+    rows = [("a", 1), ("b", 2), ("a", 3), ("c", 4)]
+    kept = [rows[0], rows[1], rows[3]]
+    assert list(make()) == kept and make().clear() == kept and make().get_many(9) == kept
+    waiting = make()
+    assert [waiting.get(), waiting.get_nowait()] == kept[:2]
+    assert (("c", 0) in waiting, ("a", 0) in waiting, waiting.knows(("c", 0))) == (True, False, True)
+    assert waiting.knows(("a", 0)) is (in_flight != "forget")
+    if in_flight == "ack":
+        assert waiting.done([("a", 0), ("b", 0), ("c", 0)]) == 2
