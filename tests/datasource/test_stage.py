@@ -119,3 +119,13 @@ def test_forgetting_deletes_staged_rows_and_nothing_that_is_published(at):
     assert at.staged() == 1
     at.transactions.run(lambda database: at.stage.forget(database, [], "w"))
     assert at.staged() == 0 and at.polled() == {"a": "of one"}
+
+
+def test_a_stream_remembers_its_last_thousand_batches(at):
+    for batch in (0, 1, 999, 1000):
+        at.add(f"t{batch}", ["a"], batch=batch)
+        assert at.publish([(f"t{batch}", 1)], batch=batch) is True
+    assert [at.publish([], batch=batch) for batch in (0, 1, 999, 1000)] == [False] * 4
+    assert at.publish([], batch=1001) is True
+    assert [at.publish([], batch=batch) for batch in (1, 999)] == [False, False]
+    assert at.publish([], batch=0) is True  # forgotten; Spark replays the last batch alone

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drainq import PrefetchSource
+from drainq.sources.prefetch_buffer_size import AutoSize
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, HandExecutor, Scripted
 
@@ -226,3 +227,22 @@ def test_the_capacity_doubles_while_pulls_come_away_empty_and_shrinks_after(make
         background.run()
     assert prefetch.capacity == 4
     assert source.asked[-1] == 4
+
+
+def test_a_capacity_shrinks_after_sixteen_calm_refills_in_a_row():
+    size = AutoSize(10, 80, threshold=4)
+
+    def refills(count):
+        for _ in range(count):
+            size.refilled()
+        return size.capacity, size.threshold
+
+    size.starved()
+    assert refills(1) == (20, 8) and refills(15) == (20, 8)
+    size.starved()  # the calm ones before it count no more
+    assert refills(1) == (40, 16) and refills(15) == (40, 16) and refills(1) == (20, 8)
+    assert refills(15) == (20, 8) and refills(1) == (10, 4) and refills(32) == (10, 4)
+    for _ in range(5):
+        size.starved()
+        refills(1)
+    assert (size.capacity, size.threshold) == (80, 32)

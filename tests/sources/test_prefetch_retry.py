@@ -56,6 +56,19 @@ def test_a_failing_source_is_logged_with_its_name_and_retried_after_the_back_off
     assert prefetch.stats().errors == 1
 
 
+def test_each_refill_is_counted_for_what_it_brought(make, background, clock):
+    """An error is no empty answer, and neither is the end."""
+    source = make(Scripted([], ValueError("away"), [1], None), on_error=lambda error: None)
+    seen = []
+    for _ in range(4):
+        source.get_next_batch(4)
+        background.run()
+        clock.advance(60)
+        stats = source.stats()
+        seen.append((stats.refills, stats.empty_refills, stats.errors, stats.fetched))
+    assert seen == [(1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1), (4, 1, 1, 1)] and source.finished
+
+
 def test_on_error_raise_raises_at_the_next_pull_once_and_takes_nothing(make, background):
     prefetch = make(Scripted([1, 2], ValueError("down")), on_error="raise")
     prefetch.get_next_batch(1)

@@ -103,3 +103,9 @@ def test_a_repr_reads_like_the_call_that_made_it(strategy):
 def test_what_makes_no_strategy_is_refused(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+def test_of_what_cannot_be_split_evenly_the_largest_remainders_get_one_more():
+    credits = {}
+    assert Weighted({"a": 16, "b": 17, "c": 17}).split(5, "abc", credits) == {"a": 1, "b": 2, "c": 2}
+    assert {name: round(credit, 9) for name, credit in credits.items()} == {"a": 0.6, "b": -0.3, "c": -0.3}

@@ -12,6 +12,7 @@ import pytest
 from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import DeclaredMetrics, Metric, Value
+from drainq.workers.merged import Merged
 from tests.delivery.helpers import counts
 
 DAY = 86_400
@@ -154,6 +155,29 @@ def test_what_is_too_old_is_refused_or_deleted(url):
         assert [row["time"] for row in metrics.read("hits", "day")] == [9 * DAY, 12 * DAY]
         with Database(url) as database:
             assert database.execute("SELECT COUNT(*) FROM hits_minute_clients") == [(1,)]
+
+
+@pytest.mark.parametrize(("late", "rows"), [(0, 1), (1, 0)])
+def test_a_row_is_kept_for_its_time_from_the_end_of_its_period(late, rows):
+    metric = hits(keep={"minute": 3_600})
+    merged = Merged(metric)
+    merged.add([(merged.read(Hit("/", 200, 600.0, 1, 1.0, "a")), 1)])
+    entries = merged.entries(660 + 3_600 - 1 + late)
+    tables = [table for _, each in entries for table, _ in each]
+    assert tables.count(metric.tables["minute"]) == rows and tables.count(metric.tables["day"]) == 1
+
+
+def test_an_item_counts_once_however_many_periods_its_row_goes_into():
+    merged = Merged(hits())
+    merged.add([(merged.read(Hit("/", 200, at, 1, 1.0, "a")), 1) for at in (0.0, 1.0, 61.0)])
+    assert [count for count, _ in merged.entries(100.0)] == [2, 1, 0, 0]
+
+
+def test_items_of_no_metric_are_no_expired_ones(url):
+    clock = ManualClock(10 * DAY)
+    with declared(url, [hits(keep={"minute": 3_600, "hour": 3_600, "day": 3_600})], clock=clock) as metrics:
+        metrics([Hit("/", 200, 10 * DAY, 1, 1.0, "a"), Hit("/", 200, 1.0, 1, 1.0, "a"), "no hit", Login("ann", 1.0)])
+        assert counts(metrics) == (0, 3, 0, 0, 1) and metrics.stats().expired == 1
 
 
 def test_a_metric_is_removed_while_others_go_on(url):

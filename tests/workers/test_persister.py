@@ -62,6 +62,20 @@ def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows):
     assert (pages.stats().sent, pages.stats().retried, pages.stats().lost) == (2, 1, 0)
 
 
+def test_what_a_failed_flush_leaves_is_older_than_what_comes_after_it(tmp_path):
+    url = f"sqlite:///{tmp_path}/late.db"
+    worker = MetricsPersister(url=url, table="late", columns=["page", "title"], key=["page"], merge={})
+    worker([("a", "old"), ("b", "old")])
+    assert worker.flush() is False  # the table is not there yet
+    worker([("a", "new")])
+    with Database(url) as database:
+        database.execute("CREATE TABLE late (page TEXT PRIMARY KEY, title TEXT)")
+    assert worker.flush()
+    with Database(url) as database:
+        assert sorted(database.execute("SELECT page, title FROM late")) == [("a", "new"), ("b", "old")]
+    assert worker.close()
+
+
 def test_a_row_of_the_wrong_width_is_refused_with_the_row(url):
     with persister(url) as pages, pytest.raises(ValueError, match=r"\('a', 1\)"):
         pages([("a", 1)])
