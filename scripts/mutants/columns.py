@@ -163,4 +163,13 @@ MUTANTS = [
         "tests/columns/test_arrow.py::test_a_batch_is_taken_as_often_as_one_likes_and_outlives_its_object",
         dies="crashes",
     ),
+    Mutant(
+        "column_shorter_than_its_batch",
+        "a column that is shorter than its batch is read beyond its end",
+        "crates/drainq-py/src/arrow/view.rs",
+        "        if last.is_none_or(|last| last > own.length) {",
+        "        if last.is_none() {",
+        "tests/columns/test_broken_arrow.py::test_a_broken_batch_is_refused_and_adds_nothing",
+        dies="crashes",
+    ),
 ]
