@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from drainq.arguments import seconds
+
 
 def grown_delay(initial: float, maximum: float, factor: float, attempt: int) -> float:
     """Return ``initial * factor**attempt``, at most ``maximum``, for any ``attempt`` from 0 on.
@@ -31,7 +33,7 @@ class Backoff:
         jitter: the largest part of a delay that chance takes away, 0 to 1.
 
     Raises:
-        ValueError: a value is out of range.
+        TypeError, ValueError: a value is no number, or out of range.
 
     Example:
         >>> backoff = Backoff(0.1, 1.0, 2.0, jitter=0)
@@ -45,8 +47,11 @@ class Backoff:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.initial < math.inf:
-            raise ValueError(f"initial must be a number of seconds > 0, got {self.initial!r}")
+        object.__setattr__(self, "initial", seconds("initial", self.initial, positive=True))
+        object.__setattr__(self, "maximum", seconds("maximum", self.maximum))
+        for name, value in (("factor", self.factor), ("jitter", self.jitter)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(f"{name} must be a number, got {value!r}")
         if not self.initial <= self.maximum < math.inf:
             raise ValueError(f"maximum must be a number of seconds >= initial ({self.initial!r}), got {self.maximum!r}")
         if not 1 <= self.factor < math.inf:

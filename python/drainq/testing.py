@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from datetime import datetime, timedelta
 
@@ -21,7 +22,7 @@ class ManualClock:
 
     def __init__(self, start: float | datetime = 1_700_000_000.0) -> None:
         self._lock = threading.Lock()
-        self._now = _seconds(start)
+        self._now = _seconds("start", start)
 
     def now(self) -> float:
         """The time, in seconds since the epoch."""
@@ -30,19 +31,27 @@ class ManualClock:
 
     def advance(self, by: float | timedelta) -> None:
         """Move the clock by ``by`` seconds; a negative number moves it back, as a corrected clock does."""
-        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        seconds = by.total_seconds() if isinstance(by, timedelta) else _number("by", by)
         with self._lock:
             self._now += seconds
 
     def set(self, to: float | datetime) -> None:
         """Move the clock to a time: seconds since the epoch, or an aware datetime."""
         with self._lock:
-            self._now = _seconds(to)
+            self._now = _seconds("to", to)
 
 
-def _seconds(at: float | datetime) -> float:
+def _seconds(name: str, at: float | datetime) -> float:
     if isinstance(at, datetime):
         if at.tzinfo is None:
-            raise ValueError(f"a time needs a zone, got the naive datetime {at!r}: add tzinfo=timezone.utc")
+            raise ValueError(f"{name} needs a zone, got the naive datetime {at!r}: add tzinfo=timezone.utc")
         return at.timestamp()
-    return float(at)
+    return _number(name, at, " since the epoch, or an aware datetime")
+
+
+def _number(name: str, value: object, more: str = ", or a timedelta") -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds{more}, got {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number of seconds{more}, got {value!r}")
+    return float(value)

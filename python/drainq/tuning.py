@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from drainq.arguments import Seconds, seconds
 
-def tune(*, switch_interval: float) -> float:
+
+def tune(*, switch_interval: Seconds) -> float:
     """Set how long a thread may keep the GIL while another wants it.
 
     The interval is the whole interpreter's, so nothing in drainq changes it unasked. With a shorter
@@ -29,8 +31,7 @@ def tune(*, switch_interval: float) -> float:
 
     Source: ``sys.setswitchinterval``.
     """
-    if not switch_interval > 0:
-        raise ValueError(f"switch_interval must be a number of seconds > 0, got {switch_interval}")
+    interval = seconds("switch_interval", switch_interval, positive=True)
     before = sys.getswitchinterval()
-    sys.setswitchinterval(switch_interval)
+    sys.setswitchinterval(interval)
     return before

@@ -76,7 +76,7 @@ def test_a_buffer_that_is_too_large_is_refused_with_the_limit():
 
 def test_wrong_types_are_type_errors():
     with pytest.raises(TypeError):
-        BatchQueueConfig(threads=4)
+        BatchQueueConfig(threads="4")
     with pytest.raises(TypeError):
         BatchQueueConfig(threads=ONE, buffer_size="many")
     with pytest.raises(TypeError):

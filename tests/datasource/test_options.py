@@ -31,8 +31,8 @@ def test_a_password_is_not_shown():
     ("more", "words"),
     [
         ({"url": ""}, "needs .option\\('url'"),
-        ({"url": "memory:"}, "not a database URL: 'memory:'"),
-        ({"url": "mysql://me:secret@db/app"}, r"not a database URL: 'mysql://me:\*\*\*@db/app'"),
+        ({"url": "memory:"}, "url must name a database, got 'memory:'"),
+        ({"url": "mysql://me:secret@db/app"}, r"url must name a database, got 'mysql://me:\*\*\*@db/app'"),
         ({"queue": ""}, "needs .option\\('queue'"),
         ({"payload": "pickle"}, "payload must be 'text', 'json', 'binary' or 'utf8', got 'pickle'"),
         ({"ifexists": "fail"}, "ifExists must be 'update' or 'ignore', got 'fail'"),

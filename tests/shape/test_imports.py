@@ -14,21 +14,23 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
+    "backoff": {"arguments"},
+    "tuning": {"arguments"},
     "_calls": {"callables", "threads"},
     "aio": {"callables", "errors"},
     "cli": {"_native", "errors", "sql"},
-    "delivery": {"_native", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
+    "delivery": {"_native", "arguments", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
     "columns": {"_native", "errors"},
     "datasource": {"delayed", "errors", "sql"},
-    "delayed": {"backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},
-    "export": {"_native", "callables", "clock", "delivery", "errors", "fork", "threads"},
+    "delayed": {"arguments", "backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},
+    "export": {"_native", "arguments", "callables", "clock", "delivery", "errors", "fork", "threads"},
     "metrics": {"_native", "columns", "errors", "spark", "sql", "threads", "workers"},
-    "sources": {"_native", "backoff", "callables", "clock", "fork", "pickling", "sql", "threads"},
-    "monitoring": {"_native", "fork", "timer"},
-    "spark": {"_native", "backoff", "callables", "datasource", "delivery", "errors", "fork", "timer"},
+    "sources": {"_native", "arguments", "backoff", "callables", "clock", "fork", "pickling", "sql", "threads"},
+    "monitoring": {"_native", "arguments", "fork", "timer"},
+    "spark": {"_native", "arguments", "backoff", "callables", "datasource", "delivery", "errors", "fork", "timer"},
     "sql": {"errors"},
     "timer": {"fork", "threads"},
-    "workers": {"_native", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
+    "workers": {"_native", "arguments", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 

@@ -34,6 +34,7 @@
 //! For the same reason no thread of ours is waited for where it is started: its first steps may run any finaliser of
 //! the user's (`drainq/threads.py`).
 
+mod arguments;
 mod arrow;
 mod batch;
 mod callables;

@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.storage_session import Session
@@ -89,10 +90,9 @@ class AsyncDelayedQueue(Generic[T]):
         """See :meth:`DelayedQueue.try_poll_many`; cancelled, it gives the messages back."""
         return await self._taking(lambda: self._queue.try_poll_many(n))
 
-    async def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+    async def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
         """See :meth:`DelayedQueue.poll`; cancelled, it gives the message back."""
-        if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 

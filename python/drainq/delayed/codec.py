@@ -75,7 +75,13 @@ class MsgspecCodec(Generic[PayloadT]):
             raise TypeError(
                 f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()"
             )
-        return self._encoder.encode(payload)
+        try:
+            return self._encoder.encode(payload)
+        except TypeError as error:
+            raise TypeError(
+                f"payload must be made of what JSON has, dataclasses or msgspec.Structs, got {payload!r} ({error}); "
+                f"for other objects open the queue with a codec="
+            ) from None
 
     def encode_many(self, payloads: Sequence[Any]) -> list[bytes]:
         """Each payload as JSON, for a batch; a codec may have this method or not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from drainq.arguments import seconds
 from drainq.backoff import grown_delay
 
 MEMORY_POLL_PERIOD = 0.5
@@ -32,8 +33,8 @@ class TimeConfig:
     poll_period: float = 3.0
 
     def __post_init__(self) -> None:
-        _check_positive("acquire_timeout", self.acquire_timeout)
-        _check_positive("poll_period", self.poll_period)
+        _keep(self, acquire_timeout=seconds("acquire_timeout", self.acquire_timeout, positive=True))
+        _keep(self, poll_period=seconds("poll_period", self.poll_period, positive=True))
 
 
 @dataclass(frozen=True)
@@ -66,30 +67,28 @@ class RetryConfig:
     try_timeout: float | None = 10.0
 
     def __post_init__(self) -> None:
-        _check_not_negative("initial_delay", self.initial_delay)
-        _check_not_negative("max_delay", self.max_delay)
+        _keep(self, initial_delay=seconds("initial_delay", self.initial_delay))
+        _keep(self, max_delay=seconds("max_delay", self.max_delay))
+        if isinstance(self.factor, bool) or not isinstance(self.factor, (int, float)):
+            raise TypeError(f"factor must be a number, got {self.factor!r}")
         if not self.factor >= 1 or math.isinf(self.factor):
             raise ValueError(f"factor must be at least 1 and finite, got {self.factor!r}")
         if self.max_retries is not None and (not isinstance(self.max_retries, int) or self.max_retries < 0):
             raise ValueError(f"max_retries must be a whole number of at least 0, or None, got {self.max_retries!r}")
         if self.total_timeout is not None:
-            _check_not_negative("total_timeout", self.total_timeout)
+            _keep(self, total_timeout=seconds("total_timeout", self.total_timeout))
         if self.try_timeout is not None:
-            _check_positive("try_timeout", self.try_timeout)
+            _keep(self, try_timeout=seconds("try_timeout", self.try_timeout, positive=True))
 
     def delay(self, failures: int) -> float:
         """Seconds to wait after the ``failures``-th failed try (1, 2, ...)."""
         return grown_delay(self.initial_delay, self.max_delay, self.factor, failures - 1)
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not value > 0 or math.isinf(value):
-        raise ValueError(f"{name} must be more than 0 seconds and finite, got {value!r}")
-
-
-def _check_not_negative(name: str, value: float) -> None:
-    if not value >= 0 or math.isinf(value):
-        raise ValueError(f"{name} must be at least 0 seconds and finite, got {value!r}")
+def _keep(frozen: object, **values: float) -> None:
+    """Set what was read from an argument, such as the seconds of a timedelta."""
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)
 
 
 NO_RETRIES = RetryConfig(max_retries=0)

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
+from drainq.arguments import Seconds, seconds
 from drainq.delayed.message import check_count, check_key, check_text
 from drainq.delayed.storage.records import DeadLetter
 from drainq.delayed.storage_session import Session
@@ -32,12 +32,12 @@ class DeadLetterAdmin:
             return session.call(session.storage.dead, session.kind, most)
         return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
 
-    def purge_dead(self, older_than: float | timedelta) -> int:
+    def purge_dead(self, older_than: Seconds) -> int:
         """Delete the dead letters that died longer ago than ``older_than`` (seconds); return how many."""
-        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if not 0 <= seconds <= _CENTURY:
+        age = seconds("older_than", older_than)
+        if age > _CENTURY:
             raise ValueError(f"older_than must be between 0 and {_CENTURY:,} seconds, a century, got {older_than!r}")
-        before = self._session.now() - int(seconds * 1000)
+        before = self._session.now() - int(age * 1000)
         return self._session.call(self._session.storage.purge_dead, self._session.kind, before)
 
     def redrive(self, keys: Iterable[str] | None = None, *, prefix: str | None = None) -> int:
@@ -70,6 +70,8 @@ class DeadLetterAdmin:
 def _check_keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str):
         raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for a prefix pass prefix=")
+    if not isinstance(keys, Iterable):
+        raise TypeError(f"keys must be a list of keys, got {keys!r}")
     return [check_key(key) for key in keys]
 
 

@@ -11,9 +11,10 @@ Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, NoReturn, TypeVar
 
+from drainq.arguments import Seconds
 from drainq.delayed.message import DeliveryType, from_ms
 from drainq.delayed.storage.records import Held, Row
 from drainq.delayed.storage_session import Session
@@ -137,7 +138,7 @@ class AckEnvelope(Generic[T]):
         self._rows = [row for row in self._rows if row.key not in wanted]
         return not done or self._session.ack(Held(self._lock, tuple(row.id for row in done))) == len(done)
 
-    def nack(self, delay: float | timedelta = 0.0, error: BaseException | str | None = None) -> bool:
+    def nack(self, delay: Seconds = 0.0, error: BaseException | str | None = None) -> bool:
         """Give the message back, to be delivered again.
 
         Args:
@@ -154,7 +155,7 @@ class AckEnvelope(Generic[T]):
         session = self._session
         return session.nack(self._lock, self._rows, due_at, error, session.max_attempts) == len(self._rows)
 
-    def extend(self, seconds: float | timedelta) -> bool:
+    def extend(self, seconds: Seconds) -> bool:
         """Move the end of the lease to ``seconds`` from now.
 
         Returns:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.consume import consume
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import check_count, check_key, from_ms
@@ -47,7 +48,7 @@ class PollMethods(Generic[T]):
         taken = self._look(check_count("n", n), many=True)[0] if n > 0 else None
         return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
 
-    def poll(self, timeout: float | None = None) -> AckEnvelope[T] | None:
+    def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
         """Take the earliest due message, waiting for one.
 
         Args:
@@ -61,8 +62,7 @@ class PollMethods(Generic[T]):
 
         Source: ``poll`` of funfix ``delayedqueue``.
         """
-        if timeout is not None and not timeout >= 0:
-            raise ValueError(f"timeout must be at least 0 seconds, or None, got {timeout!r}")
+        timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         self._session.listen()
         while True:

@@ -55,6 +55,15 @@ class QueueSettings:
     ) -> QueueSettings:
         """The settings with a default for each that is not given."""
         name = _check_name(queue, "queue")
+        _check_kind("time", time, TimeConfig, "a TimeConfig, such as TimeConfig(acquire_timeout=60)")
+        _check_kind("retry", retry, RetryConfig, "a RetryConfig, such as RetryConfig(max_retries=3)")
+        if codec is not None and not all(hasattr(codec, part) for part in ("type_name", "encode", "decode")):
+            raise TypeError(f"codec must have type_name, encode and decode, as JsonCodec() has, got {codec!r}")
+        if clock is not None and not callable(getattr(clock, "now", None)):
+            raise TypeError(f"clock must have now() -> float in seconds, as ManualClock() has, got {clock!r}")
+        for flag, given in (("notify", notify), ("database_time", database_time)):
+            if not isinstance(given, bool):
+                raise TypeError(f"{flag} must be True or False, got {given!r}")
         return cls(
             name=name,
             codec=MsgspecCodec() if codec is None else codec,
@@ -73,6 +82,11 @@ class QueueSettings:
             raise ValueError(f"max_attempts must be at least 1, or None for no limit, got {self.max_attempts!r}")
         if self.history is not None:
             check_count("history", self.history)
+
+
+def _check_kind(name: str, value: object, kind: type, wanted: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
 def _check_name(name: Any, what: str) -> str:

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from drainq.arguments import Seconds, seconds
 from drainq.delayed.call_threads import CallThreads
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.consume_prefetch import Prefetched
@@ -172,12 +172,9 @@ class Session:
         """The clock's time in milliseconds."""
         return to_ms(self.clock.now(), "the clock's time")
 
-    def after(self, delay: float | timedelta, what: str) -> int:
+    def after(self, delay: Seconds, what: str) -> int:
         """The time (milliseconds) ``delay`` from now; ``what`` names the argument in a refusal."""
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-        if not seconds >= 0:
-            raise ValueError(f"{what} must be at least 0 seconds, got {delay!r}")
-        return to_ms(self.clock.now() + seconds, what)
+        return to_ms(self.clock.now() + seconds(what, delay), what)
 
     def lease_end(self, now: int) -> int:
         """The end (milliseconds) of a lease that begins now."""

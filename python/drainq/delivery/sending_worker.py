@@ -17,8 +17,8 @@ from drainq._native import (
     PartitionSelector,
     ThreadPolicy,
 )
+from drainq.arguments import Seconds, seconds, whole
 from drainq.clock import Clock
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
 from drainq.delivery.dead_letter_resend import Resender
 from drainq.delivery.dead_letters import DeadLetters
@@ -57,7 +57,7 @@ class Sender(Worker):
         sink: Sink,
         *,
         name: str,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         delayed: DelayedQueueLike | None = None,
         threads: int = 1,
         key_of: Callable[[Any], Hashable] | None = None,
@@ -67,11 +67,8 @@ class Sender(Worker):
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        if isinstance(threads, bool) or not isinstance(threads, int):
-            raise TypeError(f"threads must be a number of drain threads, got {threads!r}")
-        if threads < 1:
-            raise ValueError(f"threads must be >= 1, got {threads}")
-        check_seconds("retry_for", retry_for)
+        threads = whole("threads", threads, least=1)
+        retry_for = seconds("retry_for", retry_for)
         check_delayed(delayed)
         self._sink, self._threads = sink, threads
         self._resender: Resender | None = None

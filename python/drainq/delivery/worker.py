@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delivery import type_owners
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
@@ -211,7 +212,7 @@ class Worker(abc.ABC):
             accepted += 0 if queue is None else queue.produce_many(list(group))
         return accepted
 
-    def flush(self, timeout: float | None = None) -> bool:
+    def flush(self, timeout: Seconds | None = None) -> bool:
         """Hand on everything accepted so far, and what is due in the delayed queue.
 
         Args:
@@ -220,6 +221,7 @@ class Worker(abc.ABC):
             False if time ran out, if what is held could not be handed on (it is tried again at the next flush), or if
             items were refused or lost since the last flush. Items in the delayed queue are no failure.
         """
+        timeout = seconds_or_none("timeout", timeout)
         deadline = _deadline(timeout)
         done = self._queue is None or self._queue.flush(timeout)
         done = self._flush_held(deadline) and done
@@ -228,7 +230,7 @@ class Worker(abc.ABC):
             before, self._given_up_before = self._given_up_before, given_up
         return done and given_up <= before
 
-    def close(self, timeout: float | None = None) -> bool:
+    def close(self, timeout: Seconds | None = None) -> bool:
         """Handle what is queued, hand on what is held, and stop. A shared queue stays open, without this worker.
 
         Args:
@@ -237,7 +239,7 @@ class Worker(abc.ABC):
         Returns:
             False if an item was refused or lost; ``stats()`` says how many.
         """
-        return self._close_once(timeout)
+        return self._close_once(seconds_or_none("timeout", timeout))
 
     def stats(self) -> WorkerStats:
         """The counters now."""

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from drainq._native import BatchQueue, BatchQueueConfig
+from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import kafka_errors
@@ -233,7 +233,7 @@ class KafkaExporter(Sender):
         topic: str,
         key: Callable[[Any], bytes | str | None] | None = None,
         value: Callable[[Any], bytes | str | None] | None = None,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         delayed: Any = None,
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
@@ -242,7 +242,7 @@ class KafkaExporter(Sender):
             raise TypeError(f"config must be a mapping of librdkafka's settings, got a {type(config).__name__}")
         if not isinstance(topic, str) or not topic:
             raise ValueError(f"topic must be a str that is not empty, got {topic!r}")
-        check_seconds("retry_for", retry_for)
+        retry_for = seconds("retry_for", retry_for)
         for parameter, function in (("key", key), ("value", value)):
             if function is not None:
                 check_callable(parameter, function, "item")

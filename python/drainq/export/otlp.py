@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, seconds
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Unavailable
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.export import grpc_errors
 from drainq.export.grpc_calls import Calls
@@ -150,8 +150,8 @@ class OtlpMetricsExporter(Sender):
         endpoint: str,
         insecure: bool = False,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 10.0,
-        retry_for: float = RETRY_FOR,
+        timeout: Seconds = 10.0,
+        retry_for: Seconds = RETRY_FOR,
         resource: Mapping[str, Any] | None = None,
         certificate: str | Path | bytes | None = None,
         client_certificate: str | Path | bytes | None = None,
@@ -160,9 +160,7 @@ class OtlpMetricsExporter(Sender):
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
-        check_seconds("timeout", timeout)
-        if not timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, got {timeout!r}")
+        timeout = seconds("timeout", timeout, positive=True)
         connection = Connection(
             endpoint,
             needs="otlp",

@@ -21,9 +21,9 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, seconds
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Sender, Sink, Unavailable
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
@@ -192,10 +192,10 @@ class SkyWalkingMetricsExporter(Sender):
         bucket: Literal["minute", "hour", "day"] = "minute",
         time_zone: str = "UTC",
         protocol: Any = None,
-        ask_every: float = 30.0,
+        ask_every: Seconds = 30.0,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 10.0,
-        retry_for: float = RETRY_FOR,
+        timeout: Seconds = 10.0,
+        retry_for: Seconds = RETRY_FOR,
         certificate: str | Path | bytes | None = None,
         delayed: Any = None,
         queue: BatchQueue | None = None,
@@ -207,10 +207,8 @@ class SkyWalkingMetricsExporter(Sender):
             zone = ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError, TypeError) as error:
             raise ValueError(f"time_zone must be an IANA name such as 'Europe/Bucharest', got {time_zone!r}") from error
-        for name, seconds in (("timeout", timeout), ("ask_every", ask_every)):
-            check_seconds(name, seconds)
-            if not seconds > 0:
-                raise ValueError(f"{name} must be more than 0 seconds, got {seconds!r}")
+        timeout = seconds("timeout", timeout, positive=True)
+        ask_every = seconds("ask_every", ask_every, positive=True)
         if protocol is not None and not hasattr(protocol, "ExportMetricValue"):
             raise TypeError(f"protocol must be a module generated from metric-exporter.proto, got {protocol!r}")
         connection = Connection(endpoint, needs="grpc", insecure=insecure, headers=headers, certificate=certificate)

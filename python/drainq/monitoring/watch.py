@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import logging
 import weakref
-from datetime import timedelta
 from typing import Any
 
 from drainq._native import observe_native, publish_samples, unobserve_native, withdraw_samples
+from drainq.arguments import Seconds, seconds
 from drainq.fork import renew_in_child
 from drainq.monitoring.samples import Kind, kind_of, samples_of
 from drainq.timer import Repeat
@@ -95,7 +95,7 @@ class WatchedObject:
 _watches: dict[tuple[str, str], WatchedObject] = {}
 
 
-def watch(thing: Any, name: str, *, interval: float | timedelta = 5.0) -> WatchedObject:
+def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
     """Publish the counters of ``thing`` under a name, until it is collected or :meth:`WatchedObject.close`.
 
     Batch queues are published under their own names without it; for one of them this changes the name.
@@ -126,19 +126,17 @@ def watch(thing: Any, name: str, *, interval: float | timedelta = 5.0) -> Watche
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"name must be a string with at least 1 character, got {name!r}")
-    seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"interval must be a number of seconds above 0, got {interval!r}")
+    pause = seconds("interval", interval, positive=True)
     given = observe_native(thing, name)
     if given is not None:
-        return WatchedObject(thing, given, None, seconds)
+        return WatchedObject(thing, given, None, pause)
     kind = kind_of(thing.stats()) if callable(getattr(thing, "stats", None)) else None
     if kind is None:
         raise TypeError(
             "thing must be a queue, a source, a scheduler, a worker or an exporter of drainq's, with a method stats(); "
             f"got {thing!r}"
         )
-    watched = WatchedObject(thing, _free_name(kind.name, name), kind, seconds)
+    watched = WatchedObject(thing, _free_name(kind.name, name), kind, pause)
     watched._begin()
     return watched
 

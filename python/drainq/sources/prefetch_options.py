@@ -5,7 +5,6 @@ The parts of the source are made from these options, and made again in a forked 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -49,7 +48,6 @@ class PrefetchOptions(Generic[T]):
             retry=self.retry,
             name=self.name,
             executor=self.executor,
-            min_interval=self.min_interval,
             clock=self.clock,
         )
 
@@ -68,7 +66,7 @@ class PrefetchOptions(Generic[T]):
         return Schedule(DEFAULT_RETRY if self.retry is None else self.retry, self.min_interval, report)
 
 
-def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, min_interval: Any, clock: Any) -> None:
+def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -> None:
     """Refuse an argument that could not be used later.
 
     Raises:
@@ -86,10 +84,6 @@ def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, min_interval:
             "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
             f"or None for a thread of the source's own, got {executor!r}"
         )
-    if isinstance(min_interval, bool) or not isinstance(min_interval, (int, float)):
-        raise TypeError(f"min_interval must be a number of seconds >= 0, got {min_interval!r}")
-    if not 0 <= min_interval < math.inf:
-        raise ValueError(f"min_interval must be a number of seconds >= 0, got {min_interval!r}")
     if not (clock is None or callable(getattr(clock, "now", None))):
         raise TypeError(
             "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), "

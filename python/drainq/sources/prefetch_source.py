@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from drainq.arguments import Seconds, seconds, seconds_or_none
 from drainq.backoff import Backoff
 from drainq.clock import Clock
 from drainq.pickling import refuse
@@ -85,20 +86,21 @@ class PrefetchSource(Replenisher[T]):
         *,
         key: Callable[[T], Hashable] | None = None,
         in_flight: InFlight = "forget",
-        ttl: float | None = None,
+        ttl: Seconds | None = None,
         on_error: OnError = "log",
         retry: Backoff | None = None,
         eager: bool = False,
         name: str | None = None,
         executor: Executor | None = None,
-        min_interval: float = 0.0,
+        min_interval: Seconds = 0.0,
         max_capacity: int | None = None,
         clock: Clock | None = None,
     ) -> None:
         ask = ask_of(source)
         options = PrefetchOptions(
-            capacity, replenish_threshold, key=key, in_flight=in_flight, ttl=ttl, on_error=on_error, retry=retry,
-            name=name, executor=executor, min_interval=min_interval, max_capacity=max_capacity, clock=clock,
+            capacity, replenish_threshold, key=key, in_flight=in_flight, ttl=seconds_or_none("ttl", ttl),
+            on_error=on_error, retry=retry, name=name, executor=executor,
+            min_interval=seconds("min_interval", min_interval), max_capacity=max_capacity, clock=clock,
         )  # fmt: skip
         super().__init__(ask, getattr(source, "__name__", type(source).__name__) if name is None else name, options)
         if eager:
@@ -177,7 +179,7 @@ class PrefetchSource(Replenisher[T]):
                 self._replenish(forgotten=True)
         return were
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Wait until a pull would return or raise something, or never will again.
 
         Args:
@@ -186,6 +188,7 @@ class PrefetchSource(Replenisher[T]):
         Returns:
             False if the time ran out.
         """
+        timeout = seconds_or_none("timeout", timeout)
         self._replenish()
         with self._state:
             return self._state.wait_for(self._has_news, timeout)
@@ -253,7 +256,7 @@ class PrefetchSource(Replenisher[T]):
                 starved_pulls=self._starved,
             )
 
-    def close(self, timeout: float | None = None) -> bool:
+    def close(self, timeout: Seconds | None = None) -> bool:
         """Start no more refills and wait for the one that is running; what was fetched can still be taken.
 
         A refill that has not begun never begins; one that reads items as they come ends with the next.
@@ -264,6 +267,7 @@ class PrefetchSource(Replenisher[T]):
         Returns:
             True if no refill is running any more; False too from within the source itself.
         """
+        timeout = seconds_or_none("timeout", timeout)
         with self._state:
             self._closed = self._intake.closed = True
             self._refiller.close()

@@ -24,6 +24,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.backoff import Backoff
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.pickling import refuse
@@ -225,7 +226,7 @@ class SourceScheduler:
                     break
         self.wake()
 
-    def add_source(self, name: str, source: Any, *, timeout: float | None = None) -> None:
+    def add_source(self, name: str, source: Any, *, timeout: Seconds | None = None) -> None:
         """Add a source; the strategy decides when it has its turn.
 
         Args:
@@ -238,7 +239,7 @@ class SourceScheduler:
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
         name, account = source_name(name), Account(feed_of(source))
-        with self._between_steps(timeout), self._changing:
+        with self._between_steps(seconds_or_none("timeout", timeout)), self._changing:
             if name in self._plan.accounts:
                 raise ValueError(f"there is a source {name!r} already; remove it first")
             self._plan = replace(self._plan, accounts={**self._plan.accounts, name: account})
@@ -246,7 +247,7 @@ class SourceScheduler:
             account.announces = account.feed.subscribe(self.wake)
         self.wake()
 
-    def remove_source(self, name: str, *, timeout: float | None = None) -> list[Any]:
+    def remove_source(self, name: str, *, timeout: Seconds | None = None) -> list[Any]:
         """Take a source out.
 
         Args:
@@ -262,7 +263,7 @@ class SourceScheduler:
             TimeoutError: a step is still under way, as it is while a source or the target hangs; nothing has changed.
         """
         name = source_name(name)
-        with self._between_steps(timeout):
+        with self._between_steps(seconds_or_none("timeout", timeout)):
             with self._changing:
                 plan = self._plan
                 if name not in plan.accounts:
@@ -284,7 +285,7 @@ class SourceScheduler:
         """Step in a background thread until :meth:`stop`, or until all sources have ended, unnamed ones too."""
         self._loop.start()
 
-    def stop(self, timeout: float | None = None) -> bool:
+    def stop(self, timeout: Seconds | None = None) -> bool:
         """End the loop after the step in hand: what that has taken is delivered.
 
         Args:
@@ -293,9 +294,9 @@ class SourceScheduler:
         Returns:
             True if the loop has ended; False too from within the target.
         """
-        return self._loop.stop(timeout)
+        return self._loop.stop(seconds_or_none("timeout", timeout))
 
-    def join(self, timeout: float | None = None) -> bool:
+    def join(self, timeout: Seconds | None = None) -> bool:
         """Wait for the loop to end: until all sources have ended, or :meth:`stop`.
 
         Args:
@@ -304,7 +305,7 @@ class SourceScheduler:
         Returns:
             True if it has ended.
         """
-        return self._loop.join(timeout)
+        return self._loop.join(seconds_or_none("timeout", timeout))
 
     def wake(self) -> None:
         """Have the loop take a step at once, because there may be something to do: less backlog, say."""

@@ -21,19 +21,6 @@ def whole(name: str, value: Any, least: int) -> int:
     return value
 
 
-def seconds(name: str, value: Any) -> float:
-    """Return a finite number of seconds from 0 on.
-
-    Raises:
-        TypeError, ValueError: it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be a finite number of seconds >= 0, got {value!r}")
-    return float(value)
-
-
 def member(kind: type[E], value: Any, wanted: str) -> E:
     """Return the member of an enum for its name.
 

@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from drainq.arguments import Seconds, seconds
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.spark.checks import seconds, whole
+from drainq.spark.checks import whole
 from drainq.spark.on_error import OnError, on_error_of
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.sink_settings import MakeWriter, Settings
@@ -106,12 +107,12 @@ def sink(
     max_in_flight: int | None = None,
     max_batch_rows: int = 1000,
     max_batch_bytes: int | None = None,
-    linger: float = 0.05,
+    linger: Seconds = 0.05,
     retries: int = 3,
     backoff: Backoff = _BACKOFF,
     on_error: str | OnError | Callable[[Any, Exception], str | OnError] | None = None,
     delayed: Callable[[], Any] | None = None,
-    close_timeout: float = 5.0,
+    close_timeout: Seconds = 5.0,
 ) -> SinkReport:
     """Write all rows of a DataFrame through writers of yours, several at a time in each task. An action.
 

@@ -21,9 +21,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
 from drainq.fork import leave_to_parent, renew_in_child
-from drainq.spark.checks import seconds
 from drainq.spark.once import Once
 from drainq.timer import SHARED, Alarm
 
@@ -117,7 +117,7 @@ def worker_resource(
     factory: Callable[[], R],
     close: Callable[[R], object] | None = None,
     *,
-    idle_close: float = 30.0,
+    idle_close: Seconds = 30.0,
     check: Callable[[R], object] | None = None,
 ) -> Iterator[R]:
     """Use a resource that the worker process keeps from task to task; a context manager around it.
@@ -153,12 +153,12 @@ def worker_resource(
         check_callable("close", close, "resource")
     if check is not None:
         check_callable("check", check, "resource")
-    idle_close = seconds("idle_close", idle_close)
-    kept = _taken(key, factory, close, check, idle_close)
+    kept_for = seconds("idle_close", idle_close)
+    kept = _taken(key, factory, close, check, kept_for)
     try:
         yield kept.resource.get()
     finally:
-        _resources.give_back(key, kept, idle_close)
+        _resources.give_back(key, kept, kept_for)
 
 
 def _check_key(part: Any, key: Any) -> None:

@@ -94,7 +94,11 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         merge: Mapping[str, Merge | str] | None = None,
     ) -> None:
         for option, names in (("columns", columns), ("key", key)):
-            if isinstance(names, (str, bytes)) or not all(isinstance(name, str) for name in names):
+            if (
+                isinstance(names, (str, bytes))
+                or not isinstance(names, Iterable)
+                or not all(isinstance(name, str) for name in names)
+            ):
                 raise TypeError(f"{option} must be a list of names, such as ['id', 'name'], got {names!r}")
         self.table, self.columns, self.key = table, tuple(columns), tuple(key)
         if not self.columns or len(set(self.columns)) != len(self.columns):

@@ -53,12 +53,12 @@ class DatabaseUrl:
             postgresql://me:***@db/metrics
         """
         if not isinstance(url, str):
-            raise TypeError(f"a database URL must be a str, got {url!r}")
+            raise TypeError(f"url must be a str, got {url!r}; use {forms()}")
         scheme, separator, rest = url.partition("://")
         dialect = dialect_of(scheme) if separator and "\0" not in rest else None
         parts = None if dialect is None else dialect.read_url(scheme, rest)
         if dialect is None or parts is None:
-            raise ValueError(f"not a database URL: {shown(url)!r}; use {forms()}")
+            raise ValueError(f"url must name a database, got {shown(url)!r}; use {forms()}")
         return cls(dialect, parts.target, parts.secrets, parts.text)
 
     @classmethod

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, check_callables, check_callables_if_given, seconds_or_none
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.arguments import check_callables, check_seconds
 from drainq.fork import leave_to_parent
 from drainq.workers.holding_worker import Holder
 
@@ -54,15 +54,16 @@ class MetricsAggregator(Holder):
         key: Callable[[Any], Hashable],
         merge: Callable[[Any, Any], Any],
         sink: Callable[[list[Any]], object],
-        flush_interval: float | None = 0.5,
+        flush_interval: Seconds | None = 0.5,
         time: Callable[[Any], float] | None = None,
-        expire_after: float | None = None,
+        expire_after: Seconds | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_callables(key=key, merge=merge, sink=sink, time=time)
-        check_seconds("expire_after", expire_after, none=True)
+        check_callables(key=key, merge=merge, sink=sink)
+        check_callables_if_given(time=time)
+        expire_after = seconds_or_none("expire_after", expire_after)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
         self._key, self._merge, self._sink = key, merge, sink

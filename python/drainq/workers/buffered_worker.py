@@ -15,9 +15,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, seconds
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
 from drainq.delivery.dead_letter_resend import Resender
 from drainq.delivery.dead_letters import DeadLetters
@@ -50,11 +50,11 @@ class Buffered(Holder):
         name: str,
         size: Callable[[list[Any]], int],
         max_rows: int,
-        retry_for: float,
+        retry_for: Seconds,
         delayed: DelayedQueueLike | None = None,
         key_of: Callable[[Any], Hashable] | None = None,
         older_sink: Sink | None = None,
-        flush_interval: float | None = None,
+        flush_interval: Seconds | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
@@ -63,7 +63,7 @@ class Buffered(Holder):
             raise TypeError(f"max_rows must be a number of rows, got {max_rows!r}")
         if max_rows < 1:
             raise ValueError(f"max_rows must be >= 1, got {max_rows}")
-        check_seconds("retry_for", retry_for)
+        retry_for = seconds("retry_for", retry_for)
         check_delayed(delayed)
         self._max_rows, self._size, self._name = max_rows, size, name
         super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
@@ -69,9 +70,9 @@ class DeclaredMetrics(Buffered):
         url: str | DatabaseUrl,
         metrics: Iterable[Metric],
         create: bool = True,
-        flush_interval: float | None = 5.0,
+        flush_interval: Seconds | None = 5.0,
         max_rows: int = MAX_ROWS,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         delayed: DelayedQueueLike | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
@@ -117,7 +118,7 @@ class DeclaredMetrics(Buffered):
         metric = self._merged[name].metric
         return self._tables.rows(metric, metric.periods[0] if every is None else every, since, until)
 
-    def remove(self, name: str, timeout: float | None = None) -> bool:
+    def remove(self, name: str, timeout: Seconds | None = None) -> bool:
         """Write what a metric holds, and forget it; its tables stay. Other metrics go on.
 
         Returns:

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.worker import Worker, wait_until
 from drainq.errors import WouldDeadlock
 from drainq.timer import SHARED
@@ -40,13 +40,12 @@ class Holder(Worker):
     def __init__(
         self,
         *,
-        flush_interval: float | None = None,
+        flush_interval: Seconds | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_seconds("flush_interval", flush_interval, none=True)
-        self._interval = flush_interval
+        self._interval = seconds_or_none("flush_interval", flush_interval)
         super().__init__(queue=queue, weight=weight, clock=clock)
         self._flushed_at = self._clock.now()
 

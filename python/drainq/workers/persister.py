@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, check_callables_if_given, seconds, seconds_or_none
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.arguments import check_callables, check_seconds
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Sink
@@ -74,20 +74,22 @@ class MetricsPersister(Buffered):
         columns: Sequence[str],
         key: Sequence[str],
         merge: Mapping[str, str | Merge],
-        flush_interval: float | None = 5.0,
+        flush_interval: Seconds | None = 5.0,
         max_rows: int = MAX_ROWS,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         delayed: DelayedQueueLike | None = None,
         time: Callable[[Any], float] | None = None,
-        expire_after: float | None = None,
+        expire_after: Seconds | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
         if not key:
             raise ValueError(f"key must name the columns that identify a row, got {list(key)!r}")
-        check_callables(time=time)
-        check_seconds("expire_after", expire_after, none=True)
+        check_callables_if_given(time=time)
+        retry_for = seconds("retry_for", retry_for)
+        flush_interval = seconds_or_none("flush_interval", flush_interval)
+        expire_after = seconds_or_none("expire_after", expire_after)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
         self._upsert = Upsert(table, columns, key=key, merge=merge)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, check_callables, check_callables_if_given, whole
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.arguments import check_callables
 from drainq.fork import leave_to_parent
 from drainq.workers.holding_worker import Holder
 
@@ -58,16 +58,14 @@ class TopN(Holder):
         score: Callable[[Any], Any],
         group: Callable[[Any], Hashable] | None = None,
         sink: Callable[[list[Any]], object],
-        flush_interval: float | None = None,
+        flush_interval: Seconds | None = None,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise TypeError(f"n must be a number of items, got {n!r}")
-        if n < 1:
-            raise ValueError(f"n must be >= 1, got {n}")
-        check_callables(score=score, group=group, sink=sink)
+        n = whole("n", n, least=1)
+        check_callables(score=score, sink=sink)
+        check_callables_if_given(group=group)
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[Hashable, list[_Kept]] = {}
         self._arrivals = 0

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector
+from drainq.arguments import Seconds, seconds, whole
 from drainq.clock import Clock
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
@@ -64,11 +65,13 @@ class BatchWriter(Sender):
         key: Sequence[str] | None = None,
         threads: int = 1,
         delayed: DelayedQueueLike | None = None,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
+        threads = whole("threads", threads, least=1)
+        retry_for = seconds("retry_for", retry_for)
         upsert = Upsert(table, columns, key=key or ())
         self._places = [upsert.columns.index(column) for column in upsert.key]
         super().__init__(

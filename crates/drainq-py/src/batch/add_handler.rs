@@ -2,6 +2,7 @@
 
 use super::handler::Handler;
 use super::queue::BatchQueue;
+use crate::arguments;
 use crate::deadline::Deadline;
 use crate::errors;
 use drainq_core::batch::flush::Flush;
@@ -34,7 +35,7 @@ impl BatchQueue {
         py: Python<'_>,
         r#type: Bound<'_, PyAny>,
         handler: Bound<'_, PyAny>,
-        weight: f64,
+        #[pyo3(from_py_with = arguments::weight)] weight: f64,
     ) -> PyResult<()> {
         // First, because when the interpreter goes away the checks below cannot run any more.
         if !self.shared().queue().is_running() {
@@ -84,7 +85,7 @@ impl BatchQueue {
     fn handler<'py>(
         slf: &Bound<'py, Self>,
         r#type: Bound<'py, PyAny>,
-        weight: f64,
+        #[pyo3(from_py_with = arguments::weight)] weight: f64,
     ) -> PyResult<Bound<'py, PyCFunction>> {
         let (queue, r#type) = (slf.clone().unbind(), r#type.unbind());
         PyCFunction::new_closure(slf.py(), Some(c"handler"), None, move |arguments: &Bound<'_, PyTuple>, _| {

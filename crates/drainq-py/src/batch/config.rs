@@ -3,11 +3,13 @@
 #![allow(unused_parens)] // around the defaults of the table, each of which is one token tree
 
 use super::buffer_strategy::BufferStrategy;
+use super::config_arguments;
 use super::config_table::{Argument, Kept, config_table};
 use super::coroutines;
 use super::handler::Handler;
 use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::size_policies::{PartitionPolicy, ThreadPolicy};
+use crate::arguments;
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use crate::pickling::{self, Recipe};
@@ -24,17 +26,19 @@ use std::time::Duration;
 config_table! {
     /// The settings of a :class:`BatchQueue`. All are keyword-only and readable afterwards.
     ///
+    /// Seconds are a number, or a ``datetime.timedelta``.
+    ///
     /// A configuration pickles and copies, with all settings; its callables travel as the pickler can send them: a lambda
     /// needs ``cloudpickle``, which Spark uses.
     ///
     /// Args:
     pub struct BatchQueueConfig {
-        ///     threads: a :class:`ThreadPolicy`: the queue gets drain threads of its own.
+        ///     threads: a :class:`ThreadPolicy`, or the number of threads: the queue gets drain threads of its own.
         threads: Option<ThreadPolicy> = None => Option<ThreadPolicy>,
-        ///     shared_scheduler: ``(name, ThreadPolicy)``: the queue shares the threads of a named
+        ///     shared_scheduler: ``(name, ThreadPolicy)``, or a number of threads instead of the policy: the queue shares the threads of a named
         ///         scheduler. Give exactly one of ``threads`` and ``shared_scheduler``.
         shared_scheduler: Option<(String, ThreadPolicy)> = None => Option<(String, ThreadPolicy)>,
-        ///     partitions: a :class:`PartitionPolicy`; default one partition.
+        ///     partitions: a :class:`PartitionPolicy`, or the number of partitions; default one partition.
         partitions: Option<PartitionPolicy> = None => PartitionPolicy,
         ///     partition_selector: a :class:`PartitionSelector` or a callable
         ///         ``(item, count) -> int``; default ``PartitionSelector.type_hash()``.
@@ -47,7 +51,8 @@ config_table! {
         ///     capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
         ///         many partitions it keeps the batches of each type large where memory for the whole is small.
         capacity: Option<i64> = None => Option<usize>,
-        ///     strategy: a :class:`BufferStrategy`; default ``BLOCKING``.
+        ///     strategy: a :class:`BufferStrategy`, or its name in small letters, such as ``"if_possible"``; default
+        ///         ``BLOCKING``.
         strategy: BufferStrategy = (BufferStrategy::BLOCKING) => BufferStrategy,
         ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
         ///         the handlers that ``add_handler`` registers. With several drain threads it may be
@@ -96,6 +101,13 @@ config_table! {
     ///
     /// Source: ``BatchQueueConfig`` in SkyWalking's ``library-batch-queue``.
     end
+}
+
+/// Reads the parameter `config` of a queue.
+pub fn argument(value: &Bound<'_, PyAny>) -> PyResult<Py<BatchQueueConfig>> {
+    const WANTED: &str = "a BatchQueueConfig, such as BatchQueueConfig(threads=1)";
+    let config = value.cast::<BatchQueueConfig>().map(|config| config.clone().unbind());
+    config.map_err(|_| arguments::refused("config", WANTED, value))
 }
 
 /// Checks a number of seconds.

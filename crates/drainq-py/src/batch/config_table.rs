@@ -45,7 +45,7 @@ macro_rules! config_table {
             #[new]
             #[pyo3(signature = (*, $($name = $default),*))]
             #[allow(clippy::too_many_arguments)]
-            fn new(py: Python<'_>, $($name: $given),*) -> PyResult<Self> {
+            fn new(py: Python<'_>, $(#[pyo3(from_py_with = config_arguments::$name)] $name: $given),*) -> PyResult<Self> {
                 let config = Self { $($name: Argument::<$kept>::keep($name, py, stringify!($name))?,)* };
                 config.check(py)?;
                 Ok(config)

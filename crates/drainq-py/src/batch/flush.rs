@@ -3,6 +3,7 @@
 use super::coroutines;
 use super::queue::BatchQueue;
 use super::types::item::Item;
+use crate::arguments;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use drainq_core::batch::flush::{Flush, Flushed};
@@ -27,7 +28,7 @@ impl BatchQueue {
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue.
     #[pyo3(signature = (timeout=None))]
-    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    fn flush(&self, py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
         let deadline = Deadline::after("timeout", timeout)?;
         self.refuse_in_handler(py, "flush")?;
         let flushed = self.wait_flushed(py, Flush::of_queue(self.shared().queue()), deadline)?;
@@ -44,7 +45,10 @@ impl BatchQueue {
     /// Raises:
     ///     WouldDeadlock: awaited in a handler of this queue.
     #[pyo3(signature = (timeout=None))]
-    fn flush_async<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn flush_async<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "flush", timeout)
     }
 }

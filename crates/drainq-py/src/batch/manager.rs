@@ -1,9 +1,10 @@
 //! `BatchQueueManager`: the queues of a process by name.
 
-use super::config::BatchQueueConfig;
+use super::config::{self, BatchQueueConfig};
 use super::queue::BatchQueue;
 use super::shared_scheduler;
 use super::shutdown;
+use crate::arguments;
 use crate::errors;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
@@ -76,11 +77,15 @@ impl BatchQueueManager {
     /// Raises:
     ///     DuplicateName: there is one that is running.
     #[staticmethod]
-    fn create(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
-        if find(py, name).is_some() {
-            return Err(duplicate(py, name));
+    fn create(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::name)] name: String,
+        #[pyo3(from_py_with = config::argument)] config: Py<BatchQueueConfig>,
+    ) -> PyResult<Py<BatchQueue>> {
+        if find(py, &name).is_some() {
+            return Err(duplicate(py, &name));
         }
-        make(py, name, config)
+        make(py, &name, config)
     }
 
     /// The queue of this name, made if there is none.
@@ -91,12 +96,16 @@ impl BatchQueueManager {
     /// Raises:
     ///     ModeConflict: one configuration has a ``consumer`` and the other has none.
     #[staticmethod]
-    fn get_or_create(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {
-        let queue = match find(py, name) {
+    fn get_or_create(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::name)] name: String,
+        #[pyo3(from_py_with = config::argument)] config: Py<BatchQueueConfig>,
+    ) -> PyResult<Py<BatchQueue>> {
+        let queue = match find(py, &name) {
             Some(queue) => queue,
-            None => match make(py, name, config.clone_ref(py)) {
+            None => match make(py, &name, config.clone_ref(py)) {
                 Ok(queue) => return Ok(queue),
-                Err(error) => match find(py, name) {
+                Err(error) => match find(py, &name) {
                     Some(queue) => queue,
                     None => return Err(error),
                 },
@@ -127,8 +136,8 @@ impl BatchQueueManager {
 
     /// The running queue of this name, or None.
     #[staticmethod]
-    fn get(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
-        find(py, name)
+    fn get(py: Python<'_>, #[pyo3(from_py_with = arguments::name)] name: String) -> Option<Py<BatchQueue>> {
+        find(py, &name)
     }
 
     /// The names of the running queues, in the order in which they were made.
@@ -145,8 +154,12 @@ impl BatchQueueManager {
     ///     What its ``shutdown`` returns; True if there is no such queue.
     #[staticmethod]
     #[pyo3(signature = (name, timeout=None))]
-    fn shutdown(py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<bool> {
-        let Some(queue) = find(py, name) else { return Ok(true) };
+    fn shutdown(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::name)] name: String,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let Some(queue) = find(py, &name) else { return Ok(true) };
         let clean = queue.get().shutdown(py, timeout)?;
         forget(&[queue]);
         Ok(clean)
@@ -163,7 +176,7 @@ impl BatchQueueManager {
     ///     WouldDeadlock: called from a handler of one of them; all go on then.
     #[staticmethod]
     #[pyo3(signature = (timeout=None))]
-    fn shutdown_all(py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    fn shutdown_all(py: Python<'_>, #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>) -> PyResult<bool> {
         let queues = all(py);
         let shared = queues.iter().map(|queue| queue.get().shared().clone()).collect();
         let clean = shutdown::end_all(py, shared, timeout)?;

@@ -16,6 +16,7 @@
 //! | `config_table.rs` | a configuration of which each setting is written once |
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
 //! | `round_robin.rs` | one partition after the other |
+//! | `config_arguments.rs` | what may be passed for each setting |
 //! | `manager.rs` | the queues by name |
 //! | `metric_samples.rs` | what a monitoring system reads |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
@@ -27,6 +28,7 @@ pub mod buffer_strategy;
 pub mod caller;
 pub mod caller_count;
 pub mod config;
+mod config_arguments;
 mod config_table;
 pub mod coroutines;
 pub mod drain_balancer;

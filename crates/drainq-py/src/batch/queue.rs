@@ -1,12 +1,13 @@
 //! `BatchQueue`: the class that Python sees. Its verbs have files of their own: `add_handler.rs`, `produce/methods.rs`,
 //! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
 
-use super::config::BatchQueueConfig;
+use super::config::{self, BatchQueueConfig};
 use super::coroutines;
 use super::interpreter_exit::{self, Live};
 use super::metric_samples;
 use super::shared_queue::SharedQueue;
 use super::stats::BatchQueueStats;
+use crate::arguments;
 use crate::errors;
 use crate::fork::{self, Renew};
 use crate::pickling;
@@ -87,9 +88,13 @@ impl BatchQueue {
 #[pymethods]
 impl BatchQueue {
     #[new]
-    pub fn new(py: Python<'_>, name: String, config: Py<BatchQueueConfig>) -> PyResult<Py<Self>> {
+    pub fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::name)] name: String,
+        #[pyo3(from_py_with = config::argument)] config: Py<BatchQueueConfig>,
+    ) -> PyResult<Py<Self>> {
         if name.is_empty() {
-            return Err(errors::bad_value("a queue's name must not be empty, got ''"));
+            return Err(errors::bad_value("name must not be empty, got '': it names the queue in logs and counters"));
         }
         interpreter_exit::check_not_over(py, &name)?;
         interpreter_exit::install_hooks(py)?;

@@ -5,6 +5,7 @@ use super::drop_reports::DropReason;
 use super::interpreter_exit::{self, Live};
 use super::queue::BatchQueue;
 use super::shared_queue::SharedQueue;
+use crate::arguments;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::errors;
@@ -106,7 +107,11 @@ impl BatchQueue {
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue.
     #[pyo3(signature = (timeout=None))]
-    pub fn shutdown(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    pub fn shutdown(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
         let timeout = timeout.or(self.shared().shutdown_timeout);
         let deadline = Deadline::after("timeout", timeout)?;
         self.refuse_in_handler(py, "shutdown")?;
@@ -122,7 +127,10 @@ impl BatchQueue {
     /// Raises:
     ///     WouldDeadlock: awaited in a handler of this queue.
     #[pyo3(signature = (timeout=None))]
-    fn shutdown_async<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn shutdown_async<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         coroutines::in_thread(slf.as_any(), slf.get().shared().number(), "shutdown", timeout)
     }
 

@@ -1,5 +1,6 @@
 //! `ThreadPolicy` and `PartitionPolicy`: rules that become numbers when a queue is made.
 
+use crate::arguments;
 use crate::errors;
 use crate::pickling::{self, Recipe};
 use drainq_core::batch as core;
@@ -37,19 +38,22 @@ pub struct ThreadPolicy(pub core::ThreadPolicy);
 impl ThreadPolicy {
     /// Exactly ``count`` threads (1 or more).
     #[staticmethod]
-    fn fixed(count: i64) -> PyResult<Self> {
+    fn fixed(#[pyo3(from_py_with = arguments::count)] count: i64) -> PyResult<Self> {
         core::ThreadPolicy::fixed(self::count("count", count)?).map(Self).map_err(errors::bad_value)
     }
 
     /// ``multiplier`` threads per core, rounded, at least one.
     #[staticmethod]
-    fn cpu_cores(multiplier: f64) -> PyResult<Self> {
+    fn cpu_cores(#[pyo3(from_py_with = arguments::multiplier)] multiplier: f64) -> PyResult<Self> {
         core::ThreadPolicy::cpu_cores(multiplier).map(Self).map_err(errors::bad_value)
     }
 
     /// ``base`` threads plus ``multiplier`` per core, rounded, at least one.
     #[staticmethod]
-    fn cpu_cores_with_base(base: i64, multiplier: f64) -> PyResult<Self> {
+    fn cpu_cores_with_base(
+        #[pyo3(from_py_with = arguments::base)] base: i64,
+        #[pyo3(from_py_with = arguments::multiplier)] multiplier: f64,
+    ) -> PyResult<Self> {
         core::ThreadPolicy::cpu_cores_with_base(count("base", base)?, multiplier).map(Self).map_err(errors::bad_value)
     }
 
@@ -57,7 +61,7 @@ impl ThreadPolicy {
     ///
     /// The number has nothing to do with the cores: threads that wait hold no GIL.
     #[staticmethod]
-    fn io_bound(count: i64) -> PyResult<Self> {
+    fn io_bound(#[pyo3(from_py_with = arguments::count)] count: i64) -> PyResult<Self> {
         core::ThreadPolicy::io_bound(self::count("count", count)?).map(Self).map_err(errors::bad_value)
     }
 
@@ -115,13 +119,13 @@ pub struct PartitionPolicy(pub core::PartitionPolicy);
 impl PartitionPolicy {
     /// Exactly ``count`` partitions (1 or more).
     #[staticmethod]
-    fn fixed(count: i64) -> PyResult<Self> {
+    fn fixed(#[pyo3(from_py_with = arguments::count)] count: i64) -> PyResult<Self> {
         core::PartitionPolicy::fixed(self::count("count", count)?).map(Self).map_err(errors::bad_value)
     }
 
     /// ``multiplier`` partitions per drain thread (1 or more).
     #[staticmethod]
-    fn thread_multiply(multiplier: i64) -> PyResult<Self> {
+    fn thread_multiply(#[pyo3(from_py_with = arguments::partitions_per_thread)] multiplier: i64) -> PyResult<Self> {
         core::PartitionPolicy::thread_multiply(count("multiplier", multiplier)?).map(Self).map_err(errors::bad_value)
     }
 
@@ -132,13 +136,17 @@ impl PartitionPolicy {
     /// and never taken away.
     #[staticmethod]
     #[pyo3(signature = (multiplier=ADAPTIVE_MULTIPLIER as i64))]
-    fn adaptive(multiplier: i64) -> PyResult<Self> {
+    fn adaptive(#[pyo3(from_py_with = arguments::partitions_per_thread)] multiplier: i64) -> PyResult<Self> {
         core::PartitionPolicy::adaptive(count("multiplier", multiplier)?).map(Self).map_err(errors::bad_value)
     }
 
     /// The number of partitions for ``threads`` drain threads and the sum of the handlers' weights.
     #[pyo3(signature = (threads, weighted_handlers=0.0))]
-    fn resolve(&self, threads: i64, weighted_handlers: f64) -> PyResult<usize> {
+    fn resolve(
+        &self,
+        #[pyo3(from_py_with = arguments::thread_count)] threads: i64,
+        #[pyo3(from_py_with = arguments::weighted_handlers)] weighted_handlers: f64,
+    ) -> PyResult<usize> {
         let threads = count("threads", threads)?;
         if weighted_handlers.is_nan() || weighted_handlers < 0.0 {
             return Err(errors::bad_value(format!("weighted_handlers must not be negative, got {weighted_handlers}")));

@@ -1,6 +1,7 @@
 //! `BatchQueueStats`: what a queue's counters said at one moment.
 
 use super::shared_queue::SharedQueue;
+use crate::arguments;
 use crate::errors::{self, shown};
 use crate::gil;
 use crate::pickling;
@@ -195,19 +196,21 @@ impl BatchQueueStats {
     }
 
     /// Items in one partition.
-    fn partition_used(&self, index: i64) -> PyResult<usize> {
+    fn partition_used(&self, #[pyo3(from_py_with = arguments::index)] index: i64) -> PyResult<usize> {
         usize::try_from(index).ok().and_then(|index| self.snapshot.used.get(index).copied()).ok_or_else(|| {
             errors::bad_value(format!("partitions are numbered 0 to {}, got {index}", self.snapshot.used.len() - 1))
         })
     }
 
     /// How full one partition is, 0.0 to 100.0.
-    fn partition_used_percentage(&self, index: i64) -> PyResult<f64> {
+    fn partition_used_percentage(&self, #[pyo3(from_py_with = arguments::index)] index: i64) -> PyResult<f64> {
         Ok(self.percentage(self.partition_used(index)?, self.snapshot.buffer_size))
     }
 
     /// The ``n`` fullest partitions, the fullest first: a list of :class:`PartitionUsage`.
-    fn top_n(&self, n: usize) -> Vec<PartitionUsage> {
+    fn top_n(&self, #[pyo3(from_py_with = arguments::n)] n: i64) -> PyResult<Vec<PartitionUsage>> {
+        let n = usize::try_from(n)
+            .map_err(|_| errors::bad_value(format!("n must be a number of partitions >= 0, got {n}")))?;
         let mut usages: Vec<_> = (0..)
             .zip(&self.snapshot.used)
             .map(|(partition_index, used)| PartitionUsage {
@@ -218,7 +221,7 @@ impl BatchQueueStats {
             .collect();
         usages.sort_by_key(|usage| std::cmp::Reverse(usage.used));
         usages.truncate(n);
-        usages
+        Ok(usages)
     }
 
     /// Items given to ``produce``, ``offer`` or ``produce_many``.

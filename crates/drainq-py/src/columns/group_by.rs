@@ -11,7 +11,7 @@ use crate::arrow::export::{Data, ExportedBatch, ExportedColumn};
 use crate::arrow::unreadable::refused;
 use crate::arrow::{import, view};
 use crate::fork::Generation;
-use crate::{core_errors, errors, gil, pickling};
+use crate::{arguments, core_errors, errors, gil, pickling};
 use drainq_core::columns::column::{Kind, Type};
 use drainq_core::columns::group_by::aggregate::{AggregateFunction, Output};
 use drainq_core::columns::group_by::keys::KeyColumn;
@@ -69,8 +69,8 @@ impl GroupBy {
     fn new(
         keys: &Bound<'_, PyAny>,
         aggregates: &Bound<'_, PyDict>,
-        max_groups: Option<i64>,
-        relative_accuracy: f64,
+        #[pyo3(from_py_with = arguments::max_groups)] max_groups: Option<i64>,
+        #[pyo3(from_py_with = arguments::relative_accuracy)] relative_accuracy: f64,
     ) -> PyResult<Self> {
         let keys = names(keys)?;
         let aggregates = functions(aggregates)?;

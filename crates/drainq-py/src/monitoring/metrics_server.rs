@@ -2,7 +2,7 @@
 
 use super::endpoint_thread::Endpoint;
 use crate::fork::{self, Renew};
-use crate::{errors, gil, pickling};
+use crate::{arguments, errors, gil, pickling};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::io::ErrorKind;
@@ -66,11 +66,15 @@ impl Renew for Endpoint {
 #[pymethods]
 impl MetricsServer {
     #[new]
-    #[pyo3(signature = (port=None, *, host="127.0.0.1"), text_signature = "(port=9464, *, host='127.0.0.1')")]
-    fn new(py: Python<'_>, port: Option<&Bound<'_, PyAny>>, host: &str) -> PyResult<Self> {
+    #[pyo3(signature = (port=None, *, host="127.0.0.1".to_owned()), text_signature = "(port=9464, *, host='127.0.0.1')")]
+    fn new(
+        py: Python<'_>,
+        port: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = arguments::host)] host: String,
+    ) -> PyResult<Self> {
         let number = port.map_or(Ok(DEFAULT_PORT), port_in)?;
         // The lookup of a name may ask a server.
-        let found = gil::released(py, || (host, number).to_socket_addrs().map(Vec::from_iter));
+        let found = gil::released(py, || (host.as_str(), number).to_socket_addrs().map(Vec::from_iter));
         let addresses: Vec<SocketAddr> = found.unwrap_or_default();
         if addresses.is_empty() {
             return Err(errors::bad_value(format!(

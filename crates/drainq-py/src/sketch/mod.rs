@@ -8,6 +8,7 @@
 
 mod values;
 
+use crate::arguments;
 use crate::pickling::{self, Recipe};
 use crate::{core_errors, errors};
 use drainq_core::sketch::{self as core, Buckets, Exponential, bytes};
@@ -62,7 +63,10 @@ impl DDSketch {
 impl DDSketch {
     #[new]
     #[pyo3(signature = (relative_accuracy=core::DEFAULT_ACCURACY, *, max_buckets=None))]
-    fn new(relative_accuracy: f64, max_buckets: Option<i64>) -> PyResult<Self> {
+    fn new(
+        #[pyo3(from_py_with = arguments::relative_accuracy)] relative_accuracy: f64,
+        #[pyo3(from_py_with = arguments::max_buckets)] max_buckets: Option<i64>,
+    ) -> PyResult<Self> {
         let refused_bound = |bound| {
             errors::bad_value(format!("max_buckets must be from 1 to {}, got {bound}", core::LARGEST_MAX_BUCKETS))
         };
@@ -80,12 +84,15 @@ impl DDSketch {
     ///     ValueError: ``value`` is NaN or infinite, or ``count`` is below 1.
     ///     TypeError: ``value`` is no number.
     #[pyo3(signature = (value, count=1))]
-    fn add(&self, value: &Bound<'_, PyAny>, count: i64) -> PyResult<()> {
+    fn add(&self, value: &Bound<'_, PyAny>, #[pyo3(from_py_with = arguments::count)] count: i64) -> PyResult<()> {
         let value = values::number("value", value)?;
         let count = u64::try_from(count)
             .ok()
             .filter(|count| *count > 0)
             .ok_or_else(|| errors::bad_value(format!("count must be at least 1, got {count}")))?;
+        if !value.is_finite() {
+            return Err(errors::bad_value(format!("value must be a finite number, got {value}")));
+        }
         let refusal = self.sketch.lock().add_times(value, count);
         refusal.map_err(core_errors::of_sketch)
     }
@@ -146,7 +153,7 @@ impl DDSketch {
     ///     A value that is off from the exact one by at most ``relative_accuracy`` times that; None without values.
     /// Raises:
     ///     ValueError: ``q`` is not from 0 to 1.
-    fn quantile(&self, q: f64) -> PyResult<Option<f64>> {
+    fn quantile(&self, #[pyo3(from_py_with = arguments::q)] q: f64) -> PyResult<Option<f64>> {
         let found = self.sketch.lock().quantile(q);
         found.map_err(core_errors::of_sketch)
     }
@@ -215,12 +222,17 @@ impl DDSketch {
     ///     >>> histogram.zero_count, histogram.positive_offset, histogram.positive_counts
     ///     (1, 0, [1, 2])
     #[pyo3(signature = (scale=None))]
-    fn exponential(&self, scale: Option<i32>) -> PyResult<ExponentialHistogram> {
+    fn exponential(
+        &self,
+        #[pyo3(from_py_with = arguments::scale)] scale: Option<i64>,
+    ) -> PyResult<ExponentialHistogram> {
         let sketch = self.copied();
-        sketch
-            .exponential(scale.unwrap_or(sketch.scale().into()))
-            .map(ExponentialHistogram::of)
-            .map_err(core_errors::of_sketch)
+        let wanted = match scale {
+            None => i32::from(sketch.scale()),
+            Some(scale) => i32::try_from(scale)
+                .map_err(|_| errors::bad_value(format!("scale must be from -10 to {}, got {scale}", sketch.scale())))?,
+        };
+        sketch.exponential(wanted).map(ExponentialHistogram::of).map_err(core_errors::of_sketch)
     }
 
     /// The sketch as bytes, for ``from_bytes``; equal sketches may differ there in the last bits of their sum.

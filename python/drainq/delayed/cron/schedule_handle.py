@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
 from drainq.delayed.cron.schedule_watch import TIMER, Jumps, Watch
 from drainq.errors import ShutDown
@@ -98,7 +99,7 @@ class CronHandle:
         """
         self._run_check()
 
-    def close(self, timeout: float | None = 10.0) -> bool:
+    def close(self, timeout: Seconds | None = 10.0) -> bool:
         """End the schedule; what is scheduled stays in the queue.
 
         Args:
@@ -108,6 +109,7 @@ class CronHandle:
             True if the schedule has ended; False if a check was still running at the end of the timeout, or is what
             calls this.
         """
+        timeout = seconds_or_none("timeout", timeout)
         self._closed = True
         self._watch.discard(self)
         if self._checking == threading.get_ident():

@@ -16,6 +16,7 @@ import threading
 import time
 from typing import Protocol
 
+from drainq.arguments import Seconds
 from drainq.clock import Clock, SystemClock
 from drainq.fork import renew_in_child
 from drainq.timer import Repeat, Timer
@@ -40,7 +41,7 @@ class Watched(Protocol):
     def wake(self) -> None:
         """Have a check begin as soon as possible."""
 
-    def close(self, timeout: float | None = 10.0) -> bool:
+    def close(self, timeout: Seconds | None = 10.0) -> bool:
         """End it; return whether it has ended."""
 
 

@@ -26,6 +26,7 @@ from itertools import chain, takewhile
 from typing import Generic, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
 from drainq.delayed.cron.admin import CronAdmin, Plan, Ticks, check_names
 from drainq.delayed.cron.config_hash import hash_of_cron, hash_of_daily, hash_of_period
@@ -247,7 +248,7 @@ class CronService(CronAdmin[T]):
         )
         return self._start(installed, look, retry=schedule.schedule_interval)
 
-    def close(self, timeout: float | None = 10.0) -> bool:
+    def close(self, timeout: Seconds | None = 10.0) -> bool:
         """Close every handle; what is scheduled stays in the queue.
 
         Args:
@@ -256,7 +257,7 @@ class CronService(CronAdmin[T]):
         Returns:
             False if a check was still running at the end of the timeout.
         """
-        return self._watch.close_all(timeout)
+        return self._watch.close_all(seconds_or_none("timeout", timeout))
 
     def _start_ticks(
         self,

@@ -23,10 +23,10 @@ from typing import Any
 import msgspec
 
 from drainq._native import BatchQueue
+from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Rest, Sender, Sink, Unavailable
-from drainq.delivery.arguments import check_seconds
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.export import grpc_errors
@@ -303,9 +303,9 @@ class RemoteClient(Sender):
         address: str | Sequence[str],
         routing: Rule | None = None,
         key: Callable[[Any], Any] | None = None,
-        retry_for: float = RETRY_FOR,
+        retry_for: Seconds = RETRY_FOR,
         window: int = 10,
-        timeout: float = 10.0,
+        timeout: Seconds = 10.0,
         batch_size: int = BATCH_ITEMS,
         insecure: bool = False,
         headers: Mapping[str, str] | None = None,
@@ -322,9 +322,7 @@ class RemoteClient(Sender):
                 raise TypeError(f"{name} must be a number, got {number!r}")
             if number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number!r}")
-        check_seconds("timeout", timeout)
-        if not timeout > 0:
-            raise ValueError(f"timeout must be more than 0 seconds, got {timeout!r}")
+        timeout = seconds("timeout", timeout, positive=True)
         if key is not None:
             check_callable("key", key, "item")
         router = Router(routing or ("rolling" if key is None else "hash"), key and _key_of(key))

@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq.arguments import Seconds, seconds_or_none
 from drainq.callables import check_callable
 from drainq.errors import DrainqWarning
 from drainq.export.grpc_channel import frames_inside, is_loopback, pem, target
@@ -335,15 +336,15 @@ class RemoteServer:
             pending = of["received"] - of["handled"] - of["failed"] - of["refused"]
             return RemoteServerStats(pending=pending, streams=len(self._contexts), **of)
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds | None = None) -> bool:
         """Wait until the server is closed; for a program that only serves.
 
         Returns:
             False if time ran out.
         """
-        return self._ended.wait(timeout)
+        return self._ended.wait(seconds_or_none("timeout", timeout))
 
-    def close(self, timeout: float | None = None) -> bool:
+    def close(self, timeout: Seconds | None = None) -> bool:
         """Take no further batch, let the ones that are being handled end, acknowledge them, and stop.
 
         A queue of yours (``queue=``) stays open: what it accepted is its own to handle.
@@ -353,6 +354,7 @@ class RemoteServer:
         Returns:
             False if time ran out: clients were not answered for what was being handled.
         """
+        timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             if self._closed:

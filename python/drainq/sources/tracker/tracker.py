@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from drainq.arguments import Seconds, seconds
 from drainq.clock import Clock, SystemClock
 from drainq.sources.tracker.store import ItemState, ItemStore, MemoryStore
 
@@ -109,9 +110,9 @@ class ItemTracker:
         """
         return self._store.in_flight()
 
-    def purge(self, older_than: float) -> int:
+    def purge(self, older_than: Seconds) -> int:
         """Forget items that have been done or failed for more than ``older_than`` seconds; return how many."""
-        return self._store.purge(self._clock.now() - older_than)
+        return self._store.purge(self._clock.now() - seconds("older_than", older_than))
 
     def close(self) -> None:
         """Give back what the tracker holds open."""

@@ -7,6 +7,7 @@
 //! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
 //! 2. Every push of a queue happens with the GIL held (`slow_path.rs`, invariant 1).
 
+use crate::arguments;
 use crate::batch::coroutines;
 use crate::batch::queue::BatchQueue;
 use crate::batch::types::item::Item;
@@ -145,10 +146,10 @@ impl BatchQueue {
     fn offer_async<'py>(
         slf: &Bound<'py, Self>,
         item: &Bound<'py, PyAny>,
-        timeout: Option<Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (shared, py) = (slf.get().shared(), slf.py());
-        let timeout = timeout.unwrap_or_else(|| py.None().into_bound(py));
+        let timeout = timeout.into_pyobject(py)?;
         coroutines::produce(slf.as_any(), item, &timeout, shared.number(), shared.blocks())
     }
 

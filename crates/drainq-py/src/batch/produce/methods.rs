@@ -1,6 +1,7 @@
 //! `produce`, `offer` and `produce_many` of the class. CPython calls `produce` and `produce_many` by their raw methods
 //! (`raw_method.rs`), which call these where the fast path is closed.
 
+use crate::arguments;
 use crate::batch::queue::BatchQueue;
 use crate::deadline::{Deadline, MayWait};
 use pyo3::prelude::*;
@@ -38,7 +39,11 @@ impl BatchQueue {
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is ours.
     #[pyo3(signature = (item, timeout=None))]
-    fn offer(&self, item: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<bool> {
+    fn offer(
+        &self,
+        item: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
         let may_wait = match timeout {
             None => self.shared().may_wait(),
             Some(_) => MayWait::Until(Deadline::after("timeout", timeout)?),

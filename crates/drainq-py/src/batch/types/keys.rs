@@ -16,7 +16,7 @@
 use super::address_map::{AddressMap, Found};
 use super::item::{MAX_KEYS, leaves_room_for_a_key};
 use super::key_rule::KeyRule;
-use crate::{errors, gil};
+use crate::{arguments, errors, gil};
 use drainq_core::batch::Key;
 use parking_lot::Mutex;
 use pyo3::PyTraverseError;
@@ -84,7 +84,7 @@ impl Keys {
                 errors::shown(name)?
             ))),
             KeyRule::Class => Ok(()),
-            _ => gil::hash(name).map(drop),
+            _ => arguments::hashable("type", name),
         }
     }
 

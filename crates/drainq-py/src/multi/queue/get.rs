@@ -1,6 +1,7 @@
 //! `get`, `get_nowait`, `get_item` and `peek`: one item.
 
 use super::{MultiQueue, empty, or_wait};
+use crate::arguments;
 use crate::deadline::MayWait;
 use crate::multi::blocking::until;
 use pyo3::prelude::*;
@@ -30,7 +31,12 @@ impl MultiQueue {
     ///
     /// Source: ``take`` and ``poll``; the signature is that of ``queue.Queue.get``.
     #[pyo3(signature = (block=true, timeout=None))]
-    fn get(&self, py: Python<'_>, block: bool, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
         if timeout.is_none() && block {
             return match self.take_or_wait(py)? {
                 Some(item) => Ok(item),
@@ -58,7 +64,12 @@ impl MultiQueue {
     /// Raises:
     ///     queue.Empty, ShutDown, ValueError: as :meth:`get`.
     #[pyo3(signature = (block=true, timeout=None))]
-    fn get_item(&self, py: Python<'_>, block: bool, timeout: Option<f64>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+    fn get_item(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         let (may_wait, core) = (MayWait::new(block, timeout)?, &self.core);
         let taken = until(py, core.getter(), may_wait, |_, _| or_wait(py, self.selection.take_labelled(py, core)?))?;
         let (label, item) = taken.ok_or_else(|| empty(py))?;

@@ -1,6 +1,7 @@
 //! `get_async`, `get_item_async`, `get_many_async` and `async for`: items, from a coroutine.
 
 use super::{MultiQueue, or_wait};
+use crate::arguments;
 use crate::errors;
 use crate::multi::awaitable::{AsyncCall, QueueAwaitable};
 use crate::multi::core_types::Wait;
@@ -185,7 +186,7 @@ impl MultiQueue {
     ///     3
     ///     >>> asyncio.run(queue.get_many_async(2))
     ///     ['a', 'b']
-    fn get_many_async(slf: Py<Self>, n: i64) -> PyResult<QueueAwaitable> {
+    fn get_many_async(slf: Py<Self>, #[pyo3(from_py_with = arguments::n)] n: i64) -> PyResult<QueueAwaitable> {
         match usize::try_from(n) {
             Ok(most) if most >= 1 => Ok(QueueAwaitable::new(GetMany { queue: slf, most })),
             _ => Err(errors::bad_value(format!("n must be at least 1 item, got {n}"))),

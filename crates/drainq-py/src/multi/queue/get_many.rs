@@ -1,6 +1,7 @@
 //! `get_many`: many items at once.
 
 use super::{MultiQueue, shut_down};
+use crate::arguments;
 use crate::deadline::MayWait;
 use crate::multi::blocking::{Otherwise, until};
 use crate::multi::values;
@@ -41,9 +42,9 @@ impl MultiQueue {
     fn get_many<'py>(
         &self,
         py: Python<'py>,
-        n: i64,
-        min_items: i64,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::n)] n: i64,
+        #[pyo3(from_py_with = arguments::min_items)] min_items: i64,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (most, least) = values::amounts_in(n, min_items)?;
         let (may_wait, core) = (MayWait::new(least > 0, timeout)?, &self.core);

@@ -17,7 +17,7 @@ use super::selection::{SelectionRule, Taken};
 use super::stats::{MultiQueueStats, SubQueueStats};
 use super::sub_queue::SubQueue;
 use crate::monitoring::object_registry::Observed;
-use crate::{errors, fork, gil, pickling};
+use crate::{arguments, errors, fork, gil, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -132,7 +132,7 @@ impl MultiQueue {
     ///
     /// Source: ``queue.Queue.shutdown`` of Python 3.13; the same on every version here.
     #[pyo3(signature = (immediate=false))]
-    fn shutdown(&self, immediate: bool) {
+    fn shutdown(&self, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
         let mode = if immediate { ShutdownMode::Discard } else { ShutdownMode::Serve };
         drop(self.core.shut_down(mode));
     }

@@ -4,7 +4,7 @@ use super::MultiQueue;
 use crate::multi::label::Label;
 use crate::multi::sub_queue::SubQueue;
 use crate::multi::values;
-use crate::{errors, gil};
+use crate::{arguments, errors, gil};
 use drainq_core::multi::SubQueueSettings;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
@@ -41,14 +41,15 @@ impl MultiQueue {
         &self,
         py: Python<'py>,
         key: Bound<'py, PyAny>,
-        priority: i64,
-        capacity: Option<i64>,
-        weight: i64,
-        enabled: bool,
-        exist_ok: bool,
+        #[pyo3(from_py_with = arguments::priority)] priority: i64,
+        #[pyo3(from_py_with = arguments::capacity)] capacity: Option<i64>,
+        #[pyo3(from_py_with = arguments::turns)] weight: i64,
+        #[pyo3(from_py_with = arguments::enabled)] enabled: bool,
+        #[pyo3(from_py_with = arguments::exist_ok)] exist_ok: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (capacity, weight) = (values::capacity_in(capacity)?, values::weight_in(weight)?);
         let settings = SubQueueSettings { priority, capacity, weight };
+        arguments::hashable("key", &key)?;
         let (core, subs) = (&self.core, self.sub_queues.bind(py));
         let refused = || errors::SHUT_DOWN.error(py, "the multi-queue was shut down; no sub-queue can be added");
         if core.is_shut_down() {

@@ -3,7 +3,7 @@
 use super::SubQueue;
 use crate::deadline::MayWait;
 use crate::multi::blocking::{Otherwise, until};
-use crate::{core_errors, errors, gil};
+use crate::{arguments, core_errors, errors, gil};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
@@ -71,7 +71,13 @@ impl SubQueue {
     ///
     /// Source: ``SubQueue.put`` and ``offer``; the signature is that of ``queue.Queue.put``.
     #[pyo3(signature = (item, block=true, timeout=None))]
-    fn put(&self, py: Python<'_>, item: Py<PyAny>, block: bool, timeout: Option<f64>) -> PyResult<()> {
+    fn put(
+        &self,
+        py: Python<'_>,
+        item: Py<PyAny>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<()> {
         let may_wait = match timeout {
             None if block => match self.core.try_put(item) {
                 Ok(()) => return Ok(()),
@@ -118,7 +124,13 @@ impl SubQueue {
     ///     >>> mail.put_many(["a", "b", "c"], block=False)
     ///     2
     #[pyo3(signature = (items, block=true, timeout=None))]
-    fn put_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
+    fn put_many(
+        &self,
+        py: Python<'_>,
+        items: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
         let items = gil::items(items)?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
         let (core, offered) = (&self.core, items.len());

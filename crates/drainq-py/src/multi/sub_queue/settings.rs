@@ -1,6 +1,7 @@
 //! The settings of a sub-queue, which can be changed while items wait: reasons, priority, capacity, weight.
 
 use super::SubQueue;
+use crate::arguments;
 use crate::multi::values;
 use pyo3::prelude::*;
 
@@ -12,8 +13,8 @@ impl SubQueue {
     ///     reason: takes this reason of :meth:`disable` away; None takes all away. The sub-queue
     ///         is served again once no reason is left. A reason that is not there changes nothing.
     #[pyo3(signature = (reason=None))]
-    fn enable(&self, reason: Option<&str>) {
-        self.core.enable(reason);
+    fn enable(&self, #[pyo3(from_py_with = arguments::any_reason)] reason: Option<String>) {
+        self.core.enable(reason.as_deref());
     }
 
     /// Stop serving the items, for one more reason; they stay, keep their order and their turn.
@@ -31,9 +32,9 @@ impl SubQueue {
     ///     (False, ['no disk space'])
     ///
     /// Source: ``SubQueue.enable(false)``; counted reasons are ours.
-    #[pyo3(signature = (reason=""))]
-    fn disable(&self, reason: &str) {
-        self.core.disable(reason.to_owned());
+    #[pyo3(signature = (reason=String::new()), text_signature = "($self, reason='')")]
+    fn disable(&self, #[pyo3(from_py_with = arguments::reason)] reason: String) {
+        self.core.disable(reason);
     }
 
     /// Whether the items are served: no reason of :meth:`disable` is left.
@@ -56,7 +57,7 @@ impl SubQueue {
     }
 
     #[setter]
-    fn set_priority(&self, priority: i64) {
+    fn set_priority(&self, #[pyo3(from_py_with = arguments::priority)] priority: i64) {
         self.core.set_priority(priority);
     }
 
@@ -67,7 +68,7 @@ impl SubQueue {
     }
 
     #[setter]
-    fn set_capacity(&self, capacity: Option<i64>) -> PyResult<()> {
+    fn set_capacity(&self, #[pyo3(from_py_with = arguments::capacity)] capacity: Option<i64>) -> PyResult<()> {
         let capacity = values::capacity_in(capacity)?;
         self.core.set_capacity(capacity);
         Ok(())
@@ -80,7 +81,7 @@ impl SubQueue {
     }
 
     #[setter]
-    fn set_weight(&self, weight: i64) -> PyResult<()> {
+    fn set_weight(&self, #[pyo3(from_py_with = arguments::turns)] weight: i64) -> PyResult<()> {
         let weight = values::weight_in(weight)?;
         self.core.set_weight(weight);
         Ok(())

@@ -3,6 +3,7 @@
 use super::SetQueue;
 use super::state::WaitFor;
 use super::waiting::WaitingCall;
+use crate::arguments;
 use crate::deadline::MayWait;
 use crate::errors;
 use pyo3::prelude::*;
@@ -21,7 +22,12 @@ impl SetQueue {
     ///     queue.Empty: no item, or none in time.
     ///     ShutDown: the queue is shut down and empty.
     #[pyo3(signature = (block=true, timeout=None))]
-    fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let mut may_wait = MayWait::new(block, timeout)?;
         let now = self.now(py)?;
         let mut waiting = WaitingCall::new(self, WaitFor::Item);
@@ -54,7 +60,11 @@ impl SetQueue {
     ///
     /// Raises:
     ///     ValueError: ``n`` is negative.
-    fn get_many<'py>(&self, py: Python<'py>, n: isize) -> PyResult<Bound<'py, PyList>> {
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::n)] n: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
         let n = usize::try_from(n).map_err(|_| errors::bad_value(format!("n must be >= 0, got {n}")))?;
         let now = self.now(py)?;
         let mut state = self.state.lock();

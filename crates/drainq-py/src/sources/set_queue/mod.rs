@@ -34,7 +34,7 @@ pub use stats::SetQueueStats;
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
-use crate::{errors, gil, pickling};
+use crate::{arguments, errors, gil, pickling};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
@@ -146,13 +146,16 @@ impl SetQueue {
 #[pymethods]
 impl SetQueue {
     #[new]
-    #[pyo3(signature = (capacity=None, key=None, *, in_flight="forget", ttl=None, clock=None))]
+    #[pyo3(
+        signature = (capacity=None, key=None, *, in_flight="forget".to_owned(), ttl=None, clock=None),
+        text_signature = "(capacity=None, key=None, *, in_flight='forget', ttl=None, clock=None)"
+    )]
     fn new(
         py: Python<'_>,
-        capacity: Option<isize>,
+        #[pyo3(from_py_with = arguments::capacity)] capacity: Option<i64>,
         key: Option<Py<PyAny>>,
-        in_flight: &str,
-        ttl: Option<f64>,
+        #[pyo3(from_py_with = arguments::in_flight)] in_flight: String,
+        #[pyo3(from_py_with = arguments::ttl)] ttl: Option<f64>,
         clock: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if let Some(capacity) = capacity.filter(|capacity| *capacity < 1) {
@@ -164,11 +167,11 @@ impl SetQueue {
                 gil::repr(key.bind(py))?
             )));
         }
-        let after_take = after_take(in_flight, ttl)?;
+        let after_take = after_take(&in_flight, ttl)?;
         let state = Arc::new(Mutex::new(Guarded::new(after_take)));
         fork::register(Arc::downgrade(&state) as Weak<dyn Renew>);
         Ok(Self {
-            capacity: capacity.map(isize::unsigned_abs),
+            capacity: capacity.map(|items| usize::try_from(items).unwrap_or(usize::MAX)),
             key,
             after_take,
             clock,
@@ -182,7 +185,7 @@ impl SetQueue {
     /// Args:
     ///     immediate: forget what still waits.
     #[pyo3(signature = (immediate=false))]
-    fn shutdown(&self, immediate: bool) {
+    fn shutdown(&self, #[pyo3(from_py_with = arguments::immediate)] immediate: bool) {
         let mut state = self.state.lock();
         state.closed = true;
         let discarded = if immediate { state.queue.clear() } else { Vec::new() };

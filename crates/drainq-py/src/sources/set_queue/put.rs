@@ -4,7 +4,7 @@ use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
 use super::waiting::WaitingCall;
 use crate::deadline::MayWait;
-use crate::{errors, gil};
+use crate::{arguments, errors, gil};
 use pyo3::prelude::*;
 
 /// What became of an item that was put.
@@ -71,7 +71,12 @@ impl SetQueue {
     ///     TypeError: the key is not hashable; nothing has changed.
     ///     ShutDown: the queue is shut down.
     #[pyo3(signature = (item, block=true, timeout=None))]
-    fn put<'py>(&self, item: Bound<'py, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
+    fn put<'py>(
+        &self,
+        item: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
         let py = item.py();
         match self.put_until(py, item, MayWait::new(block, timeout)?)? {
             PutOutcome::Put => Ok(true),
@@ -100,7 +105,12 @@ impl SetQueue {
     ///     ShutDown: the queue is shut down. Of this and any other exception (Ctrl-C, one from the
     ///         iterable or a key) the attribute ``accepted`` says how many items had gone in before.
     #[pyo3(signature = (items, block=true, timeout=None))]
-    fn put_many(&self, items: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<usize> {
+    fn put_many(
+        &self,
+        items: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::block)] block: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
         let mut added = 0;
         let mut put_all = || {

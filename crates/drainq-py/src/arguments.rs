@@ -1,0 +1,167 @@
+//! Arguments of the public methods: each parameter is read by the function of its own name.
+//!
+//! PyO3's own error for a wrong type says which type was found, and neither which parameter it was nor what to pass.
+//! Here a refusal names the parameter, says what to pass, and shows the value. A method asks for it with
+//! `#[pyo3(from_py_with = arguments::timeout)]`, and its signature and defaults stay those of the Rust type.
+//!
+//! # Invariants
+//! 1. A time is a number of seconds or a `datetime.timedelta`, everywhere.
+//! 2. A whole number is an int, or an object with `__index__`, such as an integer of NumPy; a bool is no number.
+//! 3. A value that is out of range is refused where the range is known; what is too large for the machine's integers is
+//!    refused here.
+
+use crate::{errors, gil};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDelta, PyInt};
+
+/// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
+macro_rules! readers {
+    (@name $reader:ident) => { stringify!($reader) };
+    (@name $reader:ident $name:literal) => { $name };
+    ($($reader:ident $(($name:literal))?: $kind:ident -> $kept:ty,)*) => {
+        $(
+            /// Reads the parameter of this name.
+            pub fn $reader(value: &Bound<'_, PyAny>) -> PyResult<$kept> {
+                $kind(readers!(@name $reader $($name)?), value)
+            }
+        )*
+    };
+}
+
+readers! {
+    name: text -> String,
+    host: text -> String,
+    in_flight: text -> String,
+    reason: text -> String,
+    any_reason("reason"): text_or_none -> Option<String>,
+    block: flag -> bool,
+    enabled: flag -> bool,
+    exist_ok: flag -> bool,
+    immediate: flag -> bool,
+    base: whole -> i64,
+    buffer_size: whole -> i64,
+    count: whole -> i64,
+    index: whole -> i64,
+    max_batch: whole -> i64,
+    min_items: whole -> i64,
+    n: whole -> i64,
+    partitions_per_thread("multiplier"): whole -> i64,
+    priority: whole -> i64,
+    thread_count("threads"): whole -> i64,
+    turns("weight"): whole -> i64,
+    capacity: whole_or_none -> Option<i64>,
+    max_buckets: whole_or_none -> Option<i64>,
+    max_groups: whole_or_none -> Option<i64>,
+    scale: whole_or_none -> Option<i64>,
+    multiplier: number -> f64,
+    q: number -> f64,
+    relative_accuracy: number -> f64,
+    weight: number -> f64,
+    weighted_handlers: number -> f64,
+    linger: seconds -> f64,
+    max_idle: seconds -> f64,
+    min_idle: seconds -> f64,
+    rebalance_interval: seconds -> f64,
+    shutdown_timeout: seconds_or_none -> Option<f64>,
+    timeout: seconds_or_none -> Option<f64>,
+    ttl: seconds_or_none -> Option<f64>,
+}
+
+/// Makes the TypeError of a parameter: its name, what it must be, and what it is.
+pub fn refused(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    match errors::shown(value) {
+        Ok(shown) => errors::bad_type(format!("{name} must be {wanted}, got {shown}")),
+        Err(error) => error,
+    }
+}
+
+/// Reads a str.
+pub fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    text_as(name, "a str", value)
+}
+
+fn text_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    // A str with a lone surrogate is a str, and no text: the error of its encoding says so.
+    if value.is_instance_of::<pyo3::types::PyString>() { value.extract() } else { Err(refused(name, wanted, value)) }
+}
+
+fn text_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if value.is_none() { Ok(None) } else { text_as(name, "a str or None", value).map(Some) }
+}
+
+fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| refused(name, "True or False", value))
+}
+
+/// Reads a whole number.
+pub fn whole(name: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    whole_as(name, "a whole number (int)", value)
+}
+
+fn whole_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if value.is_none() { Ok(None) } else { whole_as(name, "a whole number (int) or None", value).map(Some) }
+}
+
+fn whole_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(refused(name, wanted, value));
+    }
+    value.extract::<i64>().map_err(|error| match error {
+        error if error.is_instance_of::<PyTypeError>(value.py()) => refused(name, wanted, value),
+        error if error.is_instance_of::<PyOverflowError>(value.py()) => match errors::shown(value) {
+            Ok(shown) => errors::bad_value(format!("{name} must be a number of at most 64 bits, got {shown}")),
+            Err(error) => error,
+        },
+        error => error,
+    })
+}
+
+fn number(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    number_as(name, "a number", value)
+}
+
+fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    seconds_as(name, "a number of seconds, or a datetime.timedelta", value)
+}
+
+fn seconds_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    const WANTED: &str = "a number of seconds, or a datetime.timedelta, or None (as long as it takes)";
+    if value.is_none() { Ok(None) } else { seconds_as(name, WANTED, value).map(Some) }
+}
+
+fn seconds_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    if value.is_instance_of::<PyDelta>() {
+        return gil::float(&gil::call_method(value, "total_seconds", [])?);
+    }
+    number_as(name, wanted, value)
+}
+
+fn number_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    if value.is_instance_of::<PyBool>() {
+        return Err(refused(name, wanted, value));
+    }
+    gil::float(value).map_err(|error| match error {
+        error if error.is_instance_of::<PyTypeError>(value.py()) => refused(name, wanted, value),
+        error if error.is_instance_of::<PyOverflowError>(value.py()) => match errors::shown(value) {
+            Ok(shown) => errors::bad_value(format!("{name} must be a number that a float can hold, got {shown}")),
+            Err(error) => error,
+        },
+        error => error,
+    })
+}
+
+/// Refuses a value that cannot be hashed; what its own `__hash__` raises is raised as it is.
+pub fn hashable(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match gil::hash(value) {
+        Err(error) if error.is_instance_of::<PyTypeError>(value.py()) => {
+            Err(refused(name, "hashable, as a str, a number or a tuple of these is", value))
+        }
+        answer => answer.map(drop),
+    }
+}
+
+/// Whether a value is an int, and so stands for the simplest policy where a policy is wanted.
+pub fn is_whole(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>()
+}

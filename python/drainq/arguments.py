@@ -1,0 +1,119 @@
+"""Arguments of the public calls: each check names the parameter, says what to pass, and shows the value.
+
+The Python half; ``crates/drainq-py/src/arguments.rs`` is the half of the native classes, and its rules are the same:
+
+1. A time is a number of seconds or a ``datetime.timedelta``, everywhere.
+2. A whole number is an int, or an object with ``__index__``; a bool is no number.
+3. Each check returns what to go on with, so that a value is read once.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["Seconds", "check_callables", "check_callables_if_given", "seconds", "seconds_or_none", "whole"]
+
+Seconds = float | timedelta
+"""A time: a number of seconds, or a timedelta."""
+
+
+def check_callables(**arguments: Any) -> None:
+    """Refuse, by name, an argument that is not callable.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name, value in arguments.items():
+        if not callable(value):
+            raise TypeError(f"{name} must be a callable, got {value!r}")
+
+
+def check_callables_if_given(**arguments: Any) -> None:
+    """Refuse, by name, an argument that is neither callable nor None.
+
+    Raises:
+        TypeError: there is one.
+    """
+    for name, value in arguments.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} must be a callable, or None, got {value!r}")
+
+
+def seconds(name: str, value: Any, *, positive: bool = False) -> float:
+    """Return a number of seconds that is finite and not negative.
+
+    Args:
+        name: what the caller knows the parameter as.
+        value: a number of seconds, or a timedelta.
+        positive: whether 0 is refused too.
+    Raises:
+        TypeError, ValueError: with the name, the value and what to pass.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> seconds("timeout", timedelta(minutes=1))
+        60.0
+        >>> seconds("timeout", "1s")
+        Traceback (most recent call last):
+        TypeError: timeout must be a number of seconds, or a datetime.timedelta, got '1s'
+    """
+    number = _number(name, value, "a number of seconds, or a datetime.timedelta")
+    least = "more than 0" if positive else "at least 0"
+    if not number >= 0 or math.isinf(number) or (positive and number == 0):
+        raise ValueError(f"{name} must be {least} seconds and finite, got {value!r}")
+    return number
+
+
+def seconds_or_none(name: str, value: Any, *, positive: bool = False) -> float | None:
+    """Return a number of seconds from 0 on, or None for no limit; infinity is no limit either.
+
+    Raises:
+        TypeError, ValueError: with the name, the value and what to pass.
+
+    Example:
+        >>> seconds_or_none("timeout", None), seconds_or_none("timeout", 2)
+        (None, 2)
+    """
+    if value is None:
+        return None
+    number = _number(name, value, "a number of seconds, or a datetime.timedelta, or None")
+    if not number >= 0 or (positive and number == 0):
+        raise ValueError(f"{name} must be {'more than' if positive else 'at least'} 0 seconds, or None, got {value!r}")
+    return number
+
+
+def whole(name: str, value: Any, *, least: int, what: str = "a whole number (int)") -> int:
+    """Return a whole number that is not below ``least``.
+
+    Args:
+        name: what the caller knows the parameter as.
+        value: an int, or an object with ``__index__``.
+        least: the smallest number that is accepted.
+        what: what the number counts, for the message.
+    Raises:
+        TypeError, ValueError: with the name, the value and what to pass.
+
+    Example:
+        >>> whole("batch_size", 0, least=1)
+        Traceback (most recent call last):
+        ValueError: batch_size must be a whole number (int) of at least 1, got 0
+    """
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} must be {what}, got {value!r}")
+    number = operator.index(value)
+    if number < least:
+        raise ValueError(f"{name} must be {what} of at least {least}, got {value!r}")
+    return number
+
+
+def _number(name: str, value: Any, wanted: str) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, bool) and hasattr(type(value), "__float__"):
+        return float(value)  # a number of NumPy, a Decimal, a Fraction
+    raise TypeError(f"{name} must be {wanted}, got {value!r}")

@@ -1,0 +1,428 @@
+"""The table of public calls: how each is made, and what kind of value each parameter takes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from drainq import (
+    Backoff,
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    DDSketch,
+    ItemTracker,
+    MultiQueue,
+    PartitionPolicy,
+    PartitionSelector,
+    PrefetchSource,
+    SetQueue,
+    SourceScheduler,
+    ThreadPolicy,
+    Weighted,
+    tune,
+)
+from drainq.columns import GroupBy
+from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
+from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
+from drainq.monitoring import MetricsServer, watch
+from drainq.sources import Fair
+from drainq.testing import ManualClock
+from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
+
+NAN = float("nan")
+
+WRONG: dict[str, list[Any]] = {
+    "seconds": ["1s", None, True, NAN, -1, -0.5, [1], float("-inf")],
+    "seconds or None": ["1s", True, NAN, -1, [1]],
+    "positive seconds": ["1s", None, True, NAN, -1, 0],
+    "count": ["2", None, True, 1.5, 0, -1, NAN],
+    "count or None": ["2", 1.5, 0, -1],
+    "retries": ["2", 1.5, -1],
+    "scale": ["2", 1.5, True, -11, 2**40],
+    "port": ["80", 1.5, -1, True, 2**16],
+    "endpoint": [None, 3, ""],
+    "whole": ["2", None, True, 1.5],
+    "whole from 0": ["2", None, 1.5, -1],
+    "number": ["x", None, [1], NAN],
+    "weight": ["x", None, True, NAN, 0, -1],
+    "fraction": ["x", None, NAN, -0.1, 1.1],
+    "text": [None, 3, b"x"],
+    "text or None": [3, b"x"],
+    "name": [None, 3, ""],
+    "flag": [None, 3, "yes"],
+    "callable": [3, "x"],
+    "needed callable": [3, "x", None],
+    "threads": ["2", 1.5, 0, -1, True, 10**6],
+    "partitions": ["2", 1.5, 0, -1, True, 2**40],
+    "strategy": ["wait", None, 3, ""],
+    "selector": ["rr", 3],
+    "shared": ["io", ("io",), (3, 1), ("io", "x"), ("io", 0), ("", 1)],
+    "config": [None, {}, 3],
+    "backoff": [3, "x"],
+    "in_flight": [None, "keep", 3],
+    "clock": [3, "now"],
+    "codec": [3, "json"],
+    "key": [None, 3, "", "k" * 201],
+    "when": ["now", None, NAN, True],
+    "priority": ["high", None, 1.5, 2**40],
+    "url": ["", "foo", "redis://x", 3],
+    "time config": [5, "x"],
+    "names": ["abc", [], 3],
+    "keys": ["k", 3],
+}
+"""Wrong values for each kind of parameter."""
+
+SECONDS = {"seconds", "seconds or None", "positive seconds"}
+"""The kinds that a timedelta must do for."""
+
+
+@contextlib.contextmanager
+def batch_queue() -> Iterator[BatchQueue[Any]]:
+    with BatchQueue("arguments", BatchQueueConfig(threads=1, consumer=len)) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[DelayedQueue[Any]]:
+    with DelayedQueue.open("memory:", "arguments") as queue:
+        yield queue
+
+
+def with_queue(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with batch_queue() as queue:
+            result = getattr(queue, method)(*arguments, **named)
+            return asyncio.run(result) if asyncio.iscoroutine(result) else result
+
+    return call
+
+
+def with_handlers(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with BatchQueue("arguments", BatchQueueConfig(threads=1)) as queue:
+            result = getattr(queue, method)(*arguments, **named)
+            return result(len) if method == "handler" else result
+
+    return call
+
+
+def with_delayed(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with opened() as queue:
+            return getattr(queue, method)(*arguments, **named)
+
+    return call
+
+
+def with_cron(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with opened() as queue:
+            return getattr(queue.cron, method)(*arguments, **named)
+
+    return call
+
+
+def with_message(method: str) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with opened() as queue:
+            queue.offer_or_update("k", 1, 0)
+            return getattr(queue.try_poll(), method)(**named)
+
+    return call
+
+
+def with_sub_queue(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        return getattr(MultiQueue().add_sub_queue("a"), method)(*arguments, **named)
+
+    return call
+
+
+def with_multi(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        queue: MultiQueue[Any] = MultiQueue()
+        queue.add_sub_queue("a").put_many([1, 2, 3])
+        result = getattr(queue, method)(*arguments, **named)
+        return asyncio.run(until(result)) if method.endswith("_async") else result
+
+    return call
+
+
+async def until(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def with_set_queue(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        queue: SetQueue[Any] = SetQueue()
+        queue.put(1)
+        return getattr(queue, method)(*arguments, **named)
+
+    return call
+
+
+def with_scheduler(method: str, *arguments: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        scheduler = SourceScheduler({"a": iter([]), "b": iter([])}, lambda name, items: None, Fair("a"))
+        return getattr(scheduler, method)(*arguments, **named)
+
+    return call
+
+
+def with_source(method: str) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        source: PrefetchSource[Any] = PrefetchSource(lambda n: [1], 10, 5)
+        try:
+            return getattr(source, method)(**named)
+        finally:
+            source.close(1)
+
+    return call
+
+
+def with_stats(method: str) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        with batch_queue() as queue:
+            return getattr(queue.stats(), method)(**named)
+
+    return call
+
+
+def closed(make: Callable[..., Any], method: str | None = None) -> Callable[..., Any]:
+    """A worker or server that is made, perhaps called, and closed."""
+
+    def call(**named: Any) -> Any:
+        worker = make() if method else make(**named)
+        try:
+            return getattr(worker, method)(**named) if method else worker
+        finally:
+            worker.close(timeout=5)
+
+    return call
+
+
+def in_manager(method: str, **more: Any) -> Callable[..., Any]:
+    def call(**named: Any) -> Any:
+        try:
+            return getattr(BatchQueueManager, method)(**{**more, **named})
+        finally:
+            BatchQueueManager.shutdown_all()
+
+    return call
+
+
+def config(**named: Any) -> BatchQueueConfig:
+    own = {} if "shared_scheduler" in named else {"threads": 1}
+    return BatchQueueConfig(**{**own, **named})
+
+
+def aggregator(**named: Any) -> MetricsAggregator:
+    return MetricsAggregator(**{"key": len, "merge": lambda a, b: a, "sink": len, **named})
+
+
+def top_n(**named: Any) -> TopN:
+    return TopN(**{"n": 3, "score": len, "sink": len, **named})
+
+
+def prefetch(**named: Any) -> Any:
+    sizes = {"capacity": 10, "replenish_threshold": 5, **named}
+    source: PrefetchSource[Any] = PrefetchSource(lambda n: [], **sizes)
+    source.close(1)
+
+
+def writer(**named: Any) -> Any:
+    return BatchWriter(**{"url": "sqlite:////no/such/folder/x.db", "table": "t", "columns": ["a"], **named})
+
+
+def persister(**named: Any) -> Any:
+    given = {"url": "sqlite:////no/such/folder/x.db", "table": "t", "columns": ["a", "b"], "key": ["a"]}
+    return MetricsPersister(**{**given, "merge": {"b": "sum"}, **named})
+
+
+ONE = {"config": BatchQueueConfig(threads=1), "name": "managed"}
+
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "Backoff": (Backoff, {"initial": "positive seconds", "maximum": "seconds", "factor": "number", "jitter": "fraction"}),
+    "BatchQueue": (lambda **named: BatchQueue(**{**ONE, **named}).shutdown(), {"name": "name", "config": "config"}),
+    "BatchQueue.add_handler": (with_handlers("add_handler", str), {"handler": "needed callable"}),
+    "BatchQueue.add_handler (weight)": (with_handlers("add_handler", str, len), {"weight": "weight"}),
+    "BatchQueue.handler": (with_handlers("handler", str), {"weight": "weight"}),
+    "BatchQueue.flush": (with_queue("flush"), {"timeout": "seconds or None"}),
+    "BatchQueue.flush_async": (with_queue("flush_async"), {"timeout": "seconds or None"}),
+    "BatchQueue.offer": (with_queue("offer", 1), {"timeout": "seconds or None"}),
+    "BatchQueue.offer_async": (with_queue("offer_async", 1), {"timeout": "seconds or None"}),
+    "BatchQueue.shutdown": (with_queue("shutdown"), {"timeout": "seconds or None"}),
+    "BatchQueue.shutdown_async": (with_queue("shutdown_async"), {"timeout": "seconds or None"}),
+    "BatchQueueConfig": (
+        config,
+        {
+            "threads": "threads", "shared_scheduler": "shared", "partitions": "partitions", "buffer_size": "count",
+            "partition_selector": "selector", "dispatch_key": "callable", "strategy": "strategy",
+            "consumer": "callable", "error_handler": "callable", "on_drop": "callable", "len_of": "callable",
+            "min_idle": "seconds", "max_idle": "seconds", "linger": "seconds", "max_batch": "count",
+            "shutdown_timeout": "seconds or None", "rebalance_interval": "positive seconds", "balancer": "callable",
+            "loop": "callable",
+        },
+    ),
+    "BatchQueueManager.create": (in_manager("create", **ONE), {"name": "name", "config": "config"}),
+    "BatchQueueManager.get_or_create": (in_manager("get_or_create", **ONE), {"name": "name", "config": "config"}),
+    "BatchQueueManager.get": (in_manager("get"), {"name": "text"}),
+    "BatchQueueManager.shutdown": (in_manager("shutdown", name="managed"), {"name": "text"}),
+    "BatchQueueManager.shutdown_all": (in_manager("shutdown_all"), {"timeout": "seconds or None"}),
+    "BatchQueueStats.partition_used": (with_stats("partition_used"), {"index": "whole"}),
+    "BatchQueueStats.partition_used_percentage": (with_stats("partition_used_percentage"), {"index": "whole"}),
+    "BatchQueueStats.top_n": (with_stats("top_n"), {"n": "whole from 0"}),
+    "DDSketch": (DDSketch, {"relative_accuracy": "weight", "max_buckets": "count or None"}),
+    "DDSketch.add": (lambda **named: DDSketch().add(**{"value": 1, **named}), {"value": "number", "count": "count"}),
+    "DDSketch.exponential": (DDSketch().exponential, {"scale": "scale"}),
+    "DDSketch.quantile": (DDSketch().quantile, {"q": "fraction"}),
+    "GroupBy": (
+        lambda **named: GroupBy(["a"], {"b": "sum"}, **named),
+        {"max_groups": "count or None", "relative_accuracy": "weight"},
+    ),
+    "ItemTracker.purge": (ItemTracker.open("memory:").purge, {"older_than": "seconds"}),
+    "ItemTracker.open": (ItemTracker.open, {"url": "url"}),
+    "MetricsServer": (lambda **named: MetricsServer(**{"port": 0, **named}).close(), {"port": "port", "host": "text"}),
+    "MultiQueue.add_sub_queue": (
+        lambda **named: MultiQueue().add_sub_queue("a", **named),
+        {"priority": "whole", "capacity": "count or None", "weight": "count", "enabled": "flag", "exist_ok": "flag"},
+    ),
+    "MultiQueue.get": (with_multi("get"), {"block": "flag", "timeout": "seconds or None"}),
+    "MultiQueue.get_item": (with_multi("get_item"), {"block": "flag", "timeout": "seconds or None"}),
+    "MultiQueue.get_many": (with_multi("get_many", 2), {"min_items": "whole from 0", "timeout": "seconds or None"}),
+    "MultiQueue.get_many (n)": (with_multi("get_many"), {"n": "whole"}),
+    "MultiQueue.get_many_async": (with_multi("get_many_async"), {"n": "count"}),
+    "MultiQueue.shutdown": (with_multi("shutdown"), {"immediate": "flag"}),
+    "PartitionPolicy.adaptive": (PartitionPolicy.adaptive, {"multiplier": "count"}),
+    "PartitionPolicy.fixed": (PartitionPolicy.fixed, {"count": "count"}),
+    "PartitionPolicy.thread_multiply": (PartitionPolicy.thread_multiply, {"multiplier": "count"}),
+    "PartitionPolicy.resolve": (
+        lambda **named: PartitionPolicy.adaptive().resolve(**{"threads": 1, **named}),
+        {"threads": "whole from 0", "weighted_handlers": "number"},
+    ),
+    "PartitionSelector.by": (PartitionSelector.by, {"key": "needed callable"}),
+    "PrefetchSource": (
+        prefetch,
+        {
+            "capacity": "whole", "replenish_threshold": "whole from 0", "max_capacity": "count or None",
+            "ttl": "seconds or None", "min_interval": "seconds", "retry": "backoff", "in_flight": "in_flight",
+            "clock": "clock", "key": "callable", "on_error": "strategy", "name": "text or None", "executor": "clock",
+        },
+    ),
+    "PrefetchSource.close": (with_source("close"), {"timeout": "seconds or None"}),
+    "PrefetchSource.wait": (with_source("wait"), {"timeout": "seconds or None"}),
+    "PrefetchSource.get_next_batch": (with_source("get_next_batch"), {"batch_size": "whole from 0"}),
+    "SetQueue": (
+        SetQueue, {"capacity": "count or None", "key": "callable", "in_flight": "in_flight", "ttl": "seconds or None"},
+    ),
+    "SetQueue.get": (with_set_queue("get"), {"block": "flag", "timeout": "seconds or None"}),
+    "SetQueue.get_many": (with_set_queue("get_many"), {"n": "whole"}),
+    "SetQueue.put": (with_set_queue("put", 2), {"block": "flag", "timeout": "seconds or None"}),
+    "SetQueue.put_many": (with_set_queue("put_many", [2]), {"block": "flag", "timeout": "seconds or None"}),
+    "SetQueue.shutdown": (with_set_queue("shutdown"), {"immediate": "flag"}),
+    "SourceScheduler": (
+        lambda **named: SourceScheduler({"a": iter([])}, lambda name, items: None, Fair("a"), **named),
+        {"batch_size": "count"},
+    ),
+    "SourceScheduler.add_source": (with_scheduler("add_source", "c", iter([])), {"timeout": "seconds or None"}),
+    "SourceScheduler.remove_source": (with_scheduler("remove_source", "b"), {"timeout": "seconds or None"}),
+    "SourceScheduler.stop": (with_scheduler("stop"), {"timeout": "seconds or None"}),
+    "SourceScheduler.join": (with_scheduler("join"), {"timeout": "seconds or None"}),
+    "SubQueue.put": (with_sub_queue("put", 1), {"block": "flag", "timeout": "seconds or None"}),
+    "SubQueue.put_many": (with_sub_queue("put_many", [1]), {"block": "flag", "timeout": "seconds or None"}),
+    "SubQueue.enable": (with_sub_queue("enable"), {"reason": "text or None"}),
+    "SubQueue.disable": (with_sub_queue("disable"), {"reason": "text"}),
+    "ThreadPolicy.fixed": (ThreadPolicy.fixed, {"count": "count"}),
+    "ThreadPolicy.io_bound": (ThreadPolicy.io_bound, {"count": "count"}),
+    "ThreadPolicy.cpu_cores": (ThreadPolicy.cpu_cores, {"multiplier": "weight"}),
+    "ThreadPolicy.cpu_cores_with_base": (
+        lambda **named: ThreadPolicy.cpu_cores_with_base(**{"base": 1, "multiplier": 1.0, **named}),
+        {"base": "whole from 0", "multiplier": "number"},
+    ),
+    "Weighted": (lambda weight: Weighted({"a": weight}), {"weight": "weight"}),
+    "tune": (tune, {"switch_interval": "positive seconds"}),
+    "delayed.DelayedQueue.open": (
+        lambda **named: DelayedQueue.open(**{"url": "memory:", **named}).close(),
+        {
+            "url": "url", "queue": "name", "codec": "codec", "time": "time config", "retry": "time config",
+            "clock": "clock", "max_attempts": "count or None", "notify": "flag", "database_time": "flag",
+            "history": "count or None", "table": "text",
+        },
+    ),
+    "delayed.DelayedQueue.offer_or_update": (
+        lambda **named: with_delayed("offer_or_update")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
+        {"key": "key", "schedule_at": "when", "priority": "priority"},
+    ),
+    "delayed.DelayedQueue.offer_if_not_exists": (
+        lambda **named: with_delayed("offer_if_not_exists")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
+        {"key": "key", "schedule_at": "when", "priority": "priority"},
+    ),
+    "delayed.DelayedQueue.poll": (with_delayed("poll"), {"timeout": "seconds or None"}),
+    "delayed.DelayedQueue.purge_dead": (with_delayed("purge_dead"), {"older_than": "seconds"}),
+    "delayed.DelayedQueue.peek": (with_delayed("peek"), {"limit": "count"}),
+    "delayed.DelayedQueue.history": (with_delayed("history"), {"limit": "count"}),
+    "delayed.DelayedQueue.dead_letters": (with_delayed("dead_letters"), {"limit": "count"}),
+    "delayed.DelayedQueue.redrive": (with_delayed("redrive"), {"keys": "keys"}),
+    "delayed.DelayedQueue.consume": (with_delayed("consume"), {"handler": "needed callable"}),
+    "delayed.AckEnvelope.nack": (with_message("nack"), {"delay": "seconds"}),
+    "delayed.AckEnvelope.extend": (with_message("extend"), {"seconds": "seconds"}),
+    "delayed.CronService.close": (with_cron("close"), {"timeout": "seconds or None"}),
+    "delayed.CronService.install_periodic_tick": (
+        lambda **named: with_cron("install_periodic_tick")(
+            **{"key_prefix": "p", "period": 60, "payload_of": lambda at: 1, **named}
+        ),
+        {"key_prefix": "name", "period": "positive seconds", "payload_of": "needed callable"},
+    ),
+    "delayed.TimeConfig": (TimeConfig, {"acquire_timeout": "positive seconds", "poll_period": "positive seconds"}),
+    "delayed.RetryConfig": (
+        RetryConfig,
+        {
+            "initial_delay": "seconds", "max_delay": "seconds", "factor": "number", "max_retries": "retries",
+            "total_timeout": "seconds or None", "try_timeout": "seconds or None",
+        },
+    ),
+    "workers.TopN": (
+        closed(top_n),
+        {"n": "count", "score": "needed callable", "sink": "needed callable", "flush_interval": "seconds or None"},
+    ),
+    "workers.TopN.flush": (closed(top_n, "flush"), {"timeout": "seconds or None"}),
+    "workers.TopN.close": (closed(top_n, "close"), {"timeout": "seconds or None"}),
+    "workers.MetricsAggregator": (
+        closed(aggregator),
+        {"key": "needed callable", "merge": "needed callable", "sink": "needed callable",
+         "flush_interval": "seconds or None", "expire_after": "seconds or None", "weight": "weight"},
+    ),
+    "workers.BatchWriter": (
+        writer, {"url": "url", "columns": "names", "threads": "count", "retry_for": "seconds", "key": "keys"},
+    ),
+    "workers.MetricsPersister": (
+        persister, {"url": "url", "columns": "names", "flush_interval": "seconds or None", "retry_for": "seconds"},
+    ),
+    "export.OtlpMetricsExporter": (
+        closed(lambda **named: OtlpMetricsExporter(**{"endpoint": "http://127.0.0.1:1", "insecure": True, **named})),
+        {"endpoint": "endpoint", "timeout": "positive seconds", "retry_for": "seconds"},
+    ),
+    "export.SkyWalkingMetricsExporter": (
+        closed(lambda **named: SkyWalkingMetricsExporter(**{"endpoint": "http://127.0.0.1:1", "insecure": True, **named})),
+        {"timeout": "positive seconds", "ask_every": "positive seconds", "retry_for": "seconds"},
+    ),
+    "export.RemoteClient": (
+        closed(lambda **named: RemoteClient(**{"address": "127.0.0.1:1", **named})),
+        {"timeout": "positive seconds", "retry_for": "seconds", "window": "count", "batch_size": "count",
+         "key": "callable"},
+    ),
+    "export.RemoteServer.close": (
+        closed(lambda: RemoteServer(address="127.0.0.1:0", handler=len, insecure=True), "close"),
+        {"timeout": "seconds or None"},
+    ),
+    "monitoring.watch": (
+        lambda **named: watch(MultiQueue(), **{"name": "watched", **named}).close(),
+        {"name": "name", "interval": "positive seconds"},
+    ),
+    "testing.ManualClock": (ManualClock, {"start": "number"}),
+    "testing.ManualClock.advance": (ManualClock().advance, {"by": "number"}),
+}  # fmt: skip
+"""For each public call how it is made with one parameter given, and the kinds of its parameters."""

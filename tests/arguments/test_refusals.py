@@ -1,0 +1,144 @@
+"""What every refusal of a public call says: which parameter, what to pass, and the value that was given."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import math
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, PartitionPolicy, ThreadPolicy
+
+from .calls import CALLS, SECONDS, WRONG
+
+PROBES = [
+    pytest.param(call, parameter, value, id=f"{name}-{parameter}-{value!r}"[:90])
+    for name, (call, parameters) in CALLS.items()
+    for parameter, kind in parameters.items()
+    for value in WRONG[kind]
+]
+
+
+def shows(message: str, value: Any) -> bool:
+    """Whether a message shows a value, in Python's words or in Rust's."""
+    if isinstance(value, float) and math.isnan(value):
+        return "nan" in message.lower()
+    if isinstance(value, str):
+        return repr(value) in message or f'"{value}"' in message or value[:40] in message
+    return repr(value) in message or (isinstance(value, tuple) and any(repr(part) in message for part in value))
+
+
+@pytest.mark.parametrize(("call", "parameter", "value"), PROBES)
+def test_a_wrong_value_is_refused_by_name_and_shown(call, parameter, value):
+    with pytest.raises((TypeError, ValueError)) as refusal:
+        call(**{parameter: value})
+    message = str(refusal.value)
+    assert parameter in message.replace(" ", "_"), message
+    assert shows(message, value), message
+
+
+def test_the_table_asks_hundreds_of_questions():
+    assert len(PROBES) > 500
+
+
+@pytest.mark.parametrize(
+    ("call", "parameter"),
+    [
+        pytest.param(call, parameter, id=f"{name}-{parameter}")
+        for name, (call, parameters) in CALLS.items()
+        for parameter, kind in parameters.items()
+        if kind in SECONDS and not name.startswith("workers.") and parameter != "older_than"
+    ],
+)
+def test_a_timedelta_is_taken_wherever_seconds_are(call, parameter, monkeypatch):
+    monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)
+    value = timedelta(milliseconds=20)
+    try:
+        call(**{parameter: value})
+    except ValueError as refusal:  # what does not go together with the other parameters
+        assert (
+            parameter not in str(refusal).split(" must ")[0] or "initial" in str(refusal) or "in_flight" in str(refusal)
+        )
+
+
+def test_a_plain_value_does_where_it_can_mean_one_thing_only():
+    config = BatchQueueConfig(threads=2, partitions=4, strategy="if_possible", linger=timedelta(milliseconds=5))
+    assert (config.threads, config.partitions) == (ThreadPolicy.fixed(2), PartitionPolicy.fixed(4))
+    assert (config.strategy, config.linger) == (BufferStrategy.IF_POSSIBLE, 0.005)
+    assert config.replace(strategy="BLOCKING").strategy == BufferStrategy.BLOCKING
+    assert BatchQueueConfig(shared_scheduler=("io", 3)).shared_scheduler == ("io", ThreadPolicy.fixed(3))
+
+
+def test_integers_of_other_kinds_are_numbers():
+    class Three:
+        def __index__(self) -> int:
+            return 3
+
+    assert ThreadPolicy.fixed(Three()) == ThreadPolicy.fixed(3)
+
+
+def test_what_the_conversion_of_a_value_raises_is_raised():
+    class Angry:
+        def __index__(self) -> int:
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        ThreadPolicy.fixed(Angry())
+
+
+def test_a_value_whose_repr_raises_is_refused_all_the_same():
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    with pytest.raises(TypeError, match="count must be a whole number .*Shy"):
+        ThreadPolicy.fixed(Shy())
+
+
+@pytest.mark.parametrize("call", [lambda: MultiQueue().add_sub_queue([1]), lambda: unnamed().add_handler([1], len)])
+def test_a_name_that_cannot_be_hashed_is_refused_and_shown(call):
+    with pytest.raises(TypeError, match=r"(key|type) must be hashable.*got \[1\]"):
+        call()
+
+
+def unnamed() -> BatchQueue[Any]:
+    return BatchQueue("unnamed", BatchQueueConfig(threads=1, dispatch_key=str))
+
+
+TIMES = {"timeout", "interval", "linger", "ttl", "older_than", "delay", "retry_for", "min_interval", "flush_interval"}
+
+
+def public_calls() -> Iterator[tuple[str, set[str]]]:
+    """The name and the parameters of each public call, classes included."""
+    for room in ("", ".delayed", ".workers", ".export", ".monitoring"):
+        module = importlib.import_module(f"drainq{room}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            calls = {name: thing}
+            if isinstance(thing, type):
+                calls |= {f"{name}.{part}": getattr(thing, part) for part in dir(thing) if not part.startswith("_")}
+            for full, call in calls.items():
+                if callable(call):
+                    with contextlib.suppress(TypeError, ValueError):
+                        yield f"{room[1:]}.{full}".lstrip("."), set(inspect.signature(call).parameters)
+
+
+def test_each_public_time_is_in_the_table():
+    asked = {(name.partition(" ")[0], parameter) for name, (_, parameters) in CALLS.items() for parameter in parameters}
+    inherited = {"workers", "export"}  # every worker has the flush and the close of TopN
+    missing = [
+        (name, parameter)
+        for name, parameters in public_calls()
+        for parameter in parameters & TIMES
+        if (name, parameter) not in asked and name.partition(".")[0] not in inherited
+    ]
+    assert {("BatchQueue.flush", "timeout"), ("monitoring.watch", "interval")} <= asked
+    assert missing == KNOWN_ELSEWHERE
+
+
+KNOWN_ELSEWHERE: list[tuple[str, str]] = []
