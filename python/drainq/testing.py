@@ -1,10 +1,20 @@
-"""What a test of a program that uses drainq needs: a clock that the test moves."""
+"""What a test of a program that uses drainq needs.
+
+A clock that the test moves, a handler that keeps what it gets, a way to have a queue's items handled before the next
+line, and the account of what was lost. With pytest, the fixtures of :mod:`drainq.pytest_plugin` hand these out.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 from datetime import datetime, timedelta
+from typing import Any
+
+from drainq._native import batch_losses
+from drainq.arguments import Seconds, seconds, whole
+
+__all__ = ["LostItems", "ManualClock", "RecordingHandler", "drain_now"]
 
 
 class ManualClock:
@@ -39,6 +49,132 @@ class ManualClock:
         """Move the clock to a time: seconds since the epoch, or an aware datetime."""
         with self._lock:
             self._now = _seconds("to", to)
+
+
+class RecordingHandler:
+    """A handler that keeps what it gets.
+
+    Attributes:
+        batches: the batches, in the order of the calls.
+
+    Example:
+        >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        >>> seen = RecordingHandler()
+        >>> with BatchQueue("recorded", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=seen)) as queue:
+        ...     _ = queue.produce_many([1, 2, 3])
+        ...     drain_now(queue)
+        >>> seen.items
+        [1, 2, 3]
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[list[Any]] = []
+        self._errors: list[BaseException] = []
+
+    @property
+    def items(self) -> list[Any]:
+        """All items, in the order in which they came."""
+        return [item for batch in self.batches for item in batch]
+
+    def fail_next(self, error: BaseException, times: int = 1) -> None:
+        """Have the next calls raise ``error``; their batches are not kept.
+
+        Raises:
+            TypeError: ``error`` is no exception, or ``times`` no whole number.
+            ValueError: ``times`` is below 1.
+        """
+        if not isinstance(error, BaseException):
+            raise TypeError(f"error must be an exception, such as OSError('away'), got {error!r}")
+        self._errors += [error] * whole("times", times, least=1)
+
+    def __call__(self, batch: list[Any]) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+        self.batches.append(batch)
+
+
+def drain_now(queue: Any, *, timeout: Seconds = 30.0) -> list[Any] | None:
+    """Have everything that is in a queue handled, or taken out, before the next line of a test.
+
+    Args:
+        queue: a batch queue, a worker or an exporter: it is flushed. A multi-queue, set queue or delayed queue: its
+            items, or the payloads of the messages that are due, are taken out and returned; messages are acknowledged.
+        timeout: seconds for a flush; a test that takes longer has failed.
+    Returns:
+        The items of a queue without handlers, else None.
+    Raises:
+        AssertionError: the flush did not end in time, or items were abandoned.
+        TypeError: ``queue`` is none of these.
+
+    Example:
+        >>> from drainq import MultiQueue
+        >>> queue = MultiQueue()
+        >>> queue.add_sub_queue("mail").put_many(["a", "b"])
+        2
+        >>> drain_now(queue)
+        ['a', 'b']
+    """
+    timeout = seconds("timeout", timeout)
+    if hasattr(queue, "flush"):
+        if not queue.flush(timeout):
+            raise AssertionError(f"{queue!r} did not handle its items within {timeout} seconds: {queue.stats()!r}")
+        return None
+    if hasattr(queue, "try_poll"):
+        payloads = []
+        while (envelope := queue.try_poll()) is not None:
+            payloads.append(envelope.payload)
+            envelope.ack()
+        return payloads
+    if hasattr(queue, "get_many") and hasattr(queue, "qsize"):
+        return list(queue.get_many(queue.qsize()))
+    raise TypeError(f"queue must be a queue, a worker or an exporter of drainq's, got {queue!r}")
+
+
+class LostItems:
+    """What the batch queues of this process lost since this object was made.
+
+    Lost are items that were rejected (``full``, ``closed``, ``would_deadlock``), ``failed``, ``unrouted`` or
+    ``abandoned``, and those that a queue still holds (``queued``). Queues that ended meanwhile are counted.
+
+    Example:
+        >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        >>> lost = LostItems()
+        >>> queue = BatchQueue("lossy", BatchQueueConfig(threads=ThreadPolicy.fixed(1)))
+        >>> _ = queue.shutdown(), queue.produce("too late")
+        >>> lost.counts()
+        {'closed': 1}
+    """
+
+    def __init__(self) -> None:
+        self._before = _losses()
+        self._expected: dict[str, int] = {}
+
+    def counts(self) -> dict[str, int]:
+        """Items by what became of them, without those of which there are none."""
+        now = _losses()
+        return {name: now[name] - self._before[name] for name in now if now[name] != self._before[name]}
+
+    def expect(self, **counts: int) -> None:
+        """Say which losses are right: ``expect(full=2, failed=1)``."""
+        wrong = sorted(counts.keys() - self._before.keys())
+        if wrong:
+            raise TypeError(f"counts must be among {', '.join(self._before)}; got {', '.join(wrong)}")
+        self._expected = counts
+
+    def complaint(self) -> str | None:
+        """What differs from what is expected, as a sentence; None if nothing does."""
+        counts = self.counts()
+        if counts == {name: count for name, count in self._expected.items() if count}:
+            return None
+        lost, expected = (
+            ", ".join(f"{name} {count}" for name, count in losses.items()) or "none"
+            for losses in (counts, self._expected)
+        )
+        return f"items that batch queues lost: {lost}; expected: {expected}"
+
+
+def _losses() -> dict[str, int]:
+    return dict(batch_losses())
 
 
 def _seconds(name: str, at: float | datetime) -> float:

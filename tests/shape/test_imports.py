@@ -29,6 +29,8 @@ MAY_KNOW = {
     "monitoring": {"_native", "arguments", "fork", "timer"},
     "spark": {"_native", "arguments", "backoff", "callables", "datasource", "delivery", "errors", "fork", "timer"},
     "sql": {"errors"},
+    "pytest_plugin": {"delayed", "testing"},
+    "testing": {"_native", "arguments"},
     "timer": {"fork", "threads"},
     "workers": {"_native", "arguments", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }

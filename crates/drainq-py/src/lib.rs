@@ -66,6 +66,7 @@ mod _native {
         buffer_strategy::BufferStrategy,
         config::BatchQueueConfig,
         drain_balancer::DrainBalancer,
+        losses::batch_losses,
         manager::BatchQueueManager,
         partition_selector::PartitionSelector,
         queue::BatchQueue,

@@ -19,6 +19,7 @@
 //! | `config_arguments.rs` | what may be passed for each setting |
 //! | `manager.rs` | the queues by name |
 //! | `metric_samples.rs` | what a monitoring system reads |
+//! | `losses.rs` | what all queues have lost, for tests of programs |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
 //! | `interpreter_exit.rs` | the end of a process |
 
@@ -38,6 +39,7 @@ pub mod flush;
 pub mod handler;
 pub mod handler_registry;
 pub mod interpreter_exit;
+pub mod losses;
 pub mod manager;
 pub mod metric_samples;
 pub mod partition_selector;

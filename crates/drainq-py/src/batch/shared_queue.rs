@@ -14,6 +14,7 @@
 use super::batch_callables::BatchCallables;
 use super::config::BatchQueueConfig;
 use super::drop_reports::DropReports;
+use super::losses::{self, Counted};
 use super::per_process::Process;
 use super::routing::Routing;
 use super::shared_scheduler::Pool;
@@ -176,9 +177,16 @@ impl SharedQueue {
     }
 }
 
+impl Counted for SharedQueue {
+    fn counted(&self) -> &BatchQueue<Item> {
+        self.queue()
+    }
+}
+
 impl Drop for SharedQueue {
-    /// Has the counts that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
+    /// Keeps the counts of losses, and has those that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
     fn drop(&mut self) {
+        losses::keep(self.queue());
         gil::held(|_| self.drops.wake_reporter());
     }
 }
