@@ -20,7 +20,14 @@ from typing import NoReturn
 from drainq._native import __version__
 from drainq.errors import DrainqError
 
-COMMANDS = {"metrics": "drainq.metrics.cli", "delayed": "drainq.delayed.cli"}
+COMMANDS = {
+    "metrics": "drainq.metrics.cli",
+    "delayed": "drainq.delayed.cli",
+    "top": "drainq.commands.top",
+    "doctor": "drainq.commands.doctor",
+    "bench": "drainq.commands.bench",
+    "completion": "drainq.commands.completion",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     arguments = build_parser(words[0] if words else None).parse_args(words)
+    arguments.whole_parser = build_parser  # for the command that prints what a shell completes
     try:
         return int(arguments.run(arguments))
     except DrainqError as error:

@@ -145,7 +145,7 @@ def test_a_database_without_tables_is_one_line_that_says_what_to_do(call, comman
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql://ann:secret@db/x", "URL"),
+        ("mysql://ann:secret@db/x", "url must name a database"),
         ("memory:", "lives and dies"),
         ("sqlite:////no/such/directory/q.db", "/no/such/directory"),
         ("postgresql://ann:secret@/db?host=/no/such/directory", "/no/such/directory"),

@@ -45,7 +45,11 @@ def make(background, clock, heard):
         ({"key": 3}, TypeError, "key must be a callable that takes an item, got 3"),
         ({"name": 3}, TypeError, "name must be a str, got 3"),
         ({"on_error": 3}, ValueError, "on_error must be .*, got 3"),
-        ({"min_interval": "1"}, TypeError, "min_interval must be a number of seconds >= 0, got '1'"),
+        (
+            {"min_interval": "1"},
+            TypeError,
+            "min_interval must be a number of seconds, or a datetime.timedelta, got '1'",
+        ),
         ({"min_interval": float("nan")}, ValueError, "got nan"),
         ({"min_interval": float("inf")}, ValueError, "got inf"),
     ],

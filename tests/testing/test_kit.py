@@ -64,7 +64,7 @@ def test_drain_now_flushes_a_worker():
     with TopN(1, score=float, sink=best.extend) as top:
         top.produce_many([1, 3, 2])
         assert drain_now(top) is None
-        assert best == [(None, [3])]
+        assert best == [3]
 
 
 def test_drain_now_says_that_time_ran_out():

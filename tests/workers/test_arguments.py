@@ -29,15 +29,15 @@ def top(**changes):
             aggregator,
             {"flush_interval": "1s"},
             TypeError,
-            "flush_interval must be a number of seconds or None, got '1s'",
+            "flush_interval must be a number of seconds, or a datetime.timedelta, or None, got '1s'",
         ),
         (aggregator, {"flush_interval": float("nan")}, ValueError, "got nan"),
         (aggregator, {"queue": "metrics"}, TypeError, "queue must be a drainq.BatchQueue .*, got 'metrics'"),
         (aggregator, {"clock": 3}, TypeError, "clock must be an object with now.*, got 3"),
-        (top, {"n": "3"}, TypeError, "n must be a number of items, got '3'"),
+        (top, {"n": "3"}, TypeError, r"n must be a whole number \(int\), got '3'"),
         (top, {"n": True}, TypeError, "got True"),
         (top, {"score": "size"}, TypeError, "score must be a callable, got 'size'"),
-        (top, {"group": "host"}, TypeError, "group must be a callable, got 'host'"),
+        (top, {"group": "host"}, TypeError, "group must be a callable, or None, got 'host'"),
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_refused(make, changes, error, says):
@@ -63,7 +63,7 @@ def test_a_text_is_not_taken_for_a_list_of_columns(table, worker, changes, says)
 
 def test_a_writer_refuses_threads_and_a_delayed_queue_that_are_none(table):
     options = {"url": table("a INTEGER"), "table": "t", "columns": ["a"]}
-    with pytest.raises(TypeError, match="threads must be a number of drain threads, got '2'"):
+    with pytest.raises(TypeError, match=r"threads must be a whole number \(int\), got '2'"):
         BatchWriter(**options, threads="2")
     with pytest.raises(TypeError, match="delayed must be a drainq.delayed.DelayedQueue or None, got 'mail'"):
         BatchWriter(**options, delayed="mail")

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 
@@ -121,13 +122,17 @@ def _duration(text: str) -> float:
 
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", required=True, help="sqlite:///file.db or postgresql://user@host/db")
+    url = os.environ.get("DRAINQ_URL")
+    help = "sqlite:///file.db or postgresql://user@host/db (default: $DRAINQ_URL)"
+    parser.add_argument("--url", required=url is None, default=url, help=help)
     parser.add_argument("--table", default="delayed_queue", help="the table (default: %(default)s)")
 
 
 def _add_queue(parser: argparse.ArgumentParser) -> None:
     _add_database(parser)
-    parser.add_argument("--queue", required=True, help="the queue's name")
+    queue = os.environ.get("DRAINQ_QUEUE")
+    help = "the queue's name (default: $DRAINQ_QUEUE)"
+    parser.add_argument("--queue", required=queue is None, default=queue, help=help)
     parser.add_argument(
         "--codec", choices=tuple(CODECS), default="msgspec", help="the codec it was opened with (default: %(default)s)"
     )

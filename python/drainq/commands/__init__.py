@@ -1,0 +1,5 @@
+"""The commands that look at a machine and at running programs: ``doctor``, ``top``, ``bench``, ``completion``.
+
+They work without extra packages, except ``completion``. ``drainq[cli]`` gives ``top`` its colours. A command that only
+looks creates nothing.
+"""

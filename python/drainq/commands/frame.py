@@ -1,0 +1,92 @@
+"""One frame of ``drainq top`` as lines of text, which fit 40 columns; a terminal colours them by their first word."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from drainq.commands.layout import amount
+
+_BAR = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_MOST = 16
+"""Partitions, threads and sub-queues that are shown one by one; of more the fullest."""
+
+
+def frame(processes: Iterable[dict[str, Any]], columns: int) -> list[str]:
+    """The lines of a frame.
+
+    Args:
+        processes: snapshots, as :func:`drainq.commands.snapshot.snapshot` makes them.
+        columns: characters in a line.
+    """
+    lines: list[str] = []
+    for process in processes:
+        for piece in _process(process):
+            indent = " " * (len(piece) - len(piece.lstrip()))
+            lines += textwrap.wrap(piece.strip(), columns, initial_indent=indent, subsequent_indent=f"{indent}  ")
+        lines.append("")
+    return lines[:-1]
+
+
+def _process(process: dict[str, Any]) -> Iterator[str]:
+    if process["error"] is not None:
+        yield f"{process['url']}: {process['error']}"
+        return
+    yield f"{process['url']}, drainq {process['version']}"
+    kinds = ("batch_queues", "multi_queues", "delayed_queues", "workers", "sources")
+    if not any(process[kind] for kind in kinds):
+        yield "no queue, worker or source is published here; see drainq.monitoring.watch"
+    for queue in process["batch_queues"]:
+        yield from _batch(queue)
+    for queue in process["multi_queues"]:
+        yield (
+            f"multi {queue['name']}: depth {amount(queue['depth'])}, put {_rate(queue['put_per_second'])}, "
+            f"got {_rate(queue['got_per_second'])}, oldest {queue['oldest_age']:.1f} s, "
+            f"rejected {amount(queue['rejected'])}, waiting {queue['blocked_putters']} putters "
+            f"{queue['blocked_getters']} getters"
+        )
+        fullest = sorted(queue["sub_queues"].items(), key=lambda pair: -pair[1])[:_MOST]
+        if fullest:
+            yield "  " + ", ".join(f"{name} {amount(depth)}" for name, depth in fullest)
+    for queue in process["delayed_queues"]:
+        yield (
+            f"delayed {queue['name']}: ready {amount(queue['ready'])}, scheduled {amount(queue['scheduled'])}, "
+            f"in flight {amount(queue['in_flight'])}, dead {amount(queue['dead'])}, "
+            f"oldest {queue['oldest_ready_age']:.1f} s"
+        )
+    for worker in process["workers"]:
+        yield (
+            f"worker {worker['name']}: sent {_rate(worker['sent_per_second'])}, pending {amount(worker['pending'])}, "
+            f"retried {amount(worker['retried'])}, refused {amount(worker['refused'])}, lost {amount(worker['lost'])}"
+        )
+    for source in process["sources"]:
+        yield (
+            f"source {source['name']}: {amount(source['size'])} of {amount(source['capacity'])}, "
+            f"fetched {_rate(source['fetched_per_second'])}, errors {amount(source['errors'])}"
+        )
+
+
+def _batch(queue: dict[str, Any]) -> Iterator[str]:
+    state = "" if queue["running"] else " (shut down)"
+    lost = ", ".join(f"{reason} {amount(number)}" for reason, number in queue["lost"].items()) or "none"
+    yield (
+        f"batch {queue['name']}{state}: {amount(queue['queued'])} of {amount(queue['capacity'])} queued, "
+        f"in {_rate(queue['accepted_per_second'])}, out {_rate(queue['handled_per_second'])}, "
+        f"rebalances {queue['rebalances']}, lost {lost}"
+    )
+    partitions = queue["partitions"]
+    if partitions:
+        room = max(1, queue["capacity"] // len(partitions))
+        shown = sorted(partitions, key=lambda one: -one["used"])[:_MOST] if len(partitions) > _MOST else partitions
+        bars = "".join(_BAR[min(7, one["used"] * 8 // room)] for one in shown)
+        yield f"  partitions {len(partitions)} {bars}"
+    threads = [one for one in queue["threads"] if one["busy"] is not None][:_MOST]
+    if threads:
+        yield "  threads busy " + " ".join(f"{min(1.0, one['busy']):.0%}" for one in threads)
+    elif queue["threads"]:
+        yield f"  threads {len(queue['threads'])}"
+
+
+def _rate(number: float | None) -> str:
+    return "-/s" if number is None else f"{amount(round(number, 2) if number < 10 else round(number))}/s"

@@ -1,0 +1,141 @@
+"""``drainq top``: the queues of running programs on one screen, read from their metrics endpoints.
+
+1. On a terminal the screen is drawn again each interval, with colours if ``rich`` is installed; elsewhere one frame is
+   printed, as with ``--once``.
+2. Exit codes: 0 every endpoint answered, 1 one did not, 2 the user can put it right, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from drainq.commands.frame import frame
+from drainq.commands.layout import width
+from drainq.commands.scrape import DEFAULT_URL, Scrape, endpoint_url, scrape
+from drainq.commands.snapshot import snapshot
+
+VARIABLE = "DRAINQ_METRICS_URLS"
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add ``top`` to the commands."""
+    parser = subparsers.add_parser(
+        "top",
+        help="the queues of running programs, on one screen",
+        description="Show the queues of programs that run drainq.monitoring.MetricsServer.",
+    )
+    parser.add_argument(
+        "endpoints",
+        nargs="*",
+        metavar="ENDPOINT",
+        help=f"a port, host:port or a URL; several for several processes (default: ${VARIABLE}, or {DEFAULT_URL})",
+    )
+    parser.add_argument(
+        "--interval", type=_interval, default=1.0, metavar="SECONDS", help="between two looks (default: %(default)s)"
+    )
+    parser.add_argument("--once", action="store_true", help="print one frame and stop")
+    parser.add_argument("--json", action="store_true", help="print one frame as a line of JSON and stop")
+    parser.set_defaults(run=_run)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"needs seconds from 0.1 to 3600, got {text!r}")
+    return seconds
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    given = arguments.endpoints or os.environ.get(VARIABLE, "").split() or [DEFAULT_URL]
+    urls = list(dict.fromkeys(map(endpoint_url, given)))
+    if arguments.once or arguments.json or not sys.stdout.isatty():
+        return one_frame(urls, arguments.interval, as_json=arguments.json, pause=time.sleep)
+    return _live(urls, arguments.interval)
+
+
+def look(urls: Sequence[str], before: Sequence[Scrape | None]) -> tuple[list[Scrape], list[dict[str, Any]]]:
+    """Read all endpoints at once; return the scrapes, and what they show beside the ones before."""
+    with ThreadPoolExecutor(min(len(urls), 32)) as threads:
+        scrapes = list(threads.map(scrape, urls))
+    return scrapes, [snapshot(now, earlier) for now, earlier in zip(scrapes, before)]
+
+
+def one_frame(urls: Sequence[str], interval: float, *, as_json: bool, pause: Callable[[float], object]) -> int:
+    """Print one frame, with rates over one interval; return the exit code."""
+    first, _ = look(urls, [None] * len(urls))
+    if any(one.error is None for one in first):
+        pause(interval)
+    scrapes, processes = look(urls, first)
+    if as_json:
+        print(json.dumps({"processes": processes}))
+    else:
+        print("\n".join(frame(processes, width())))
+    return int(any(one.error is not None for one in scrapes))
+
+
+def _live(urls: Sequence[str], interval: float) -> int:
+    """Draw the screen until Ctrl-C."""
+    scrapes: list[Scrape] = []
+    with _screen() as draw:
+        before: Sequence[Scrape | None] = [None] * len(urls)
+        while True:
+            scrapes, processes = look(urls, before)
+            draw(frame(processes, width()))
+            before = scrapes
+            time.sleep(interval)
+
+
+class _Plain:
+    """A screen by the two control sequences that every terminal knows: home, and clear what follows."""
+
+    def __enter__(self) -> Callable[[list[str]], None]:
+        sys.stdout.write("\x1b[2J")
+        return self._draw
+
+    def _draw(self, lines: list[str]) -> None:
+        most = max(1, os.get_terminal_size().lines - 1)
+        sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines[:most]) + "\x1b[J")
+        sys.stdout.flush()
+
+    def __exit__(self, *exception: object) -> None:
+        sys.stdout.write("\n")
+
+
+class _Rich:
+    """A screen of ``rich``: on the terminal's second page, so that the first is as it was afterwards."""
+
+    def __init__(self, live: Any, text: Any) -> None:
+        self._live, self._text = live, text
+
+    def __enter__(self) -> Callable[[list[str]], None]:
+        self._live.__enter__()
+        return self._draw
+
+    def _draw(self, lines: list[str]) -> None:
+        text = self._text("\n".join(lines))
+        text.highlight_words(["batch", "multi", "delayed", "worker", "source"], "bold cyan")
+        text.highlight_regex(r"\b(full|failed|unrouted|abandoned|would_deadlock|dead|lost) [1-9][\d.kMG]*", "bold red")
+        text.highlight_regex(r"[\d.]+[kMG]?/s", "green")
+        self._live.update(text, refresh=True)
+
+    def __exit__(self, *exception: Any) -> None:
+        self._live.__exit__(*exception)
+
+
+def _screen() -> _Plain | _Rich:
+    try:
+        from rich.live import Live
+        from rich.text import Text
+    except ImportError:
+        return _Plain()
+    return _Rich(Live(screen=True, auto_refresh=False), Text)

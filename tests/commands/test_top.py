@@ -1,0 +1,208 @@
+"""``drainq top``: what it reads of endpoints, what it shows, and what it answers a shell."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue
+from drainq.cli import main
+from drainq.commands import top
+from drainq.commands.frame import frame
+from drainq.commands.scrape import Scrape, ScrapeError, endpoint_url, parse, scrape
+from drainq.commands.snapshot import rate, snapshot
+from drainq.delayed import DelayedQueue
+from drainq.monitoring import MetricsServer, watch
+
+pytestmark = pytest.mark.usefixtures("no_pause")
+
+
+@pytest.fixture
+def no_pause(monkeypatch):
+    """No test waits for the time between two looks."""
+    monkeypatch.setattr("drainq.commands.top.time.sleep", lambda seconds: None)
+
+
+@pytest.fixture
+def server():
+    with MetricsServer(port=0) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def closed_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("9464", "http://127.0.0.1:9464/metrics"), ("db1:9464", "http://db1:9464/metrics"),
+        ("http://db1:9464", "http://db1:9464/metrics"), ("http://db1/", "http://db1/metrics"),
+        ("https://db1/own/path", "https://db1/own/path"), ("[::1]:9464", "http://[::1]:9464/metrics"),
+    ],
+)  # fmt: skip
+def test_an_endpoint_is_a_port_a_place_or_a_url(typed, url):
+    assert endpoint_url(typed) == url
+
+
+@pytest.mark.parametrize("typed", ["", "ftp://x", "host:port", "http://:80", "host:99999999"])
+def test_what_is_no_endpoint_is_refused_and_shown(typed):
+    with pytest.raises(ScrapeError, match="an endpoint is a port.*got"):
+        endpoint_url(typed)
+
+
+def test_labels_keep_what_is_escaped_in_them():
+    text = 'a_total{queue="x \\"y\\" \\\\ {z}",n="1\\n2"} 3\n# EOF\nb 1e3\nc NaN\n'
+    found = parse(text)
+    assert found["a_total"] == [({"queue": 'x "y" \\ {z}', "n": "1\n2"}, 3.0)]
+    assert found["b"] == [({}, 1000.0)]
+
+
+@pytest.mark.parametrize("text", ["<html>", "a{b} 1", "a 1 2 3", "a one"])
+def test_text_that_holds_no_samples_is_refused(text):
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+def test_a_rate_is_a_difference_over_time_and_none_where_a_counter_went_back():
+    before, now = (Scrape("u", at, {"c": [({}, value)]}) for at, value in ((1.0, 10.0), (3.0, 30.0)))
+    assert rate(now, before, "c") == 10.0
+    assert rate(before, None, "c") is None
+    assert rate(before, now, "c") is None
+    assert rate(Scrape("u", 4.0, {"c": [({}, 1.0)]}), now, "c") is None
+
+
+def lossy_queue(name):
+    queue = BatchQueue(name, BatchQueueConfig(threads=1, partitions=2, strategy=BufferStrategy.IF_POSSIBLE))
+    queue.add_handler(int, len)
+    queue.produce_many([1, 2, 3])
+    queue.produce("no handler")
+    assert queue.flush()
+    return queue
+
+
+def test_a_snapshot_shows_every_kind_of_object(server):
+    multi = MultiQueue()
+    multi.add_sub_queue("mail").put_many([1, 2])
+    with lossy_queue("shown") as queue, DelayedQueue.open("memory:", "later") as delayed:
+        delayed.offer_or_update("k", 1, 0)
+        watches = [watch(multi, "outbox"), watch(delayed, "later")]
+        found = snapshot(scrape(server.url), None)
+        for one in watches:
+            one.close()
+        assert found["error"] is None
+        [batch] = [one for one in found["batch_queues"] if one["name"] == "shown"]
+        assert (batch["accepted"], batch["handled"], batch["lost"]) == (4, 3, {"unrouted": 1})
+        assert [one["partition"] for one in batch["partitions"]] == [0, 1]
+        assert [one["thread"] for one in batch["threads"]] == [0]
+        [shown] = [one for one in found["multi_queues"] if one["name"] == "outbox"]
+        assert (shown["depth"], shown["sub_queues"]) == (2, {"mail": 2})
+        [shown] = [one for one in found["delayed_queues"] if one["name"] == "later"]
+        assert (shown["ready"], shown["dead"]) == (1, 0)
+        queue.shutdown()
+
+
+def test_one_frame_shows_several_processes_and_says_which_does_not_answer(server, closed_port, capsys):
+    with lossy_queue("framed"):
+        code = main(["top", "--once", server.url, str(closed_port)])
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "batch framed" in out and "lost unrouted 1" in out
+    assert f"http://127.0.0.1:{closed_port}/metrics: " in out
+
+
+def test_off_a_terminal_one_frame_is_printed_and_the_exit_code_is_0(server, capsys):
+    with lossy_queue("piped"):
+        assert main(["top", server.url]) == 0
+    assert "batch piped" in capsys.readouterr().out
+
+
+def test_json_is_one_line_for_machines(server, capsys):
+    with lossy_queue("machine"):
+        assert main(["top", "--json", server.url]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    [process] = json.loads(line)["processes"]
+    assert "machine" in [queue["name"] for queue in process["batch_queues"]]
+
+
+def test_the_endpoints_come_from_the_environment_if_none_is_named(server, monkeypatch, capsys):
+    monkeypatch.setenv(top.VARIABLE, f"{server.url} {server.port}")
+    assert main(["top", "--json"]) == 0
+    [process] = json.loads(capsys.readouterr().out)["processes"]  # the two are the same
+    assert process["url"] == server.url
+
+
+@pytest.mark.parametrize("arguments", [["--interval", "0"], ["--interval", "x"], ["ftp://x"]])
+def test_a_mistake_is_one_line_and_exit_code_2(arguments, capsys):
+    try:
+        code = main(["top", *arguments])
+    except SystemExit as stopped:
+        code = stopped.code
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_an_endpoint_of_another_program_is_named_as_that():
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"up 1\n")
+
+        def log_message(self, *arguments):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        found = scrape(f"http://127.0.0.1:{other.server_port}/metrics")
+        other.shutdown()
+    assert found.error == "answers, but not with drainq's metrics"
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_line_is_longer_than_the_screen(server, columns):
+    with lossy_queue("a queue with quite a long name for a narrow screen"):
+        lines = frame([snapshot(scrape(server.url), None)], columns)
+    assert len(lines) > 1
+    assert [line for line in lines if len(line) > columns] == []
+
+
+def test_a_live_screen_draws_until_it_is_interrupted(server, monkeypatch):
+    pytest.importorskip("rich")
+    drawn = []
+
+    class Screen:
+        def __enter__(self):
+            return drawn.append
+
+        def __exit__(self, *exception):
+            pass
+
+    def pause(seconds):
+        if len(drawn) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(top, "_screen", Screen)
+    monkeypatch.setattr("drainq.commands.top.time.sleep", pause)
+    with lossy_queue("live"), pytest.raises(KeyboardInterrupt):
+        top._live([server.url], 1.0)
+    assert len(drawn) == 3
+    assert any("threads busy" in line for line in drawn[-1])  # rates, from the second look on
+
+
+def test_the_screen_of_rich_shows_the_lines():
+    console = pytest.importorskip("rich.console")
+    from rich.live import Live
+    from rich.text import Text
+
+    output = console.Console(force_terminal=True, width=60, record=True)
+    with top._Rich(Live(auto_refresh=False, console=output), Text) as draw:
+        draw(["batch q: 1 of 10 queued, lost full 3", "  partitions 2"])
+    assert "lost full 3" in output.export_text()
