@@ -25,7 +25,7 @@ from drainq import (
     tune,
 )
 from drainq.columns import GroupBy
-from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
+from drainq.delayed import AsyncDelayedQueue, DelayedQueue, RetryConfig, TimeConfig, to_delayed_queue
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
 from drainq.sources import Fair
@@ -214,6 +214,39 @@ def in_manager(method: str, **more: Any) -> Callable[..., Any]:
     return call
 
 
+def end_managed(**named: Any) -> Any:
+    BatchQueueManager.create(**ONE)
+    try:
+        return BatchQueueManager.shutdown(**{"name": "managed", **named})
+    finally:
+        BatchQueueManager.shutdown_all()
+
+
+def with_async_queue(method: str) -> Callable[..., Any]:
+    async def awaited(**named: Any) -> Any:
+        with opened() as queue:
+            queue.offer_or_update("k", 1, 0)
+            waiting = AsyncDelayedQueue(queue)
+            first = [await waiting.try_poll()] if method == "nack" else []
+            return await getattr(waiting, method)(*first, **named)
+
+    return lambda **named: asyncio.run(awaited(**named))
+
+
+def close_handle(**named: Any) -> Any:
+    with opened() as queue:
+        handle = queue.cron.install_periodic_tick("p", 60, lambda at: 1)
+        try:
+            return handle.close(**named)
+        finally:
+            handle.close()
+
+
+def parking(**named: Any) -> Any:
+    with opened() as queue:
+        return to_delayed_queue(queue, **named)
+
+
 def config(**named: Any) -> BatchQueueConfig:
     own = {} if "shared_scheduler" in named else {"threads": 1}
     return BatchQueueConfig(**{**own, **named})
@@ -270,7 +303,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "BatchQueueManager.create": (in_manager("create", **ONE), {"name": "name", "config": "config"}),
     "BatchQueueManager.get_or_create": (in_manager("get_or_create", **ONE), {"name": "name", "config": "config"}),
     "BatchQueueManager.get": (in_manager("get"), {"name": "text"}),
-    "BatchQueueManager.shutdown": (in_manager("shutdown", name="managed"), {"name": "text"}),
+    "BatchQueueManager.shutdown": (end_managed, {"name": "text", "timeout": "seconds or None"}),
     "BatchQueueManager.shutdown_all": (in_manager("shutdown_all"), {"timeout": "seconds or None"}),
     "BatchQueueStats.partition_used": (with_stats("partition_used"), {"index": "whole"}),
     "BatchQueueStats.partition_used_percentage": (with_stats("partition_used_percentage"), {"index": "whole"}),
@@ -369,6 +402,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.DelayedQueue.consume": (with_delayed("consume"), {"handler": "needed callable"}),
     "delayed.AckEnvelope.nack": (with_message("nack"), {"delay": "seconds"}),
     "delayed.AckEnvelope.extend": (with_message("extend"), {"seconds": "seconds"}),
+    "delayed.AsyncDelayedQueue.poll": (with_async_queue("poll"), {"timeout": "seconds or None"}),
+    "delayed.AsyncDelayedQueue.nack": (with_async_queue("nack"), {"delay": "seconds"}),
+    "delayed.CronHandle.close": (close_handle, {"timeout": "seconds or None"}),
+    "delayed.to_delayed_queue": (parking, {"delay": "seconds"}),
     "delayed.CronService.close": (with_cron("close"), {"timeout": "seconds or None"}),
     "delayed.CronService.install_periodic_tick": (
         lambda **named: with_cron("install_periodic_tick")(
