@@ -13,7 +13,7 @@
 use crate::{errors, gil};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta, PyInt};
+use pyo3::types::{PyBool, PyDelta, PyFloat, PyInt};
 
 /// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
 macro_rules! readers {
@@ -131,7 +131,8 @@ fn seconds_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<f64>
 }
 
 fn seconds_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    if value.is_instance_of::<PyDelta>() {
+    // Numbers first: the class of timedelta has to be imported, which a finaliser at the end of a program cannot do.
+    if !value.is_instance_of::<PyFloat>() && !value.is_instance_of::<PyInt>() && value.is_instance_of::<PyDelta>() {
         return gil::float(&gil::call_method(value, "total_seconds", [])?);
     }
     number_as(name, wanted, value)
