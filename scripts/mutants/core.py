@@ -138,7 +138,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::weights::two_items_too_heavy_for_one_partition_are_never_in_it_together": {
         "weights_check_then_add": "read the weight that is used, then add",
     },
-    "models::queue_bound::a_producer_gets_the_place_that_another_partition_frees": {
+    "models::queue_capacity::a_producer_gets_the_place_that_another_partition_frees": {
         "bound_notify": "wake nobody who waits for a place of the queue",
     },
     "models::weights::no_producer_is_refused_where_there_is_always_room": {

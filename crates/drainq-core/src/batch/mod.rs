@@ -10,11 +10,11 @@
 //! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
 //! | `partition_loads` | the load of each partition, in order, by which a new type's is chosen |
-//! | `bound`, `queue_bound` | how much of a capacity is used; the bound that all partitions share |
+//! | `used_capacity`, `queue_capacity` | how much of a capacity is used; the bound that all partitions share |
 //! | `weights` | capacity and counters in weights |
 //! | [`partition`] | ring, ownership and waiting producers of one partition |
 //! | [`queue`] | the queue: joins the others, no algorithm of its own |
-//! | `produce_bounded` | producing into a queue whose partitions share a capacity |
+//! | `produce_within_capacity` | producing into a queue whose partitions share a capacity |
 //! | [`produce`] | producing where one lock keeps the producers apart |
 //! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
 //! | [`rejection`] | why items were not accepted, and how many |
@@ -31,7 +31,6 @@
 //! | `shared_scheduler_board` | which of these threads works for which queue |
 //! | [`drain_threads`] | drain threads for a program in Rust |
 
-mod bound;
 pub mod config;
 pub mod drain_balancer;
 pub mod drain_group;
@@ -48,9 +47,9 @@ pub mod partition_handoff;
 mod partition_layout;
 mod partition_loads;
 pub mod produce;
-mod produce_bounded;
+mod produce_within_capacity;
 pub mod queue;
-mod queue_bound;
+mod queue_capacity;
 pub mod rebalance;
 pub mod rejection;
 pub mod shared_scheduler;
@@ -59,6 +58,7 @@ pub mod shutdown;
 pub mod size_policies;
 pub mod stats;
 pub mod type_route;
+mod used_capacity;
 pub(crate) mod weights;
 
 pub use config::{BufferStrategy, Settings};

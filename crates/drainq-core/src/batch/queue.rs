@@ -6,7 +6,7 @@ use super::drain_worker::{self, Worker};
 use super::item::{Key, Keyed, PartitionId, ThreadId};
 use super::partition::Partition;
 use super::partition_layout::Layout;
-use super::queue_bound::QueueBound;
+use super::queue_capacity::QueueCapacity;
 use super::rejection::{Rejection, Rejections};
 use super::shared_scheduler_board::{PoolSleepers, Registration};
 use super::type_route::TypeRoute;
@@ -28,7 +28,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) registration: Option<Registration>,
     pub(super) layout: Layout<T>,
     /// The bound that all partitions share, if there is one.
-    pub(super) bound: Option<QueueBound>,
+    pub(super) bound: Option<QueueCapacity>,
     pub(super) workers: Box<[Worker]>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
@@ -86,7 +86,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             grouping,
             registration,
             layout: Layout::new(&settings, workers.len(), partitions),
-            bound: settings.capacity.map(QueueBound::new),
+            bound: settings.capacity.map(QueueCapacity::new),
             settings,
             workers,
             closing: AtomicBool::new(false),

@@ -1,12 +1,12 @@
 //! Capacity in weights, for items that stand for many: tables, arrays, frames.
 //!
-//! What is used is a [`Bound`]: admitted before the item is pushed, given back when it was taken.
+//! What is used is a [`UsedCapacity`]: admitted before the item is pushed, given back when it was taken.
 //!
 //! # Invariants
 //! 1. An item weighs [`MAX_WEIGHT`](super::config::MAX_WEIGHT) at most (`weight_of`), so that no sum wraps.
 
-use super::bound::Bound;
 use super::item::{Keyed, weight_of};
+use super::used_capacity::UsedCapacity;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
@@ -14,7 +14,7 @@ use crate::sync::planted;
 pub(crate) struct Weights(Option<Sums>);
 
 struct Sums {
-    bound: Bound,
+    bound: UsedCapacity,
     /// Weight taken away since the partition was made; changed under a worker's counts lock.
     taken: AtomicU64,
 }
@@ -22,7 +22,7 @@ struct Sums {
 impl Weights {
     /// Makes the weights of a partition with this capacity, if its queue weighs items.
     pub(crate) fn new(weighed: bool, capacity: usize) -> Self {
-        Self(weighed.then(|| Sums { bound: Bound::new(capacity), taken: AtomicU64::new(0) }))
+        Self(weighed.then(|| Sums { bound: UsedCapacity::new(capacity), taken: AtomicU64::new(0) }))
     }
 
     /// Adds an item's weight, if there is room for it.

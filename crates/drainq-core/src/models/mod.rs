@@ -16,7 +16,7 @@
 //! | [`tickets`] | waiters under the lock of their queue |
 //! | [`moves`] | the real queue: partitions that change their owner, growth |
 //! | [`weights`] | the real queue, whose items have weights |
-//! | [`queue_bound`] | the real queue, whose partitions share a capacity |
+//! | [`queue_capacity`] | the real queue, whose partitions share a capacity |
 //! | [`pool`] | the real queue, on threads that it shares |
 //! | [`ends`] | the real queue: flush, close, cut |
 
@@ -25,7 +25,7 @@ mod ends;
 mod moves;
 mod ownership;
 mod pool;
-mod queue_bound;
+mod queue_capacity;
 mod ring;
 mod sleeper;
 mod tickets;

@@ -8,10 +8,10 @@
 //! capacity = free + queued + given as credit and not used yet
 //! ```
 //!
-//! Here are the places; `produce_bounded.rs` takes them for items.
+//! Here are the places; `produce_within_capacity.rs` takes them for items.
 //!
 //! # Invariants
-//! 1. No more than `capacity` places are taken: `bound.rs`. So no more items are queued, in all partitions together.
+//! 1. No more than `capacity` places are taken: `used_capacity.rs`. So no more items are queued, in all partitions together.
 //! 2. Credit ends when the fast path is closed or used up, always under the producers' lock, and what is left of it
 //!    becomes free.
 //! 3. A producer that finds no place free takes back all credit before its item is refused, so no item is refused
@@ -24,8 +24,8 @@
 //! Source: the credits of network flow control, which a receiver grants in advance so that a sender does not ask for
 //! each packet.
 
-use super::bound::Bound;
 use super::partition::FAST_SHARE;
+use super::used_capacity::UsedCapacity;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::{CachePadded, planted};
 use crate::wait::waiters::Waiters;
@@ -34,19 +34,19 @@ use crate::wait::waiters::Waiters;
 const CREDIT_SHARE: u64 = 16;
 
 /// The places of a queue, and who waits for one.
-pub(super) struct QueueBound {
-    pub places: CachePadded<Bound>,
+pub(super) struct QueueCapacity {
+    pub places: CachePadded<UsedCapacity>,
     /// Whether some partition may have credit; read and written under the producers' lock.
     pub credited: AtomicBool,
     /// The producers that wait for room, of all partitions.
     pub room_waiters: Waiters,
 }
 
-impl QueueBound {
+impl QueueCapacity {
     /// Makes the bound of an empty queue.
     pub fn new(capacity: usize) -> Self {
         Self {
-            places: CachePadded::new(Bound::new(capacity)),
+            places: CachePadded::new(UsedCapacity::new(capacity)),
             credited: AtomicBool::new(false),
             room_waiters: Waiters::new(),
         }

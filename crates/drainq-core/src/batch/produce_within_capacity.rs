@@ -1,11 +1,11 @@
 //! Producing into a queue whose partitions share a capacity: each item takes a place of the queue first.
 //!
-//! The invariants are those of `queue_bound.rs`.
+//! The invariants are those of `queue_capacity.rs`.
 
 use super::item::Keyed;
 use super::partition::{FAST_SHARE, Partition};
 use super::queue::BatchQueue;
-use super::queue_bound::QueueBound;
+use super::queue_capacity::QueueCapacity;
 use crate::ring::{Refusal, RingItem};
 use crate::sync::atomic::Ordering;
 use crate::sync::planted;
@@ -17,7 +17,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     }
 
     /// Queues an item in a queue with a bound, where the producers share no lock.
-    pub(super) fn push_bounded(&self, bound: &QueueBound, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    pub(super) fn push_bounded(&self, bound: &QueueCapacity, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if !bound.places.admit(1) {
             return Err((item, at.refusal()));
         }
@@ -33,7 +33,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// That of [`Self::try_produce_serialised`].
     pub(super) unsafe fn push_bounded_serialised(
         &self,
-        bound: &QueueBound,
+        bound: &QueueCapacity,
         at: &Partition<T>,
         item: T,
     ) -> Result<(), (T, Refusal)> {
@@ -49,7 +49,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// them, for which the caller has taken places.
     pub(super) fn push_many_bounded(
         &self,
-        bound: &QueueBound,
+        bound: &QueueCapacity,
         at: &Partition<T>,
         items: &mut std::vec::IntoIter<T>,
         places: u64,
@@ -62,12 +62,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     }
 
     /// Takes places for up to this many items, where no lock keeps the producers apart; returns how many.
-    pub(super) fn places_for(&self, bound: &QueueBound, items: usize) -> u64 {
+    pub(super) fn places_for(&self, bound: &QueueCapacity, items: usize) -> u64 {
         bound.places.admit_up_to(items as u64)
     }
 
     /// Takes places for up to this many items of one partition, under the producers' lock; returns how many.
-    pub(super) fn places_for_serialised(&self, bound: &QueueBound, at: &Partition<T>, items: usize) -> u64 {
+    pub(super) fn places_for_serialised(&self, bound: &QueueCapacity, at: &Partition<T>, items: usize) -> u64 {
         self.end_credit(at);
         let places = self.places_for(bound, items);
         if places < items as u64 && self.end_all_credit(bound) {
@@ -94,7 +94,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// Ends the credit of all partitions, under the producers' lock; returns whether there may have been some.
     #[cold]
-    fn end_all_credit(&self, bound: &QueueBound) -> bool {
+    fn end_all_credit(&self, bound: &QueueCapacity) -> bool {
         let credited = bound.credited.load(Ordering::Relaxed) && !planted("bound_recall");
         if credited {
             self.layout.partitions().iter().for_each(|at| self.end_credit(at));

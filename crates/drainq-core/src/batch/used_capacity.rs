@@ -11,13 +11,13 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
 /// How much of a capacity is used.
-pub(crate) struct Bound {
+pub(crate) struct UsedCapacity {
     limit: u64,
     used: AtomicU64,
 }
 
-impl Bound {
-    /// Makes a bound of which nothing is used.
+impl UsedCapacity {
+    /// Makes a capacity of which nothing is used.
     pub fn new(limit: usize) -> Self {
         Self { limit: limit as u64, used: AtomicU64::new(0) }
     }
