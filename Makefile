@@ -161,10 +161,24 @@ bench-spark: $(READY) $(STAMP)-bench ## a sink and an aggregation in Spark tasks
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside DuckDB, polars, Spark SQL and plain Python
 	$(BIN)/python -m benches.metrics $(ARGS)
 
+# -- packages ---------------------------------------------------------------------------------
+
+.PHONY: wheel
+wheel: $(STAMP)-tools ## the wheel as it is released, stripped, in dist
+	env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --strip --locked --out dist
+
+.PHONY: wheel-smoke
+wheel-smoke: wheel ## the wheel runs queues in an empty environment of each CPython that PYTHONS names, and is small
+	$(PYTHON) scripts/wheel_smoke.py "$$(ls -t dist/drainq-*.whl | head -1)" $(PYTHONS)
+
 # -- documents --------------------------------------------------------------------------------
 
 .PHONY: docs
-docs: ## the core's Rust documentation, in target/doc; Python's is help(drainq)
+docs: $(NATIVE) $(STAMP)-docs ## the documents as a site, in build/site: strictly, a link that leads nowhere is an error
+	$(BIN)/mkdocs build --strict
+
+.PHONY: docs-core
+docs-core: ## the core's Rust documentation, in target/doc
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --package drainq-core --no-deps --document-private-items
 
 # -- set-up -----------------------------------------------------------------------------------
@@ -191,6 +205,10 @@ $(STAMP)-test: $(STAMP)-metrics pyproject.toml
 
 $(STAMP)-bench: $(STAMP)-test pyproject.toml
 	$(PIP) --group bench
+	@touch $@
+
+$(STAMP)-docs: $(STAMP)-tools pyproject.toml
+	$(PIP) --group docs
 	@touch $@
 
 $(STAMP)-lint: $(STAMP)-tools pyproject.toml
