@@ -256,10 +256,13 @@ def test_consume_and_offers_outlive_an_idle_session_timeout(own_postgres):
     with psycopg.connect(own_postgres.url, autocommit=True) as admin:
         if admin.info.server_version < 140000:
             pytest.skip("idle_session_timeout came with PostgreSQL 14")
-        admin.execute("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET idle_session_timeout = '20ms'")
-    with opened(own_postgres.url.replace("drainq@", "hasty@")) as queue, Consuming(queue) as consuming:
-        for number in range(20):
-            consuming.handles(number)
+        admin.execute("CREATE ROLE hasty SUPERUSER LOGIN")
+        with opened(own_postgres.url.replace("drainq@", "hasty@")) as queue:
+            admin.execute("ALTER ROLE hasty SET idle_session_timeout = '20ms'")
+            admin.execute(OTHERS)
+            with Consuming(queue) as consuming:
+                for number in range(20):
+                    consuming.handles(number)
 
 
 @pytest.mark.parametrize(

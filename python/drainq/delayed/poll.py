@@ -88,10 +88,10 @@ class PollMethods(Generic[T]):
     ) -> int:
         """Give messages to a handler, in this thread, until ``stop`` is set.
 
-        A handler that returns has acknowledged; the acknowledgement travels with the next fetch, in one transaction. One
-        that raises gives its messages back: they are due again after ``retry``'s back-off, and go to the dead letters
-        when the attempts are used up. While it runs the lease is extended. A lost database connection is waited out.
-        When ``stop`` is set the handler may finish; what was fetched after that is given back.
+        A handler that returns has acknowledged; the acknowledgement travels with the next fetch, in one transaction.
+        One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to the dead
+        letters when the attempts are used up. While it runs the lease is extended. A lost database connection is waited
+        out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
 
         Args:
             handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
