@@ -1,7 +1,8 @@
-"""What is said where something cannot be sent to another process: one sentence, written here for all classes.
+"""The error for objects that cannot be sent to another process: its text is written here, for all classes.
 
-Settings are values and travel: configurations, policies, selectors and sketches pickle. What has threads, connections
-or items cannot; :mod:`pickle` would name a lock somewhere inside it, and no remedy. The native module asks here too.
+Configurations, policies, selectors and sketches are values: they can be pickled. An object that has threads,
+connections or items cannot. Without this module, :mod:`pickle` would complain of a lock somewhere inside the object and
+not say what to send instead. The native module raises the same error through :func:`refuse`.
 """
 
 from __future__ import annotations

@@ -1,23 +1,28 @@
-"""One sleeper for everything that waits until a time or a wake: leases, schedules, refills, back-offs.
+"""The timer: runs work at a time, or when it is woken. Leases, schedules, refills and back-offs wait here.
 
-Why not a thread each: 2,000 schedules were 2,000 sleeping threads. Here one thread sleeps until the earliest alarm.
+Why no thread for each of them: with 2,000 schedules there would be 2,000 sleeping threads. Here one thread sleeps until
+the earliest alarm is due, however many alarms there are.
 
-How it works, and why not a timer thread with a pool behind it: the threads take turns (leader and followers). One
-thread, the watch, sleeps until the earliest alarm is due. Before it runs that alarm's work it hands the watch to
-another thread, a spare one or a new one. So a slow or hanging work costs the thread that it runs on and holds up no
-other alarm; quick works need two threads however many alarms there are; and no work waits in a queue between threads.
+How it works: the threads take turns. One thread at a time is *the watch*: it sleeps until the earliest alarm is due.
+Then it first hands the watch to another thread, a spare one or a new one, and only then runs the work of its alarm. So
+a work that is slow, or hangs, keeps one thread busy and delays no other alarm. While all works are quick, two threads
+are enough.
+
+Why not one timer thread in front of a pool of threads: then each work would wait in a queue between the two.
 
 # Invariants
 
-1. An alarm rings once or is cancelled, never both: the thread that pops the one entry of the alarm's cell decides.
-2. No work runs and nothing is logged under the lock, and cancelling takes no lock, so a finaliser may cancel.
+1. An alarm rings once or is cancelled, never both: each alarm has a cell with one entry, and the thread that pops it decides.
+2. No work runs and nothing is logged under the lock. Cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
-   woken to become it. While ``most`` works run further alarms wait; the log says so, once a minute at most.
-4. A child of fork starts without alarms and without threads: what was to ring rings in the parent.
+   woken to become the watch. While ``most`` works run, further alarms wait, and the log says so at most once a minute.
+4. A child of fork starts without alarms and without threads: the parent's alarms ring in the parent.
 
-Threads are daemons: a work that hangs never holds up the interpreter's exit. A spare one ends after ``linger`` seconds.
+The threads are daemons: a work that hangs never delays the interpreter's exit. A spare thread ends after ``linger``
+seconds.
 
-Source: the heap and the one sleeper are ``psycopg_pool``'s ``sched.py``; leader and followers: Schmidt et al., 2000.
+Source: the heap and the single sleeping thread are those of ``sched.py`` in ``psycopg_pool``. That the threads take
+turns is the pattern "Leader/Followers" (Schmidt et al., 2000).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Why a server refused a connection: its SQLSTATE, which libpq keeps to itself.
+"""Find out the code (SQLSTATE) with which a PostgreSQL server refused a connection.
 
-libpq hands on only the text of a refusal, in the language of the server. The code travels beside it. So the attempt is
-made once more, and what the server answers is read from libpq's own trace. Where libpq writes none the code stays
-unknown: before version 18 it leaves out a connection's beginning, and psycopg offers it on Linux only.
+A refusal of the server holds a code and a text in the server's language. libpq passes on the text alone, which a
+program cannot interpret. So :func:`refusal_code` connects once more with libpq's trace switched on, and reads the code
+from the trace. The code stays unknown where there is no such trace: libpq before version 18 does not trace the
+beginning of a connection, and psycopg can switch the trace on under Linux only.
 """
 
 from __future__ import annotations

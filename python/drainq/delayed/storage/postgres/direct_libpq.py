@@ -1,17 +1,18 @@
-"""The few statements that every message costs, sent to PostgreSQL by the shortest way.
+"""The statements that run for every message, sent to PostgreSQL without a cursor of the driver.
 
-Why: one message is one statement, and a cursor of the driver, made for statements of every kind, spends more time on
-one than the server does. Here a statement's parameters are found once, their types are left to the server, which knows
-the columns, and the answer stays as libpq has it until a value is read. The driver's own libpq interface
-(:mod:`psycopg.pq`) does the talking; connecting, transactions and all other statements are the driver's.
+Why: each message costs one statement, and the driver's cursor, which serves statements of every kind, needs more
+processor time for such a statement than the server does. Three things make it cheaper here: the parameters of a
+statement are looked up once, when the statement is made; the server decides their types, because it knows the columns;
+and a value of the answer is converted only when it is read. The statements go through the driver's interface to libpq
+(:mod:`psycopg.pq`). The driver itself still connects, begins and ends transactions, and runs all other statements.
 
 # Invariants
 
-1. A wait ends at the deadline of the calling thread's try, as everywhere on a
-   :class:`~drainq.delayed.storage.postgres.connection.BoundedConnection`. The connection is then closed: the answer
-   may still come, and must not pass for that to the next question.
-2. A statement that is interrupted (Ctrl-C) is cancelled on the server before the interrupt goes on, and its connection
-   is closed if it is not known to have ended.
+1. A wait for an answer ends at the deadline of the calling thread's try, as every wait on a
+   :class:`~drainq.delayed.storage.postgres.connection.BoundedConnection` does. The connection is then closed, because
+   the late answer would be taken for the answer to the next statement.
+2. When Ctrl-C interrupts a statement, the statement is cancelled on the server before the interrupt is raised. If the
+   statement is not known to have ended, its connection is closed.
 3. An answer is read to its end before the connection is used again.
 """
 
