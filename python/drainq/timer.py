@@ -12,7 +12,7 @@ Why not one timer thread in front of a pool of threads: then each work would wai
 
 # Invariants
 
-1. An alarm rings once or is cancelled, never both: each alarm has a cell with one entry, and the thread that pops it decides.
+1. An alarm rings once or is cancelled, never both: its cell has one entry, and the thread that pops it decides.
 2. No work runs and nothing is logged under the lock. Cancelling takes no lock, so a finaliser may cancel.
 3. While there are alarms and fewer than ``most`` works run, exactly one thread is the watch, or is being started or
    woken to become the watch. While ``most`` works run, further alarms wait, and the log says so at most once a minute.
