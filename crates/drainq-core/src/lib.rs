@@ -30,6 +30,10 @@
 //! - A counter that producers would share is not kept: what was accepted is read from the rings, so a snapshot of all
 //!   counters takes the locks of all drain threads.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod append_only_table;
 pub mod batch;
 pub mod clock;
