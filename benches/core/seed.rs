@@ -129,7 +129,11 @@ fn load_ratio(report: &mut Report) {
             let mut flush = Flush::of_queue(&queue);
             while flush.wait(Duration::from_millis(100)) == Flushed::NotYet {}
             let after = queue.snapshot();
-            let loads = after.workers.iter().zip(&before.workers).map(|(after, before)| after.handled - before.handled);
+            let loads = after
+                .workers
+                .iter()
+                .zip(&before.workers)
+                .map(|(after, before)| after.outcomes.handled - before.outcomes.handled);
             let loads: Vec<f64> = loads.map(|load| load as f64).collect();
             loads.iter().copied().fold(0.0, f64::max) / loads.iter().copied().fold(f64::INFINITY, f64::min).max(1.0)
         };

@@ -58,5 +58,5 @@ fn a_handler_may_end_its_own_queue() {
     let end = ended.1.recv_timeout(Duration::from_secs(60));
     assert_eq!(end, Err(RecvTimeoutError::Disconnected));
     assert!(queue.is_drained());
-    assert_eq!(queue.snapshot().total(|counts| counts.handled), 1);
+    assert_eq!(queue.snapshot().outcomes().handled, 1);
 }

@@ -51,8 +51,8 @@ fn produce(queue: &Queue, key: Key, count: usize) {
 /// Asserts that every item is in one place; returns items handled, abandoned and queued.
 fn accounts(queue: &Queue) -> (u64, u64, u64) {
     let now = queue.snapshot();
-    let handled = now.total(|counts| counts.handled);
-    let ended = now.total(|counts| counts.handled + counts.failed + counts.dead_lettered + counts.unrouted);
+    let handled = now.outcomes().handled;
+    let ended = now.outcomes().total();
     assert_eq!(now.accepted, ended + now.abandoned + now.queued, "{now:?}");
     (handled, now.abandoned, now.queued)
 }

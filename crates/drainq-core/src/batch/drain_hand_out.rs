@@ -9,7 +9,7 @@
 use super::drain_group::Batch;
 use super::drain_take::Drainer;
 use super::item::Keyed;
-use super::type_route::Outcome;
+use super::outcome_counters::Outcome;
 use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{order, planted};
@@ -59,12 +59,7 @@ impl<T: RingItem + Keyed> Pass<'_, T> {
         assert!(batch.size <= counts.in_flight, "a batch of {} items, {} left", batch.size, counts.in_flight);
         counts.in_flight -= batch.size;
         for (outcome, count) in outcomes {
-            match outcome {
-                Outcome::Handled => counts.handled += count,
-                Outcome::Failed => counts.failed += count,
-                Outcome::DeadLettered => counts.dead_lettered += count,
-                Outcome::Unrouted => counts.unrouted += count,
-            }
+            counts.outcomes.add(*outcome, *count);
         }
         for (key, count) in &batch.tally {
             self.drainer.queue.route(*key).count(outcomes[0].0, *count);

@@ -7,6 +7,7 @@
 //! 2. Once `cut` is set under the lock, the worker takes and counts nothing more.
 
 use super::item::ThreadId;
+use super::outcome_counters::OutcomeCounts;
 use crate::sync::{CachePadded, Mutex, Parker};
 use crate::wait::sleeper::Sleeper;
 use std::cell::Cell;
@@ -16,14 +17,8 @@ use std::cell::Cell;
 pub struct WorkerCounts {
     /// Taken, and their handler call has not returned.
     pub in_flight: u64,
-    /// Their handler call returned.
-    pub handled: u64,
-    /// Their handler call raised.
-    pub failed: u64,
-    /// Their handler call raised, and a durable queue took them.
-    pub dead_lettered: u64,
-    /// Their type has no handler.
-    pub unrouted: u64,
+    /// What became of those that were handed out.
+    pub outcomes: OutcomeCounts,
     /// Passes that found an item.
     pub cycles: u64,
     /// Time between taking and the end of the pass.

@@ -9,6 +9,7 @@
 //! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
 //! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
+//! | [`outcome_counters`] | what became of items: each outcome once, and its counters |
 //! | `partition_loads` | the load of each partition, in order, by which a new type's is chosen |
 //! | `used_capacity`, `queue_capacity` | how much of a capacity is used; the bound that all partitions share |
 //! | `weights` | capacity and counters in weights |
@@ -42,6 +43,7 @@ pub mod drain_threads;
 pub mod drain_worker;
 pub mod flush;
 pub mod item;
+pub mod outcome_counters;
 pub mod partition;
 pub mod partition_handoff;
 mod partition_layout;
@@ -67,7 +69,7 @@ pub use drain_hand_out::Pass;
 pub use drain_step::Step;
 pub use drain_take::Drainer;
 pub use item::{Key, Keyed, PartitionId};
+pub use outcome_counters::{Outcome, OutcomeCounts};
 pub use queue::BatchQueue;
 pub use rejection::Rejection;
 pub use size_policies::{PartitionPolicy, ThreadPolicy};
-pub use type_route::Outcome;

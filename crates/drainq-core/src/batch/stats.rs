@@ -2,6 +2,7 @@
 
 use super::drain_worker::WorkerCounts;
 use super::item::{Key, Keyed, ThreadId, weight_of};
+use super::outcome_counters::{Outcome, OutcomeCounts};
 use super::queue::BatchQueue;
 use super::rejection::Rejection;
 use super::type_route::TypeCounts;
@@ -10,8 +11,7 @@ use crate::sync::atomic::Ordering;
 
 /// The counters of a queue at one moment, in items.
 ///
-/// `accepted = handled + failed + dead_lettered + unrouted + abandoned + queued` in every
-/// snapshot, also of a busy queue.
+/// `accepted = the sum of all outcomes + abandoned + queued` in every snapshot, also of a busy queue.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The capacity of one partition, in items.
@@ -45,6 +45,15 @@ impl Snapshot {
     pub fn total_capacity(&self) -> usize {
         let all = self.used.len() * self.buffer_size;
         self.capacity.map_or(all, |capacity| capacity.min(all))
+    }
+
+    /// Sums the items of each outcome over the workers.
+    pub fn outcomes(&self) -> OutcomeCounts {
+        let mut sum = OutcomeCounts::default();
+        for (worker, outcome) in self.workers.iter().flat_map(|worker| Outcome::ALL.map(|outcome| (worker, outcome))) {
+            sum.add(outcome, worker.outcomes.of(outcome));
+        }
+        sum
     }
 
     /// Sums one counter over the workers.

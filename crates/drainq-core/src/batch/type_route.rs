@@ -9,21 +9,9 @@
 //! grows and leaves a third of them empty.
 
 use super::item::PartitionId;
+use super::outcome_counters::{Outcome, OutcomeCounts, SharedOutcomeCounts};
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
-
-/// What became of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its handler returned.
-    Handled,
-    /// Its handler raised.
-    Failed,
-    /// Its handler raised, and the batch was put into a durable queue.
-    DeadLettered,
-    /// There is no handler for its type.
-    Unrouted,
-}
 
 /// The route of one type and its counters, all in items.
 pub struct TypeRoute {
@@ -36,9 +24,7 @@ pub struct TypeRoute {
 #[derive(Default)]
 struct TypeCounters {
     taken: AtomicU64,
-    handled: AtomicU64,
-    failed: AtomicU64,
-    unrouted: AtomicU64,
+    outcomes: SharedOutcomeCounts,
 }
 
 /// What happened to the items of one type.
@@ -46,12 +32,8 @@ struct TypeCounters {
 pub struct TypeCounts {
     /// Items queued.
     pub accepted: u64,
-    /// Items whose handler call returned.
-    pub handled: u64,
-    /// Items whose handler call raised, dead-lettered ones included.
-    pub failed: u64,
-    /// Items for which there was no handler.
-    pub unrouted: u64,
+    /// What became of those that were taken. A batch that was dead-lettered in part is counted under one outcome.
+    pub outcomes: OutcomeCounts,
 }
 
 impl TypeRoute {
@@ -65,21 +47,14 @@ impl TypeRoute {
     }
 
     pub(super) fn count(&self, outcome: Outcome, count: u64) {
-        let counter = match outcome {
-            Outcome::Handled => &self.counts.handled,
-            Outcome::Failed | Outcome::DeadLettered => &self.counts.failed,
-            Outcome::Unrouted => &self.counts.unrouted,
-        };
-        counter.fetch_add(count, Ordering::Relaxed);
+        self.counts.outcomes.add(outcome, count);
     }
 
     /// Returns the counters, for a type of which `queued` items are in its ring.
     pub(super) fn counts(&self, queued: u64) -> TypeCounts {
         TypeCounts {
             accepted: queued + self.counts.taken.load(Ordering::Relaxed),
-            handled: self.counts.handled.load(Ordering::Relaxed),
-            failed: self.counts.failed.load(Ordering::Relaxed),
-            unrouted: self.counts.unrouted.load(Ordering::Relaxed),
+            outcomes: self.counts.outcomes.read(),
         }
     }
 }

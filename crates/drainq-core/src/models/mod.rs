@@ -207,8 +207,8 @@ pub fn drain_synced(
 /// Asserts that every item is in exactly one place; returns how many were handled.
 pub fn accounts(queue: &Queue) -> u64 {
     let now = queue.snapshot();
-    let handled = now.total(|counts| counts.handled);
-    let ended = handled + now.total(|counts| counts.failed + counts.dead_lettered + counts.unrouted) + now.abandoned;
+    let handled = now.outcomes().handled;
+    let ended = now.outcomes().total() + now.abandoned;
     assert_eq!(now.accepted, ended + now.queued, "{now:?}");
     handled
 }

@@ -312,11 +312,11 @@ impl Checked {
         let sum = |counter: fn(&Type) -> u64| self.types.iter().map(counter).sum::<u64>();
         let (accepted, handled, failed) = (sum(|at| at.accepted), sum(|at| at.handled), sum(|at| at.failed));
         assert_eq!((now.accepted, now.abandoned), (accepted, self.abandoned));
-        assert_eq!((now.total(|at| at.handled), now.total(|at| at.failed)), (handled, failed));
+        assert_eq!((now.outcomes().handled, now.outcomes().failed), (handled, failed));
         assert_eq!(now.accepted, handled + failed + now.abandoned + now.queued, "every item in one place");
         for (key, (real, known)) in now.types.iter().zip(&self.types).enumerate() {
             assert_eq!(self.queue.partition_of(key as Key), known.partition, "a route never changes");
-            let real = (real.accepted, real.handled, real.failed);
+            let real = (real.accepted, real.outcomes.handled, real.outcomes.failed);
             assert_eq!(real, (known.accepted, known.handled, known.failed), "type {key}");
         }
         assert_eq!(self.queue.is_running(), !self.closed);

@@ -82,7 +82,7 @@ pub fn run(threads: usize, ops: &[PoolOp]) {
     }
     for known in &queues {
         assert!(known.queue.is_drained(), "{:?} are left", known.queued);
-        assert_eq!(known.queue.snapshot().total(|counts| counts.handled), known.produced);
+        assert_eq!(known.queue.snapshot().outcomes().handled, known.produced);
     }
     assert!(threads_of_pool.iter_mut().all(|thread| thread.borrow().is_none()), "every thread may end");
 }

@@ -236,7 +236,7 @@ impl World {
         assert_eq!(now.queued, 0, "nothing is left");
         assert_eq!(now.accepted, produced.accepted.load(Ordering::Relaxed));
         assert_eq!(now.accepted + now.rejected.iter().sum::<u64>(), produced.offered.load(Ordering::Relaxed));
-        let ended = now.total(|counts| counts.handled + counts.failed + counts.unrouted + counts.dead_lettered);
+        let ended = now.outcomes().total();
         assert_eq!(now.accepted, ended + now.abandoned);
         if now.abandoned == 0 {
             let seen: u64 = self.handlers.iter().map(|handler| handler.seen.load(Ordering::Relaxed)).sum();
@@ -244,7 +244,11 @@ impl World {
             assert_eq!((seen, sum), (now.accepted, produced.sum.load(Ordering::Relaxed)), "each item once");
             for (key, counts) in now.types.iter().enumerate() {
                 let seen = self.handlers.get(key).expect("each type has one").seen.load(Ordering::Relaxed);
-                assert_eq!((counts.accepted, counts.handled + counts.failed), (seen, seen), "type {key}");
+                assert_eq!(
+                    (counts.accepted, counts.outcomes.handled + counts.outcomes.failed),
+                    (seen, seen),
+                    "type {key}"
+                );
             }
         }
     }
@@ -252,7 +256,7 @@ impl World {
     /// Asserts what must hold at any moment, also in the middle of everything.
     pub fn assert_accounted(&self) {
         let now = self.queue.snapshot();
-        let ended = now.total(|counts| counts.handled + counts.failed + counts.unrouted + counts.dead_lettered);
+        let ended = now.outcomes().total();
         assert_eq!(now.accepted, ended + now.abandoned + now.queued, "{now:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::shared_queue::SharedQueue;
 use crate::monitoring::catalog::FamilyId as Family;
 use crate::monitoring::object_registry::{self, Observed};
 use crate::monitoring::sample::{Reading, SampleValue};
-use drainq_core::batch::Rejection;
+use drainq_core::batch::{Outcome, Rejection};
 use std::sync::{Arc, Weak};
 
 impl Observed for SharedQueue {
@@ -18,10 +18,10 @@ impl Observed for SharedQueue {
         let mut add = |family, value: SampleValue| reading.add(family, &[name], value);
         add(Family::BatchRunning, self.is_open().into());
         add(Family::BatchAccepted, snapshot.accepted.into());
-        add(Family::BatchHandled, snapshot.total(|worker| worker.handled).into());
-        add(Family::BatchFailed, snapshot.total(|worker| worker.failed).into());
-        add(Family::BatchUnrouted, snapshot.total(|worker| worker.unrouted).into());
-        add(Family::BatchDeadLettered, snapshot.total(|worker| worker.dead_lettered).into());
+        let outcomes = snapshot.outcomes();
+        for outcome in Outcome::ALL {
+            add(Family::of_outcome(outcome), outcomes.of(outcome).into());
+        }
         add(Family::BatchAbandoned, snapshot.abandoned.into());
         add(Family::BatchQueued, snapshot.queued.into());
         add(Family::BatchCapacity, snapshot.total_capacity().into());
@@ -39,7 +39,7 @@ impl Observed for SharedQueue {
         }
         for (thread, worker) in snapshot.workers.iter().enumerate() {
             let labels = [name, &thread.to_string()];
-            reading.add(Family::BatchThreadHandled, &labels, worker.handled);
+            reading.add(Family::BatchThreadHandled, &labels, worker.outcomes.handled);
             reading.add(Family::BatchThreadPasses, &labels, worker.cycles);
             reading.add(Family::BatchThreadBusy, &labels, worker.busy_nanos as f64 / 1e9);
             reading.add(Family::BatchThreadInFlight, &labels, worker.in_flight);

@@ -5,9 +5,9 @@ use crate::arguments;
 use crate::errors::{self, shown};
 use crate::gil;
 use crate::pickling;
-use drainq_core::batch::Rejection;
 use drainq_core::batch::stats::Snapshot;
 use drainq_core::batch::type_route::TypeCounts;
+use drainq_core::batch::{Outcome, Rejection};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -52,15 +52,16 @@ pub struct TypeStats {
 
 impl TypeStats {
     fn new(counts: &TypeCounts) -> Self {
-        let TypeCounts { accepted, handled, failed, unrouted } = *counts;
-        Self { accepted, handled, failed, unrouted }
+        let mut stats = Self { accepted: 0, handled: 0, failed: 0, unrouted: 0 };
+        stats.add(counts);
+        stats
     }
 
     fn add(&mut self, more: &TypeCounts) {
         self.accepted += more.accepted;
-        self.handled += more.handled;
-        self.failed += more.failed;
-        self.unrouted += more.unrouted;
+        self.handled += more.outcomes.handled;
+        self.failed += more.outcomes.failed + more.outcomes.dead_lettered;
+        self.unrouted += more.outcomes.unrouted;
     }
 }
 
@@ -147,23 +148,35 @@ impl BatchQueueStats {
         }
     }
 
-    /// Returns what became of the accepted items: the terms of the second identity, by name. A new outcome is added
-    /// here, and gets a getter.
-    fn outcomes(&self) -> [(&'static str, u64); 6] {
-        [
-            ("handled", self.handled()),
-            ("failed", self.failed()),
-            ("unrouted", self.unrouted()),
-            ("dead_lettered", self.dead_lettered()),
-            ("abandoned", self.abandoned()),
-            ("queued", self.queued()),
-        ]
+    /// Returns what became of the accepted items: the terms of the second identity, by name.
+    fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self.snapshot.outcomes();
+        let others = [("abandoned", self.snapshot.abandoned), ("queued", self.snapshot.queued)];
+        Outcome::ALL.into_iter().map(move |outcome| (outcome.name(), counts.of(outcome))).chain(others)
     }
 
     fn percentage(&self, used: usize, capacity: usize) -> f64 {
         100.0 * used as f64 / capacity as f64
     }
 }
+
+macro_rules! getters {
+    ($(#[doc = $help:literal] $outcome:ident $name:ident,)*) => {
+        /// A getter for each outcome of the core's table.
+        #[pymethods]
+        impl BatchQueueStats {
+            $(
+                #[doc = $help]
+                #[getter]
+                fn $name(&self) -> u64 {
+                    self.snapshot.outcomes().$name
+                }
+            )*
+        }
+    };
+}
+
+drainq_core::for_each_outcome!(getters);
 
 #[pymethods]
 impl BatchQueueStats {
@@ -246,30 +259,6 @@ impl BatchQueueStats {
         Ok(rejected)
     }
 
-    /// Items whose handler call returned.
-    #[getter]
-    fn handled(&self) -> u64 {
-        self.snapshot.total(|worker| worker.handled)
-    }
-
-    /// Items whose handler call raised and that no durable queue took.
-    #[getter]
-    fn failed(&self) -> u64 {
-        self.snapshot.total(|worker| worker.failed)
-    }
-
-    /// Items whose handler call raised and that the error handler put into a durable queue.
-    #[getter]
-    fn dead_lettered(&self) -> u64 {
-        self.snapshot.total(|worker| worker.dead_lettered)
-    }
-
-    /// Items for which there was no handler.
-    #[getter]
-    fn unrouted(&self) -> u64 {
-        self.snapshot.total(|worker| worker.unrouted)
-    }
-
     /// Items that a shutdown gave up on when its time was over.
     #[getter]
     fn abandoned(&self) -> u64 {
@@ -314,7 +303,7 @@ impl BatchQueueStats {
             let owned = (0..).zip(&self.snapshot.owners).filter(|(_, owner)| usize::from(**owner) == id);
             ThreadStats {
                 name: format!("drainq-{}-{id}", self.queue),
-                handled: worker.handled,
+                handled: worker.outcomes.handled,
                 cycles: worker.cycles,
                 partitions: owned.map(|(partition, _)| partition).collect(),
                 busy_seconds: worker.busy_nanos as f64 / 1e9,
@@ -350,7 +339,7 @@ impl BatchQueueStats {
     #[getter]
     fn balanced(&self) -> bool {
         let rejected: u64 = self.snapshot.rejected.iter().sum();
-        let what_became: u64 = self.outcomes().iter().map(|(_, count)| count).sum();
+        let what_became: u64 = self.outcomes().map(|(_, count)| count).sum();
         self.offered() == self.accepted() + rejected && self.accepted() == what_became
     }
 
@@ -373,7 +362,7 @@ impl BatchQueueStats {
         counts.set_item("offered", self.offered())?;
         counts.set_item("accepted", self.accepted())?;
         counts.set_item("rejected", self.rejected(py)?)?;
-        self.outcomes().iter().try_for_each(|(name, count)| counts.set_item(name, count))?;
+        self.outcomes().try_for_each(|(name, count)| counts.set_item(name, count))?;
         Ok(counts)
     }
 
@@ -396,7 +385,7 @@ impl BatchQueueStats {
 
     fn __repr__(&self) -> String {
         let rejected: u64 = self.snapshot.rejected.iter().sum();
-        let outcomes: Vec<_> = self.outcomes().iter().map(|(name, count)| format!("{name}={count}")).collect();
+        let outcomes: Vec<_> = self.outcomes().map(|(name, count)| format!("{name}={count}")).collect();
         format!(
             "BatchQueueStats(offered={}, accepted={}, rejected={rejected}, {})",
             self.offered(),
