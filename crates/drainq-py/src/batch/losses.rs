@@ -32,7 +32,7 @@ static KNOWN: Mutex<Known> = Mutex::new(Known { living: Vec::new(), ended: [0; L
 fn losses_of(queue: &BatchQueue<Item>) -> Losses {
     let snapshot = queue.snapshot();
     let [full, closed, would_deadlock] = snapshot.rejected;
-    let (failed, unrouted) = (snapshot.total(|worker| worker.failed), snapshot.total(|worker| worker.unrouted));
+    let (failed, unrouted) = (snapshot.outcomes().failed, snapshot.outcomes().unrouted);
     [full, closed, would_deadlock, failed, unrouted, snapshot.abandoned, snapshot.queued]
 }
 
