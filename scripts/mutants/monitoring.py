@@ -59,4 +59,20 @@ MUTANTS = [
             return;""",
         "tests/monitoring/test_watch.py::test_what_cannot_be_read_keeps_its_last_samples_and_is_counted",
     ),
+    Mutant(
+        "header_names_by_case",
+        "a client that writes its headers in lower case gets the other format",
+        f"{ENDPOINT}/http_answer.rs",
+        'header.name.eq_ignore_ascii_case("accept")',
+        'header.name == "Accept"',
+        "tests/monitoring/test_answers.py::test_the_name_of_a_header_may_be_written_in_any_case",
+    ),
+    Mutant(
+        "no_units",
+        "OpenMetrics names no units",
+        f"{ENDPOINT}/prometheus_text.rs",
+        "if let (Self::OpenMetrics, Some(unit)) = (self, family.unit()) {",
+        "if let (Self::OpenMetrics, Some(unit), true) = (self, family.unit(), false) {",
+        "tests/monitoring/test_answers.py::test_openmetrics_names_the_unit_of_each_family_that_has_one",
+    ),
 ]

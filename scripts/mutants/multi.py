@@ -312,4 +312,29 @@ MUTANTS = [
         "                Err(error)\n",
         "tests/multi/test_stalled_loops.py::test_a_signal_handler_that_raises_while_a_loop_is_told_costs_no_wake_up",
     ),
+    Mutant(
+        "repr_of_a_key_hides_ctrl_c",
+        "Ctrl-C in the repr of a key becomes the error that shows the key",
+        f"{BINDING}/multi/sub_queue/put.rs",
+        "            Err(error) => error,\n        }\n    }\n\n    /// Puts `item`; false",
+        '            Err(_) => core_errors::of_put(py, "?", || self.core.settings().capacity, refusal),\n'
+        "        }\n    }\n\n    /// Puts `item`; false",
+        f"{TESTS}/test_keys.py::test_ctrl_c_in_the_repr_of_a_key_is_not_hidden",
+    ),
+    Mutant(
+        "time_runs_out_on_the_main_thread_alone",
+        "a call with a timeout waits for ever on any thread but the main one",
+        f"{BINDING}/multi/blocking.rs",
+        "if runs_signal_handlers || deadline.passed() {",
+        "if runs_signal_handlers {",
+        f"{TESTS}/test_get.py::test_the_time_of_a_call_runs_out_on_any_thread",
+    ),
+    Mutant(
+        "failed_attribute_takes_the_place_of_the_error",
+        "an exception that cannot hold the count of accepted items is replaced",
+        f"{BINDING}/errors.rs",
+        "            no_attribute.write_unraisable(py, None);\n            error\n",
+        "            no_attribute\n",
+        "tests/sources/test_set_queue_hostile.py::test_an_exception_without_room_for_the_count_is_raised_all_the_same",
+    ),
 ]

@@ -352,3 +352,10 @@ def test_items_are_let_go_after_their_batch(make_queue):
     assert queue.flush(PATIENCE)
     assert queue.shutdown(PATIENCE)
     assert watch() is None
+
+
+def test_the_repr_of_a_queue_says_whether_it_runs(make_queue):
+    queue = make_queue(consumer=Gate(), partitions=PartitionPolicy.fixed(3), threads=ThreadPolicy.fixed(2))
+    assert repr(queue) == '<BatchQueue "test-0" running, 3 partitions, 2 threads>'
+    assert queue.shutdown(PATIENCE)
+    assert repr(queue) == '<BatchQueue "test-0" shut down, 3 partitions, 2 threads>'

@@ -188,6 +188,27 @@ def test_the_histogram_of_the_waits_adds_up(server):
     assert sample(found, "drainq_batch_gil_wait_seconds_sum", queue="waits") > 0
 
 
+@pytest.mark.parametrize("name", ["Accept", "accept", "ACCEPT", "aCCept"])
+def test_the_name_of_a_header_may_be_written_in_any_case(server, name):
+    request = f"GET /metrics HTTP/1.1\r\nHost: a\r\n{name}: {OPENMETRICS}\r\n\r\n"
+    head, _, body = exchange(server.port, request.encode()).partition(b"\r\n\r\n")
+    assert b"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n" in head
+    assert body.endswith(b"# EOF\n")
+
+
+def test_openmetrics_names_the_unit_of_each_family_that_has_one(server):
+    with BatchQueue("units", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)):
+        plain, text = scrape(server.url)[1], scrape(server.url, OPENMETRICS)[1]
+    lines = text.splitlines()
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+    units = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# UNIT ")}
+    ends = {name: name.rpartition("_")[2] for name in families}
+    assert units == {name: end for name, end in ends.items() if end in ("seconds", "bytes")}
+    assert units["drainq_batch_buffer_bytes"] == "bytes"
+    assert units["drainq_batch_gil_wait_seconds"] == "seconds"
+    assert "# UNIT" not in plain
+
+
 def test_a_request_that_does_not_end_is_answered_after_some_seconds(server):
     """The endpoint waits five seconds for the end of the head."""
     answer = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")

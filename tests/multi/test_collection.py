@@ -141,6 +141,21 @@ def test_remove_if_takes_out_as_many_of_one_object_as_it_said_yes_to():
     assert (stats.put, stats.removed, stats.depth) == (4, 2, 2)
 
 
+def test_remove_if_leaves_equal_objects_that_came_after_it_asked():
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a")
+    one = object()
+    sub.put_many([one, one])
+
+    def puts_one_more(item):
+        sub.put(item)
+        return True
+
+    assert sub.remove_if(puts_one_more) == [one, one]
+    assert list(sub) == [one, one]
+    assert (sub.stats().put, sub.stats().removed, queue.qsize()) == (4, 2, 2)
+
+
 def test_remove_if_takes_out_only_what_it_was_asked_about_and_is_still_there():
     queue = MultiQueue()
     sub = queue.add_sub_queue("a")

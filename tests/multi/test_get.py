@@ -77,6 +77,23 @@ def test_a_timeout_beyond_any_clock_never_comes(queue):
     assert {future.result(PATIENCE) for future in got} == {1, 2}
 
 
+@pytest.mark.parametrize("block", ["queue.get", "queue.get_item", "sub.put"])
+def test_the_time_of_a_call_runs_out_on_any_thread(queue, block):
+    """Ctrl-C is looked for on the main thread alone, the time on all."""
+    sub = queue.add_sub_queue("a", capacity=1, enabled=False)
+    sub.put(0)
+    calls = {
+        "queue.get": lambda: queue.get(timeout=0.01),
+        "queue.get_item": lambda: queue.get_item(timeout=0.01),
+        "sub.put": lambda: sub.put(1, timeout=0.01),
+    }
+    ended = in_thread(calls[block]).exception(PATIENCE)
+    assert isinstance(ended, std.Full if block == "sub.put" else std.Empty)
+    stats = queue.stats()
+    assert (stats.put, stats.got, stats.rejected) == (1, 0, int(block == "sub.put"))
+    assert (stats.blocked_getters, stats.blocked_putters) == (0, 0)
+
+
 def test_a_blocked_get_is_woken_by_a_put(queue):
     sub = queue.add_sub_queue("a")
     got = in_thread(queue.get)

@@ -1,6 +1,7 @@
 """Keys and set-up: what can be added, found, and refused."""
 
 import gc
+import queue as std
 import weakref
 
 import pytest
@@ -159,3 +160,47 @@ def test_a_key_whose_comparison_adds_the_same_key_wins_once():
     with pytest.raises(KeyError):
         queue.add_sub_queue(Meddler(True))
     assert queue.qsize() == sum(queue[key].qsize() for key in list(queue))
+
+
+def sub_queue_of_a_key_whose_repr_raises(error):
+    """A multi-queue, its full sub-queue, and the key."""
+
+    class Key:
+        def __repr__(self):
+            raise error
+
+    queue, key = MultiQueue(), Key()
+    sub = queue.add_sub_queue(key, capacity=1)
+    sub.put(0)
+    return queue, sub, key
+
+
+def test_a_key_whose_repr_raises_is_named_by_its_class():
+    queue, sub, key = sub_queue_of_a_key_whose_repr_raises(RuntimeError("no"))
+    name = "<an object of class Key whose repr raised RuntimeError>"
+    with pytest.raises(std.Full, match=f"sub-queue {name} is full"):
+        sub.put_nowait(1)
+    with pytest.raises(KeyError, match=f"the key {name} already"):
+        queue.add_sub_queue(key)
+    assert repr(sub).startswith(f"<SubQueue {name} priority=0 ")
+    assert (list(sub), sub.stats().rejected) == ([0], 1)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_in_the_repr_of_a_key_is_not_hidden(error):
+    queue, sub, key = sub_queue_of_a_key_whose_repr_raises(error)
+    calls = [
+        lambda: sub.put_nowait(1),
+        lambda: sub.put(1, block=False),
+        lambda: sub.put(1, timeout=0),
+        lambda: queue.add_sub_queue(key),
+        lambda: repr(sub),
+    ]
+    for call in calls:
+        with pytest.raises(error):
+            call()
+    queue.remove_sub_queue(key)
+    with pytest.raises(error) as caught:
+        sub.put_many([1, 2])
+    assert caught.value.accepted == 0
+    assert (list(sub), sub.stats().rejected) == ([0], 5)

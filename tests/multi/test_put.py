@@ -221,6 +221,17 @@ def test_a_bulk_put_that_no_getter_can_make_room_for_says_how_much_went_in():
     assert (caught.value.accepted, list(sub), sub.stats().rejected) == (1, [0, 1], 2)
 
 
+def test_a_bulk_put_that_ends_by_a_shutdown_says_how_much_went_in(queue):
+    sub = queue.add_sub_queue("a", capacity=3)
+    sub.put(0)
+    put = in_thread(sub.put_many, [1, 2, 3, 4, 5])
+    eventually(blocked_putters(queue, 1))
+    queue.shutdown()
+    error = put.exception(PATIENCE)
+    assert isinstance(error, ShutDown)
+    assert (error.accepted, list(sub), sub.stats().rejected) == (2, [0, 1, 2], 3)
+
+
 def test_a_blocked_put_ends_when_the_multi_queue_goes():
     queue = MultiQueue()
     sub = queue.add_sub_queue("a", capacity=1)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from drainq import SetQueue
+
 PROGRAM = """
 import warnings
 from drainq import SetQueue
@@ -42,3 +44,24 @@ def test_under_python_b_the_hook_of_a_warning_may_use_the_queue(pair, warns):
     command = [sys.executable, "-b", "-c", PROGRAM.format(pair=pair)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{warns} True\n", "")
+
+
+def test_an_exception_without_room_for_the_count_is_raised_all_the_same(monkeypatch):
+    """``accepted`` cannot be set: what that raises is reported, and does not take the exception's place."""
+
+    class Sealed(Exception):
+        def __setattr__(self, name, value):
+            raise TypeError(f"no room for {name}")
+
+    def items():
+        yield from (1, 2, 1)
+        raise Sealed("the source broke")
+
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: told.append((type(what.exc_value), str(what.exc_value))))
+    queue = SetQueue()
+    with pytest.raises(Sealed, match="the source broke") as caught:
+        queue.put_many(items())
+    assert not hasattr(caught.value, "accepted")
+    assert told == [(TypeError, "no room for accepted")]
+    assert (list(queue), queue.stats().put, queue.stats().duplicates) == ([1, 2], 2, 1)

@@ -2,7 +2,7 @@
 //!
 //! The label does not name the class `SubQueue`, which holds the label; a selection casts the object.
 
-use crate::gil;
+use crate::errors;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyWeakrefMethods, PyWeakrefReference};
@@ -43,12 +43,9 @@ impl Label {
         self.object.get(py)?.bind(py).upgrade()
     }
 
-    /// Returns the key as messages show the key.
-    pub fn name(&self, py: Python<'_>) -> String {
-        match gil::repr(self.key.bind(py)) {
-            Ok(name) => name.to_string(),
-            Err(_) => "<key without a repr>".to_owned(),
-        }
+    /// Returns the key as messages show the key; raises what [`errors::shown`] raises.
+    pub fn name(&self, py: Python<'_>) -> PyResult<String> {
+        errors::shown(self.key.bind(py))
     }
 }
 

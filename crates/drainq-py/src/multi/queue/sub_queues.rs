@@ -73,7 +73,7 @@ impl MultiQueue {
             Some(found) if exist_ok => Ok(found),
             _ => Err(errors::bad_key(format!(
                 "there is a sub-queue with the key {} already; pass exist_ok=True to get it",
-                gil::repr(&key)?
+                errors::shown(&key)?
             ))),
         }
     }

@@ -106,7 +106,7 @@ impl SubQueue {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let name = self.label.name(py);
+        let name = self.label.name(py)?;
         let core = &self.core;
         let (settings, size) = (core.settings(), core.len());
         let capacity = values::capacity_out(settings.capacity).map_or("unbounded".into(), |items| items.to_string());

@@ -10,7 +10,10 @@ use pyo3::prelude::*;
 impl SubQueue {
     #[cold]
     fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
-        core_errors::of_put(py, &self.label.name(py), || self.core.settings().capacity, refusal)
+        match self.label.name(py) {
+            Ok(name) => core_errors::of_put(py, &name, || self.core.settings().capacity, refusal),
+            Err(error) => error,
+        }
     }
 
     /// Puts `item`; false if there is no room now.
