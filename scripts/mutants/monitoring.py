@@ -75,4 +75,12 @@ MUTANTS = [
         "if let (Self::OpenMetrics, Some(unit), true) = (self, family.unit(), false) {",
         "tests/monitoring/test_answers.py::test_openmetrics_names_the_unit_of_each_family_that_has_one",
     ),
+    Mutant(
+        "rejected_of_a_sub_queue_is_put",
+        "the metric of a sub-queue's rejected items counts those that were put",
+        "crates/drainq-py/src/multi/metric_samples.rs",
+        "reading.add(Family::SubQueueRejected, &labels, stats.counters.rejected);",
+        "reading.add(Family::SubQueueRejected, &labels, stats.counters.put);",
+        "tests/monitoring/test_answers.py::test_each_counter_of_a_multi_queue_and_its_sub_queue_is_its_own",
+    ),
 ]

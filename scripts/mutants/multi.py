@@ -337,4 +337,12 @@ MUTANTS = [
         "            no_attribute\n",
         "tests/sources/test_set_queue_hostile.py::test_an_exception_without_room_for_the_count_is_raised_all_the_same",
     ),
+    Mutant(
+        "choice_in_vain_is_an_empty_queue",
+        "a get finds nothing beside an item because the chosen sub-queue was emptied meanwhile",
+        f"{BINDING}/multi/selection.rs",
+        "            return Ok(Taken::Got(answer));\n        }\n",
+        "            return Ok(Taken::Got(answer));\n        }\n        return Ok(Taken::Empty);\n",
+        f"{TESTS}/test_selection.py::test_a_choice_that_is_empty_by_then_is_asked_for_again",
+    ),
 ]

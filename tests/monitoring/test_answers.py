@@ -114,6 +114,22 @@ def test_the_samples_of_a_family_and_all_of_them():
     assert read_samples("no such family") == []
 
 
+def test_each_counter_of_a_multi_queue_and_its_sub_queue_is_its_own():
+    """Each number is another one, so that none can take the place of another."""
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a", capacity=5)
+    sub.put_many(range(5))
+    assert queue.get_many(2) == [0, 1]
+    assert sub.put_many(range(5, 10), block=False) == 2
+    assert sub.remove(6)
+    watch(queue, "own")
+    mine = {(family, *labels): value for family, labels, value in read_samples() if labels[:1] == ["own"]}
+    counts = {"put": 7, "high_water": 5, "depth": 4, "rejected": 3, "got": 2, "removed": 1}
+    assert {name: mine[f"drainq_multi_{name}", "own"] for name in counts} == counts
+    of_sub = {name: counts[name] for name in ("put", "depth", "rejected", "got")}
+    assert {name: mine[f"drainq_multi_sub_queue_{name}", "own", "a"] for name in of_sub} == of_sub
+
+
 def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(server):
     def mine() -> dict[str, float]:
         found = samples(server.url)

@@ -153,3 +153,30 @@ def test_select_may_use_the_queue_itself():
     assert queue.get() == "a0"
     assert queue.get() == "idle"
     totals_add_up(queue)
+
+
+@pytest.mark.parametrize("call", ["get_nowait", "peek", "get", "get_item"])
+def test_a_choice_that_is_empty_by_then_is_asked_for_again(call):
+    class TooLate:
+        asked = 0
+
+        def select(self, groups):
+            self.asked += 1
+            if self.asked == 1:
+                assert groups[0][0].clear() == ["gone"]
+            return groups[0][0]
+
+    rule = TooLate()
+    queue = MultiQueue(rule)
+    queue.add_sub_queue("a").put("gone")
+    queue.add_sub_queue("b").put("there")
+    calls = {
+        "get_nowait": queue.get_nowait,
+        "peek": queue.peek,
+        "get": lambda: queue.get(timeout=0),
+        "get_item": lambda: queue.get_item(block=False)[1],
+    }
+    assert calls[call]() == "there"
+    got = int(call != "peek")
+    stats = queue.stats()
+    assert (rule.asked, stats.put, stats.got, stats.removed, stats.depth) == (2, 2, got, 1, 1 - got)
