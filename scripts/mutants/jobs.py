@@ -164,6 +164,22 @@ MUTANTS = [
         "tests/datasource/test_claims.py::test_of_two_processes_the_later_one_claims",
     ),
     Mutant(
+        "first_answer_claims_nothing",
+        "where Spark asks only once, a stream reads nothing",
+        f"{PACKAGE}/datasource/stream_reader.py",
+        "            self._reported = claims.number()\n        if time",
+        "            self._reported = claims.number()\n        elif time",
+        "tests/datasource/test_stream_reader.py::test_the_first_answer_claims_what_is_due_up_to_the_limit",
+    ),
+    Mutant(
+        "first_answer_forgets_a_claim",
+        "where Spark hands over no start, a claim of an earlier process is in no batch if nothing is due",
+        f"{PACKAGE}/datasource/stream_reader.py",
+        "            self._reported = claims.number()\n        if time",
+        "            self._reported = 0\n        if time",
+        "tests/datasource/test_stream_reader.py::test_a_claim_without_a_batch_comes_although_nothing_is_due",
+    ),
+    Mutant(
         "dependencies_stay_at_home",
         "the archive for executors has drainq alone",
         f"{PACKAGE}/spark/ship_package.py",

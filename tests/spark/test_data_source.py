@@ -14,7 +14,7 @@ pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySp
 from tests.spark_session import by_value
 
 from drainq.datasource import DrainqDataSource
-from drainq.datasource.stream_reader import StreamReader
+from drainq.datasource.stream_reader import ReadMaxRows, StreamReader
 from drainq.datasource.writer import FrameWriter, StreamWriter
 from drainq.delayed import BytesCodec, DelayedQueue
 from drainq.spark import register
@@ -22,6 +22,8 @@ from drainq.sql.database import Database
 
 by_value(__name__)
 ROWS = 600
+ASKS_ONCE = ReadMaxRows is None  # PySpark before 4.2: one batch a run, and its claims stay until the next is planned
+LEFT = 100  # rows of the last batch: 250, 250, 100
 
 
 class Faults:
@@ -121,8 +123,8 @@ def write(rows, url, *, format="drainq", queue="out", **options):
     rows.write.format(format).mode("append").options(url=url, queue=queue, **options).save()
 
 
-def stream(session, url, folder, *, format="drainq", **options):
-    """One run of the query from queue ``in`` to queue ``out``, until what is there is done."""
+def run(session, url, folder, *, format="drainq", **options):
+    """One run of the query from queue ``in`` to queue ``out``."""
     reader = session.readStream.format("drainq").options(url=url, queue="in", consumer="c", maxRows="250").load()
     writer = reader.writeStream.format(format).options(url=url, queue="out", **options)
     query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
@@ -130,6 +132,14 @@ def stream(session, url, folder, *, format="drainq", **options):
         assert query.awaitTermination(300)
     finally:
         query.stop()
+
+
+def stream(session, url, folder, **options):
+    """The query, until what is there is done: one run, or as many as PySpark before 4.2 takes."""
+    with DelayedQueue.open(url, "in") as queue:
+        for _ in range(3 if ASKS_ONCE else 1):
+            run(session, url, folder, **options)
+        assert queue.stats().ready == queue.stats().in_flight == 0
 
 
 EXPECTED = {f"k{n}": f"of {n}" for n in range(ROWS)}
@@ -172,7 +182,7 @@ def test_a_stream_that_stops_at_its_commit_goes_on_exactly_there(session, rows, 
     stream(session, url, tmp_path / "checkpoint", **faulty)
     second, more = taken(url)
     assert {**first, **second} == EXPECTED and set((counts + more).values()) == {1}
-    assert lines(url, "stage") == lines(url, "claims") == 0
+    assert lines(url, "stage") == 0 and lines(url, "claims") == (LEFT if ASKS_ONCE else 0)
 
 
 def test_a_batch_whose_commit_spark_has_not_noted_is_not_published_again(session, rows, url, tmp_path):
@@ -183,13 +193,14 @@ def test_a_batch_whose_commit_spark_has_not_noted_is_not_published_again(session
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     for path in (commits / str(last), commits / f".{last}.crc"):
         path.unlink(missing_ok=True)
-    with Database(url) as database:  # and the claims of that batch were not acknowledged, either
-        assert database.execute('SELECT count(*) FROM "delayed_queue__spark_claims"') == [(0,)]
-        number = database.execute('SELECT number FROM "delayed_queue__spark_readers"')[0][0]
-        database.execute_many(
-            "INSERT INTO delayed_queue__spark_claims SELECT queue, consumer, ?, ?, ?, ?, 0 FROM delayed_queue__spark_readers",
-            [(number, n, f"k{n}", b'"again"') for n in range(100)],
-        )
+    assert lines(url, "claims") == (LEFT if ASKS_ONCE else 0)
+    if not ASKS_ONCE:  # nor were the claims of that batch acknowledged
+        with Database(url) as database:
+            number = database.execute('SELECT number FROM "delayed_queue__spark_readers"')[0][0]
+            database.execute_many(
+                "INSERT INTO delayed_queue__spark_claims SELECT queue, consumer, ?, ?, ?, ?, 0 FROM delayed_queue__spark_readers",
+                [(number, n, f"k{n}", b'"again"') for n in range(LEFT)],
+            )
     stream(session, url, tmp_path / "checkpoint")
     assert taken(url)[0] == {}
     shutil.rmtree(tmp_path / "checkpoint")

@@ -13,12 +13,14 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
 pytest.importorskip("psutil")
 
+from drainq.datasource.stream_reader import ReadMaxRows
 from drainq.delayed import DelayedQueue, ScheduledMessage
 from drainq.errors import DrainqError
 from drainq.spark.java import java_home
 from drainq.sql.database import Database
 
 MESSAGES = 900
+ASKS_ONCE = ReadMaxRows is None  # PySpark before 4.2: the claims of the last batch stay until the next is planned
 DRIVER = Path(__file__).with_name("stream_driver.py")
 QUICK = ["in a task", "after the commit"]
 ALL = [*QUICK, "after the claim", "before the commit", "after the commit"]
@@ -61,7 +63,7 @@ def test_whatever_a_driver_was_at_when_it_died_each_message_is_published_once(da
     counts += published(url)
     assert len(counts) == MESSAGES and set(counts.values()) == {1}
     with Database(url) as opened:
-        for table in ("stage", "claims"):
+        for table in ("stage",) if ASKS_ONCE else ("stage", "claims"):
             assert opened.execute(f'SELECT count(*) FROM "delayed_queue__spark_{table}"') == [(0,)]
     with DelayedQueue.open(url, "in") as queue:
         assert queue.stats().ready == queue.stats().in_flight == 0

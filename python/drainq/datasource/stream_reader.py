@@ -3,6 +3,7 @@
 1. ``latestOffset(start)`` means that everything up to ``start`` is committed: those claims are deleted there, even
    while no message comes. PySpark before 4.2 hands over no ``start``; there ``commit`` deletes them, one batch later.
 2. Claims after ``start`` that are there already come first: they were made before a crash, and no batch has them.
+   Without a ``start`` they come together with new ones: under ``availableNow`` PySpark before 4.2 asks only once.
 3. An empty queue is asked at most once in ``pollInterval`` seconds, and asking writes nothing.
 4. An object of this class is pickled and sent to tasks: connections are opened where they are used.
 """
@@ -171,10 +172,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             opened.close()
 
     def _without_start(self, claims: Claims, most: int | None) -> int:
-        """The first answer of a process names the claims that are there; later ones claim."""
+        """Claim after the claims that are there: the first answer of a process has both, for it may be the only one."""
         if self._reported is None:
             self._reported = claims.number()
-        elif time.monotonic() >= self._look_again:
+        if time.monotonic() >= self._look_again:
             self._reported = self._claim(claims, self._reported, most) or self._reported
         return self._reported
 
