@@ -169,8 +169,8 @@ def test_a_close_that_fails_is_logged(caplog):
         ("k", {"factory": lambda: None}, "returned None, which is no resource"),
         ("k", {"close": "close"}, "close must be a callable"),
         ("k", {"check": lambda: True}, "check is called with 1 positional argument"),
-        ("k", {"idle_close": -1}, "idle_close must be a finite number of seconds >= 0, got -1"),
-        ("k", {"idle_close": "30"}, "idle_close must be a number of seconds, got '30'"),
+        ("k", {"idle_close": -1}, "idle_close must be at least 0 seconds and finite, got -1"),
+        ("k", {"idle_close": "30"}, "idle_close must be a number of seconds, or a datetime.timedelta, got '30'"),
     ],
 )
 def test_a_wrong_argument_is_refused_with_its_value(key, how, words):
