@@ -72,6 +72,8 @@ WRONG: dict[str, list[Any]] = {
     "time config": [5, "x"],
     "names": ["abc", [], 3],
     "keys": ["k", 3],
+    "payload": [{1, 2}, frozenset({1}), b"x"],
+    "watched name": [None, 3, "", "a\x00b"],
 }
 """Wrong values for each kind of parameter."""
 
@@ -388,7 +390,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "delayed.DelayedQueue.offer_or_update": (
         lambda **named: with_delayed("offer_or_update")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
-        {"key": "key", "schedule_at": "when", "priority": "priority"},
+        {"key": "key", "schedule_at": "when", "priority": "priority", "payload": "payload"},
     ),
     "delayed.DelayedQueue.offer_if_not_exists": (
         lambda **named: with_delayed("offer_if_not_exists")(**{"key": "k", "payload": 1, "schedule_at": 0, **named}),
@@ -458,7 +460,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "monitoring.watch": (
         lambda **named: watch(MultiQueue(), **{"name": "watched", **named}).close(),
-        {"name": "name", "interval": "positive seconds"},
+        {"name": "watched name", "interval": "positive seconds"},
     ),
     "testing.ManualClock": (ManualClock, {"start": "number"}),
     "testing.ManualClock.advance": (ManualClock().advance, {"by": "number"}),

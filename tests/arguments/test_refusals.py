@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, PartitionPolicy, ThreadPolicy
+from drainq.delayed import DelayedQueue
 
 from .calls import CALLS, SECONDS, WRONG
 
@@ -104,6 +105,13 @@ def test_a_value_whose_repr_raises_is_refused_all_the_same():
 def test_a_name_that_cannot_be_hashed_is_refused_and_shown(call):
     with pytest.raises(TypeError, match=r"(key|type) must be hashable.*got \[1\]"):
         call()
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/x.db"])
+def test_notify_is_refused_where_nothing_is_heard_and_nothing_is_made(url, tmp_path):
+    with pytest.raises(ValueError, match="notify must be False with .*Storage, got True"):
+        DelayedQueue.open(url.format(tmp_path), "mail", notify=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def unnamed() -> BatchQueue[Any]:

@@ -46,6 +46,9 @@ _PLAIN = {str, int, float, bool, type(None), list, dict}
 class MsgspecCodec(Generic[PayloadT]):
     """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys come back as they were.
 
+    A set is refused where no type says that it is to come back as one; inside a payload a set or a tuple comes back
+    as a list.
+
     Args:
         type: what to decode to, for instance a :class:`msgspec.Struct`; by default whatever the JSON says.
 
@@ -73,7 +76,13 @@ class MsgspecCodec(Generic[PayloadT]):
         """The payload as JSON."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             raise TypeError(
-                f"{type(payload).__name__} would come back as a str from JSON: open the queue with BytesCodec()"
+                f"payload must be what JSON has: {type(payload).__name__} would come back as a str from JSON, got "
+                f"{payload!r}; open the queue with BytesCodec()"
+            )
+        if isinstance(payload, (set, frozenset)) and self.type_name == "json":
+            raise TypeError(
+                f"payload must not be a {type(payload).__name__}, which would come back as a list from JSON, got "
+                f"{payload!r}: give list(payload), or open the queue with MsgspecCodec(set)"
             )
         try:
             return self._encoder.encode(payload)

@@ -54,7 +54,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
             again; ``None`` for no limit but that of :meth:`consume`.
         source: what envelopes call this queue; by default its name.
-        notify: whether offers wake consumers in other processes at once (PostgreSQL only).
+        notify: whether offers wake consumers in other processes at once (PostgreSQL; the other back ends refuse it).
         database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired. An
             SQLite file and the memory have the clock of this machine.
         history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
@@ -97,6 +97,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             database_time=database_time,
             history=history,
         )
+        settings.check_storage(storage)
         self._begin(storage, settings, address)
 
     def _begin(self, storage: Storage, settings: QueueSettings, address: Hashable) -> None:
@@ -185,6 +186,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             prepare=prepare,
         )
         try:
+            settings.check_storage(storage)
             reach(storage, settings.retry, migrate=migrate)
             opened: DelayedQueue[Any] = cls.__new__(cls)
             opened._begin(storage, settings, address)

@@ -6,12 +6,15 @@ Where the messages live is not among it: that is the storage's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import check_count, check_text
+
+if TYPE_CHECKING:
+    from drainq.delayed.storage.protocol import Storage
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,14 @@ class QueueSettings:
             database_time=database_time,
             history=history,
         )
+
+    def check_storage(self, storage: Storage) -> None:
+        """Raise ValueError for what this storage cannot do."""
+        if self.notify and not storage.hears:
+            raise ValueError(
+                f"notify must be False with {type(storage).__name__}, got True: only a queue in PostgreSQL hears of "
+                "offers in other processes, and within a process consumers are always woken at once"
+            )
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None and (not isinstance(self.max_attempts, int) or self.max_attempts < 1):

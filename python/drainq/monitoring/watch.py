@@ -110,7 +110,7 @@ def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
         The watch: its name, and how to end it.
     Raises:
         TypeError: ``thing`` is none of these.
-        ValueError: ``name`` is empty, or ``interval`` is not above 0.
+        ValueError: ``name`` is empty or contains a NUL character, or ``interval`` is not above 0.
 
     Example:
         >>> from urllib.request import urlopen
@@ -124,8 +124,8 @@ def watch(thing: Any, name: str, *, interval: Seconds = 5.0) -> WatchedObject:
         >>> 'drainq_multi_sub_queue_depth{queue="outbox",sub_queue="mail"} 1' in text
         True
     """
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"name must be a string with at least 1 character, got {name!r}")
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ValueError(f"name must be a string with at least 1 character, and none of them NUL, got {name!r}")
     pause = seconds("interval", interval, positive=True)
     given = observe_native(thing, name)
     if given is not None:

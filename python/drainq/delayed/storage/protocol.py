@@ -76,6 +76,9 @@ class Storage(Operator, Protocol):
     """Whether a consumer is to take messages ahead: each statement costs a round trip, and none waits for a transaction
     of the same program's that has touched other rows."""
 
+    hears: bool
+    """Whether ``listen`` hears what other processes announce."""
+
     def connect(self) -> None:
         """Open the first connection; raise the driver's error if that fails. Every other method does it, too."""
         ...

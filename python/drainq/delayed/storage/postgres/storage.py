@@ -40,6 +40,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """
 
     worth_prefetching = True
+    hears = True
 
     # --- consumers
 

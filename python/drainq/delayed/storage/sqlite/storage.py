@@ -32,6 +32,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
     """
 
     worth_prefetching = False
+    hears = False
 
     # --- consumers
 
