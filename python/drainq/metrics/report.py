@@ -2,7 +2,9 @@
 
 1. The page's content security policy forbids every request, so nothing in it can reach out, a log's text included.
 2. Text from logs is escaped, and drawn as plain text: ``$`` and ``<`` in a path are just characters.
-3. Percentiles of a longer stretch come from the merged sketches, never from averages of percentiles.
+3. Each plot and table has a name for those who cannot see it. On a narrow screen a plot scrolls by itself, and the page
+   does not. Where the browser asks for a dark page, plots keep a light ground, for which their colours are made.
+4. Percentiles of a longer stretch come from the merged sketches, never from averages of percentiles.
 """
 
 from __future__ import annotations
@@ -35,20 +37,29 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Service metrics</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+:root {{ --ink: #222831; --soft: #555f6b; --page: #fff; --tile: #f3f5f8; --line: #e3e7ec; }}
+@media (prefers-color-scheme: dark) {{
+:root {{ --ink: #e8ebef; --soft: #aab4c0; --page: #14181d; --tile: #232a32;
+  --line: #39424d; }} }}
+body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
+  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
 h1 {{ font-size: 1.5rem; margin-bottom: 0; }} h2 {{ font-size: 1.1rem; margin: 2.2rem 0 .4rem; }}
-p.sub {{ color: #667; margin-top: .2rem; }} svg {{ width: 100%; height: auto; }}
+p.sub {{ color: var(--soft); margin-top: .2rem; }}
+.wide {{ overflow-x: auto; }} svg {{ width: 100%; min-width: 40rem; height: auto; background: #fff; }}
 .tiles {{ display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }}
-.tile {{ flex: 1 1 8rem; background: #f3f5f8; border-radius: .5rem; padding: .6rem .9rem; }}
-.tile b {{ display: block; font-size: 1.35rem; }} .tile span {{ color: #667; font-size: .85rem; }}
+.tile {{ flex: 1 1 8rem; background: var(--tile); border-radius: .5rem; padding: .6rem .9rem; }}
+.tile b {{ display: block; font-size: 1.35rem; }} .tile span {{ color: var(--soft); font-size: .85rem; }}
+caption {{ text-align: left; color: var(--soft); }}
 table {{ border-collapse: collapse; width: 100%; font-size: .86rem; }}
-th, td {{ text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #e3e7ec; vertical-align: top; }}
+th, td {{ text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }}
 td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums; }} td.t {{ overflow-wrap: anywhere; }}
-</style></head><body>
+</style></head><body><main>
 <h1>Service metrics</h1><p class="sub">{span}</p>
 {body}
-</body></html>
+</main></body></html>
 """
 
 
@@ -87,20 +98,27 @@ def _page(
     requests, errors = sum(row[1] for row in service), sum(row[2] for row in service)
     body = [_tiles(requests, errors, sum(row[3] for row in service), latency, sum(row[3] for row in sources))]
     if service:
-        body += ["<h2>Requests and errors over time</h2>", _plot(lambda axes: _over_time(axes, service, width), 3.0)]
-        body += [f"<h2>Top {len(top)} endpoints</h2>", _plot(lambda axes: _endpoints(axes, top), 0.9 + 0.29 * len(top))]
-        body += ["<h2>Status shares</h2>", _plot(lambda axes: _shares(axes, statuses), 0.8 + 0.29 * len(statuses))]
+        body.append(_plot("Requests and errors over time", lambda axes: _over_time(axes, service, width), 3.0))
+        body.append(_plot(f"Top {len(top)} endpoints", lambda axes: _endpoints(axes, top), 0.9 + 0.29 * len(top)))
+        body.append(_plot("Status shares", lambda axes: _shares(axes, statuses), 0.8 + 0.29 * len(statuses)))
     else:
         body.append("<p>No requests were loaded yet.</p>")
     if latency:
-        title = f"<h2>Request times, percentiles (each within {RELATIVE_ERROR:.0%})</h2>"
-        body += [title, _plot(lambda axes: _percentiles(axes, latency, width), 3.0)]
+        title = f"Request times, percentiles (each within {RELATIVE_ERROR:.0%})"
+        body.append(_plot(title, lambda axes: _percentiles(axes, latency, width), 3.0))
     if bad:
         body += [
             f"<h2>Bad lines (the first {len(bad)})</h2>",
-            _table(("source", "line", "reason", "text"), [(b[0], b[1], b[3], shortened(b[2], 300)) for b in bad]),
+            _table(
+                "Lines that are in neither log format, with the reason",
+                ("source", "line", "reason", "text"),
+                [(b[0], b[1], b[3], shortened(b[2], 300)) for b in bad],
+            ),
         ]
-    body += ["<h2>Logs</h2>", _table(("log", "lines", "parsed", "bad", "loaded at"), sources)]
+    body += [
+        "<h2>Logs</h2>",
+        _table("Every log in the database", ("log", "lines", "parsed", "bad", "loaded at"), sources),
+    ]
     span = (
         "nothing loaded"
         if not service
@@ -197,8 +215,8 @@ def _bars(axes: Any, labels: list[str], counts: list[int]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _plot(draw: Any, height: float) -> str:
-    """An ``<svg>`` element with what ``draw(axes)`` draws; ``height`` in inches of a page ten wide."""
+def _plot(title: str, draw: Any, height: float) -> str:
+    """A heading and an ``<svg>`` with what ``draw(axes)`` draws; ``height`` in inches of a page ten wide."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -218,7 +236,9 @@ def _plot(draw: Any, height: float) -> str:
                 buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
             )
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    name = html.escape(title)
+    svg = text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
+    return f'<h2>{name}</h2><div class="wide" role="region" aria-label="{name}" tabindex="0">{svg}</div>'
 
 
 def _tiles(requests: int, errors: int, size: int, latency: dict[int, DDSketch], bad: int) -> str:
@@ -240,10 +260,11 @@ def _tiles(requests: int, errors: int, size: int, latency: dict[int, DDSketch], 
     )
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+def _table(caption: str, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     numeric = [all(isinstance(row[place], int) for row in rows) and bool(rows) for place in range(len(header))]
     head = "".join(
-        f'<th class="n">{name}</th>' if number else f"<th>{name}</th>" for name, number in zip(header, numeric)
+        f'<th scope="col" class="n">{name}</th>' if number else f'<th scope="col">{name}</th>'
+        for name, number in zip(header, numeric)
     )
     lines = []
     for row in rows:
@@ -252,7 +273,11 @@ def _table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
             for cell, number in zip(row, numeric)
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    name = html.escape(caption)
+    return (
+        f'<div class="wide" role="region" aria-label="{name}" tabindex="0"><table><caption>{name}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
 
 
 def _sketch() -> DDSketch:
