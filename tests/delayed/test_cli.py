@@ -323,3 +323,12 @@ def test_tables_and_lines_fit_the_terminal(call, database, monkeypatch, columns)
     for command in (["queues"], ["schedules", "--queue", "mail"], ["peek", "--queue", "mail"]):
         lines = call(*command)[1].splitlines()
         assert lines and max(map(len, lines)) <= columns
+
+
+def test_quiet_says_only_what_is_wrong(call, database):
+    assert call("migrate", "--quiet") == (0, "", "")
+    database.open("mail").offer_or_update("a", 1, 0)
+    for command in (["pause"], ["resume"], ["drop", "--key", "a"], ["redrive"], ["purge", "--older-than", "1d"]):
+        assert call(*command, "--queue", "mail", "--quiet") == (0, "", ""), command
+    code, out, err = call("drop", "--key", "a", "--queue", "mail", "--quiet")
+    assert (code, out) == (1, "") and "a" in err

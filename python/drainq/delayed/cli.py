@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -26,7 +28,9 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
 
     migrate = commands.add_parser("migrate", help="create or update the tables; adopts the source library's own")
     _add_database(migrate)
-    migrate.add_argument("--sql", action="store_true", help="print what would be run, and run nothing")
+    said = migrate.add_mutually_exclusive_group()
+    said.add_argument("--sql", action="store_true", help="print what would be run, and run nothing")
+    _add_quiet(said)
     migrate.set_defaults(run=_guarded(does.migrate))
 
     stats = commands.add_parser("stats", help="count the messages in each state")
@@ -52,7 +56,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     which.add_argument("--all", action="store_true", help="every message of the queue; needs --yes")
     drop.add_argument("--dead", action="store_true", help="dead letters instead of live messages")
     drop.add_argument("--yes", action="store_true", help="really")
-    _add_json(drop)
+    _add_output(drop)
     drop.set_defaults(run=_guarded(does.drop))
 
     redrive = commands.add_parser("redrive", help="put dead letters back into the queue")
@@ -60,7 +64,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     back = redrive.add_mutually_exclusive_group()
     back.add_argument("--key", action="append", metavar="KEY", help="only this one; may be repeated")
     back.add_argument("--prefix", help="only those whose keys begin with it")
-    _add_json(redrive)
+    _add_output(redrive)
     redrive.set_defaults(run=_guarded(does.redrive))
 
     queues = commands.add_parser("queues", help="list the queues of a table by name")
@@ -76,7 +80,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     for name, text in (("pause", "stop the delivery of messages, to every consumer"), ("resume", "undo pause")):
         command = commands.add_parser(name, help=text)
         _add_queue(command)
-        _add_json(command)
+        _add_output(command)
         command.set_defaults(run=_guarded(does.pause if name == "pause" else does.resume))
 
     history = commands.add_parser("history", help="list the messages acknowledged last, if the queue remembers them")
@@ -97,12 +101,23 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     purge.add_argument(
         "--older-than", required=True, type=_duration, metavar="AGE", help="such as 90 (seconds), 30m, 12h, 30d"
     )
-    _add_json(purge)
+    _add_output(purge)
     purge.set_defaults(run=_guarded(does.purge))
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _add_quiet(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--quiet", action="store_true", help="print nothing but what is wrong")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that changes something: what it says of that."""
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one line of JSON")
+    _add_quiet(output)
 
 
 def _add_limit(parser: argparse.ArgumentParser, default: int) -> None:
@@ -142,8 +157,10 @@ def _guarded(command: Callable[[argparse.Namespace], int | None]) -> Callable[[a
     """The command with a user's mistakes turned into one line and exit code 2."""
 
     def run(arguments: argparse.Namespace) -> int:
+        unheard = io.StringIO() if getattr(arguments, "quiet", False) else sys.stdout
         try:
-            return command(arguments) or 0
+            with contextlib.redirect_stdout(unheard):
+                return command(arguments) or 0
         except (UsageError, ValueError, TypeError, ImportError) as error:
             return _refuse(str(error))
         except Exception as error:

@@ -81,11 +81,11 @@ class QueueSettings:
         )
 
     def check_storage(self, storage: Storage) -> None:
-        """Raise ValueError for what this storage cannot do."""
+        """Raise ValueError for a setting that this storage cannot follow."""
         if self.notify and not storage.hears:
             raise ValueError(
-                f"notify must be False with {type(storage).__name__}, got True: only a queue in PostgreSQL hears of "
-                "offers in other processes, and within a process consumers are always woken at once"
+                f"notify must be False with {type(storage).__name__}, got True: only PostgreSQL announces offers "
+                "to other processes, and within a process consumers are always woken at once"
             )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,8 @@ def add_commands(subparsers: Any) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds",
+        help="Common or Combined Log Format, plain or gzip; the last field may be the request time in seconds; "
+        "a pattern such as 'logs/**/*.gz', or - for the standard input",
     )
     parser.add_argument(
         "--follow",
@@ -77,6 +78,9 @@ def add_commands(subparsers: Any) -> None:
         action="store_true",
         help="start Java without the archive of classes that `python -m drainq.metrics.make_archive` makes",
     )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the summary as one line of JSON")
+    output.add_argument("--quiet", action="store_true", help="print nothing but what is wrong")
     parser.set_defaults(run=_run)
 
 
@@ -147,10 +151,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
     from drainq.metrics.job import run
+    from drainq.metrics.log_names import named
     from drainq.metrics.progress import Progress
 
-    outcome = run(arguments.logs, engine=arguments.engine or "spark", progress=Progress(sys.stderr), **common)
-    _show(outcome, arguments.out)
+    progress = Progress(None if arguments.quiet else sys.stderr)
+    with named(arguments.logs, getattr(sys.stdin, "buffer", None)) as logs:
+        outcome = run(logs, engine=arguments.engine or "spark", progress=progress, **common)
+    _show(outcome, arguments)
     for log in outcome.unparsed:
         print(
             f"drainq: no line of {log.path!r} could be parsed ({log.bad:,} bad); "
@@ -177,10 +184,10 @@ def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
             every=arguments.every,
             settled=arguments.settled,
             say=say,
-            progress=Progress(sys.stderr),
+            progress=Progress(None if arguments.quiet else sys.stderr),
             **common,
         )
-    _show(followed.outcome, arguments.out)
+    _show(followed.outcome, arguments)
     for sentence in followed.uncounted:
         say(f"at the end: {sentence}")
     if followed.interrupted:
@@ -189,8 +196,15 @@ def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
     return 0 if followed.outcome.reconciled and not followed.uncounted else 1
 
 
-def _show(outcome: Any, out: str) -> None:
-    from drainq.metrics.summary import summary
+def _show(outcome: Any, arguments: argparse.Namespace) -> None:
+    """Print the summary; with ``--quiet`` only if something in it is wrong, and then as an error."""
+    from drainq.metrics.summary import as_json, summary
 
-    print(summary(outcome))
-    print(f"\nreport: {out}/report.html", flush=True)  # Spark may be stopping for another second
+    report = f"{arguments.out}/report.html"
+    if arguments.json:
+        print(as_json(outcome, report), flush=True)
+    elif not arguments.quiet:
+        print(summary(outcome))
+        print(f"\nreport: {report}", flush=True)  # Spark may be stopping for another second
+    elif not outcome.reconciled:
+        print(summary(outcome), file=sys.stderr)

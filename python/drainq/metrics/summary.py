@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from drainq.metrics.outcome import JobOutcome, Stage, accounted
 from drainq.metrics.text import shortened, table
@@ -25,6 +27,30 @@ def summary(outcome: JobOutcome) -> str:
     parts += [f"{source.path}: loaded before, not counted again" for source in outcome.sources if source.loaded_before]
     parts.append("\n".join(_identities(outcome)))
     return "\n\n".join(parts)
+
+
+def as_json(outcome: JobOutcome, report: str) -> str:
+    """The summary as one line of JSON.
+
+    Its keys: ``reconciled`` (bool); ``lines``, ``parsed``, ``bad`` and ``parsed_in_tables`` (counts of lines); ``logs``
+    (an object for each log); ``top`` (endpoint, requests, bytes; the best first); ``stages`` (name, items, unit,
+    seconds); ``queues`` (the counters of ``tasks`` and of ``load``); ``written`` (rows by table); ``report`` (a path).
+    """
+    return json.dumps(
+        {
+            "reconciled": outcome.reconciled,
+            "lines": outcome.lines,
+            "parsed": outcome.parsed,
+            "bad": outcome.bad,
+            "parsed_in_tables": outcome.parsed_in_tables,
+            "logs": [asdict(source) for source in outcome.sources],
+            "top": [dict(zip(("endpoint", "requests", "bytes"), row)) for row in outcome.top],
+            "stages": [asdict(stage) for stage in outcome.stages],
+            "queues": {"tasks": outcome.queue, "load": outcome.l2},
+            "written": outcome.written,
+            "report": report,
+        }
+    )
 
 
 def _pace(stage: Stage) -> str:

@@ -1,0 +1,67 @@
+"""Which logs the words of the command line mean: names, patterns, and ``-`` for the standard input.
+
+1. A name of a file that is there is that file, also with ``*``, ``?`` or ``[`` in it.
+2. The standard input is read to its end into a file before the job begins, because a log is read twice: for its
+   digest, and for its lines. The file is deleted afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+from drainq.metrics.errors import UserError
+
+STANDARD_INPUT = "-"
+
+
+@contextlib.contextmanager
+def named(words: Sequence[str], standard_input: IO[bytes] | None) -> Iterator[list[str]]:
+    """Yield the paths of the logs that are meant.
+
+    Args:
+        words: paths, patterns (``logs/*.gz``, ``**`` for any depth), or ``-`` once.
+        standard_input: what ``-`` reads, as bytes; plain or gzip.
+    Raises:
+        UserError: a pattern matches no file, or ``-`` is named twice, or there is no standard input.
+
+    Example:
+        >>> import io
+        >>> with named(["-"], io.BytesIO(b"a line")) as paths:
+        ...     print(open(paths[0]).read())
+        a line
+    """
+    if words.count(STANDARD_INPUT) > 1:
+        raise UserError("LOG must be - once at most, got it twice: the standard input can be read only once")
+    with contextlib.ExitStack() as stack:
+        paths = []
+        for word in words:
+            if word == STANDARD_INPUT and standard_input is None:
+                raise UserError("LOG must not be - here, got '-': this process has no standard input")
+            if word == STANDARD_INPUT and standard_input is not None:
+                paths.append(_saved(standard_input, stack))
+            else:
+                paths += _matching(word)
+        yield paths
+
+
+def _saved(standard_input: IO[bytes], stack: contextlib.ExitStack) -> str:
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="drainq-stdin-"))
+    path = os.path.join(directory, "stdin")
+    with open(path, "wb") as file:
+        shutil.copyfileobj(standard_input, file)
+    return path
+
+
+def _matching(word: str) -> list[str]:
+    if not glob.has_magic(word) or os.path.exists(word):
+        return [word]
+    found = sorted(path for path in glob.glob(word, recursive=True) if os.path.isfile(path))
+    if not found:
+        raise UserError(f"LOG must match at least one file, got {word!r}, which matches none; check the pattern")
+    return found

@@ -1,0 +1,90 @@
+"""What ``drainq metrics`` reads and prints in a script: patterns, the standard input, ``--json``, ``--quiet``."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from drainq.cli import main
+from drainq.metrics.errors import UserError
+from drainq.metrics.log_names import named
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("pyarrow")
+
+LINE = 'h - - [17/May/2015:10:05:0{} +0000] "GET /{} HTTP/1.1" 200 7\n'
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    """Runs the command with threads of this process; returns its exit code."""
+    return lambda *words: main(["metrics", *map(str, words), "--engine", "local", "--out", str(tmp_path / "out")])
+
+
+def standard_input(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+def test_json_is_one_object_with_the_numbers_of_the_summary(metrics, tmp_path, capsys):
+    log = tmp_path / "a.log"
+    log.write_text(LINE.format(1, "a") * 3 + "rubbish\n" + LINE.format(2, "b"))
+    assert metrics(log, "--json") == 0
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert out.count("\n") == 1 and err == ""
+    assert [said[key] for key in ("reconciled", "lines", "parsed", "bad", "parsed_in_tables")] == [True, 5, 4, 1, 4]
+    assert said["top"][0] == {"endpoint": "/a", "requests": 3, "bytes": 21}
+    assert [(one["path"], one["lines"], one["loaded_before"]) for one in said["logs"]] == [(str(log), 5, False)]
+    assert said["queues"]["tasks"]["offered"] == said["queues"]["tasks"]["handled"] > 0
+    assert Path(said["report"]).is_file()
+
+
+def test_quiet_prints_nothing_where_nothing_is_wrong_and_one_line_where_a_log_is_rubbish(metrics, tmp_path, capsys):
+    good, bad = tmp_path / "good.log", tmp_path / "bad.log"
+    good.write_text(LINE.format(1, "a"))
+    bad.write_text("rubbish\n")
+    assert metrics(good, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+    assert metrics(bad, "--quiet") == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "bad.log" in err
+
+
+def test_json_and_quiet_exclude_each_other(metrics, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        metrics("a.log", "--json", "--quiet")
+    assert ended.value.code == 2 and "--quiet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_the_standard_input_is_a_log(metrics, monkeypatch, capsys, pack):
+    standard_input(monkeypatch, pack(LINE.format(1, "a").encode() * 2))
+    assert metrics("-", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["parsed_in_tables"] == 2
+
+
+def test_a_pattern_stands_for_the_files_that_match_it(tmp_path):
+    (tmp_path / "deep" / "b.log").mkdir(parents=True)
+    for name in ("b.log", "a.log", "deep/c.log", "x[1].log"):
+        (tmp_path / name).touch()
+    with named([f"{tmp_path}/*.log", f"{tmp_path}/**/c.log", f"{tmp_path}/x[1].log"], io.BytesIO()) as paths:
+        names = [str(Path(path).relative_to(tmp_path)) for path in paths]
+    assert names == ["a.log", "b.log", "x[1].log", "deep/c.log", "x[1].log"]
+
+
+@pytest.mark.parametrize("words", [["-", "a.log", "-"], ["no/such/*.log"]])
+def test_what_cannot_be_meant_is_refused_and_shown(words):
+    with pytest.raises(UserError, match="LOG must .*got (it twice|'no/such)"), named(words, io.BytesIO()):
+        pass
+
+
+def test_the_saved_standard_input_is_deleted():
+    with named(["-"], io.BytesIO(b"x")) as (path,):
+        assert Path(path).read_bytes() == b"x"
+    assert not Path(path).parent.exists()
