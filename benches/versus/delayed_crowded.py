@@ -22,6 +22,7 @@ from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage
 
 EMPTY, CLEAN = "drainq, empty table", "drainq, clean table"
 DEAD_EMPTY, DEAD_ACK = "empty poll over dead rows", "poll + ack over dead rows"
+POLLS = 2_000
 FUTURE_MS = 4_000_000_000_000  # far beyond the end of the run
 
 
@@ -76,14 +77,14 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
 
 
 def _empty_poll(queue: DelayedQueue[str]) -> float:
-    """Seconds that a poll takes that finds nothing."""
+    """Seconds that a poll takes that finds nothing; so many that the first ones after the table was filled do not decide."""
 
     def polls() -> None:
-        for _ in range(200):
+        for _ in range(POLLS):
             if queue.try_poll() is not None:
                 raise AssertionError("the queue was to have nothing due")
 
-    return protocol.seconds(polls) / 200
+    return protocol.seconds(polls) / POLLS
 
 
 def _source_tick(connection: psycopg.Connection[Any], at: datetime) -> float:
