@@ -77,7 +77,7 @@ def _with_future_rows(report: Report, url: str, options: argparse.Namespace, rou
 
 
 def _empty_poll(queue: DelayedQueue[str]) -> float:
-    """Seconds that a poll takes that finds nothing; so many that the first ones after the table was filled do not decide."""
+    """Seconds that a poll takes that finds nothing: the mean of many, since the first polls of a table just filled take longer."""
 
     def polls() -> None:
         for _ in range(POLLS):

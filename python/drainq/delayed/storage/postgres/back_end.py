@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from drainq.delayed.storage.options import StorageOptions
-from drainq.delayed.storage.postgres.storage import PostgresStorage
 from drainq.delayed.storage.protocol import Storage
 from drainq.sql.connect import postgres_driver
 from drainq.sql.url import DatabaseUrl
@@ -11,7 +10,9 @@ from drainq.sql.url import DatabaseUrl
 
 def open_at(url: DatabaseUrl, options: StorageOptions) -> Storage:
     """The storage on a server."""
-    postgres_driver()  # refuses with the name of the extra
+    postgres_driver()  # refuses with the name of the extra; the storage imports the driver by its name
+    from drainq.delayed.storage.postgres.storage import PostgresStorage
+
     return PostgresStorage(
         url,
         table=options.table,
