@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
@@ -46,7 +47,7 @@ class World:
         options = {"clock": self.clock, "time": self.time, **options}
         if self.backend == "memory":
             storage = self._memory.setdefault(table, MemoryStorage())
-            opened: DelayedQueue[Any] = DelayedQueue(storage, queue, **options)
+            opened: DelayedQueue[Any] = DelayedQueue(storage, QueueSettings.of(queue, **options))
         else:
             opened = DelayedQueue.open(self.url, queue, table=table, **options)
         self._opened.append(opened)

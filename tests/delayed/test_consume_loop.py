@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
@@ -54,10 +55,8 @@ class Bench:
     def __init__(self, **options):
         self.clock, self.storage, self.waits, self.most = ManualClock(), Shaky(), [], 8
         retry = RetryConfig(initial_delay=0.25, max_delay=4.0, max_retries=3)
-        self.queue = DelayedQueue(
-            self.storage, "mail", clock=self.clock, retry=retry,
-            time=TimeConfig(acquire_timeout=30.0, poll_period=2.0), **options,
-        )  # fmt: skip
+        self.queue = DelayedQueue(self.storage, QueueSettings.of("mail", clock=self.clock, retry=retry,
+            time=TimeConfig(acquire_timeout=30.0, poll_period=2.0), **options,))  # fmt: skip
         self.session = self.queue._session
         self.before_wait = lambda: None
         self.session.wakeup.wait = self.wait

@@ -6,6 +6,7 @@ import pytest
 
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.lease import LeaseKeeper
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.delayed.storage.records import Held
 from drainq.testing import ManualClock
@@ -48,7 +49,9 @@ def storage():
 @pytest.fixture
 def queue(storage, clock):
     time = TimeConfig(acquire_timeout=LEASE)
-    with DelayedQueue(storage, "mail", clock=clock, time=time, retry=RetryConfig(max_retries=0)) as queue:
+    with DelayedQueue(
+        storage, QueueSettings.of("mail", clock=clock, time=time, retry=RetryConfig(max_retries=0))
+    ) as queue:
         queue.offer_batch([ScheduledMessage(f"{n}", n, 0) for n in range(3)])
         yield queue
 
@@ -181,7 +184,7 @@ def test_giving_back_is_tried_again_until_the_database_is_there(queue, keeper, s
 
 @pytest.mark.parametrize(("lease", "pause"), [(30.0, 0.5), (0.6, 0.1)])
 def test_checks_come_at_least_six_times_in_a_lease(storage, clock, lease, pause):
-    with DelayedQueue(storage, "mail", clock=clock, time=TimeConfig(acquire_timeout=lease)) as queue:
+    with DelayedQueue(storage, QueueSettings.of("mail", clock=clock, time=TimeConfig(acquire_timeout=lease))) as queue:
         assert LeaseKeeper(queue._session)._extend_in_time() == pytest.approx(pause)
 
 

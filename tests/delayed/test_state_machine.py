@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
 from drainq.delayed.cron.tick_key import tick_key
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.delayed.storage.protocol import Tick
 from drainq.testing import ManualClock
@@ -56,7 +57,7 @@ class Comparison(RuleBasedStateMachine):
         options["time"] = TimeConfig(acquire_timeout=10, poll_period=1)
         places = [lambda **more: DelayedQueue.open(self.database.url, name, table=self.database.table, **more)]
         model = MemoryStorage()
-        places.append(lambda **more: DelayedQueue(model, name, **more))
+        places.append(lambda **more: DelayedQueue(model, QueueSettings.of(name, **more)))
         self.queues = [place(**options) for place in places]
         self.garbled = [place(**options, codec=Garbled()) for place in places]
         self.envelopes: list[list[Any]] = []

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage, TimeConfig
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 
@@ -21,7 +22,9 @@ def clock():
 @pytest.fixture
 def queue(clock):
     """A queue with a due message, ``a``, a dead letter, ``d``, and a poll period of 3 seconds."""
-    queue = DelayedQueue(MemoryStorage(), "mail", clock=clock, time=TimeConfig(poll_period=3.0), max_attempts=1)
+    queue = DelayedQueue(
+        MemoryStorage(), QueueSettings.of("mail", clock=clock, time=TimeConfig(poll_period=3.0), max_attempts=1)
+    )
     queue.offer_or_update("d", "D", START)
     queue.try_poll().nack(error="for good")
     queue.offer_or_update("a", "A", START)
@@ -62,7 +65,7 @@ def test_each_call_wakes_the_consumers_that_it_has_news_for(queue, act, times):
 
 
 def test_a_message_that_is_given_back_for_another_delivery_wakes(clock):
-    with DelayedQueue(MemoryStorage(), "mail", clock=clock) as queue:
+    with DelayedQueue(MemoryStorage(), QueueSettings.of("mail", clock=clock)) as queue:
         queue.offer_batch([ScheduledMessage(f"{n}", n, START) for n in range(3)])
         assert wakes(queue, lambda queue: queue.try_poll_many(3).nack(delay=5)) == 1
 
@@ -110,7 +113,7 @@ def test_the_pause_ends_when_something_is_due_and_after_a_poll_period(queue, clo
 
 def test_a_worn_out_message_is_dead_and_one_at_its_limit_is_delivered(clock):
     with DelayedQueue(
-        MemoryStorage(), "mail", clock=clock, max_attempts=2, time=TimeConfig(acquire_timeout=1)
+        MemoryStorage(), QueueSettings.of("mail", clock=clock, max_attempts=2, time=TimeConfig(acquire_timeout=1))
     ) as queue:
         queue.offer_or_update("a", "A", START)
         for attempt in (1, 2):

@@ -13,6 +13,7 @@ from drainq.delayed.admin import opened_storage
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.open import open_empty
 from drainq.delayed.storage.operator_protocol import QueueRow
 from drainq.delayed.storage.protocol import Storage
@@ -57,7 +58,9 @@ def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]
     """The queue, if there is one; nothing is created."""
     codec = CODECS[arguments.codec]()
     with found_storage(arguments) as storage:
-        queue: DelayedQueue[object] = DelayedQueue(storage, arguments.queue, codec=codec, retry=NO_RETRIES)
+        queue: DelayedQueue[object] = DelayedQueue(
+            storage, QueueSettings.of(arguments.queue, codec=codec, retry=NO_RETRIES)
+        )
         known = storage.queues()
         kind = queue._session.kind
         if not any(row.kind == kind for row in known) and not (queue.peek(1) or queue.dead_letters(limit=1)):

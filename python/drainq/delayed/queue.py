@@ -46,18 +46,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     Args:
         storage: where the messages live; :meth:`open` finds it by a URL.
-        queue: the queue's name; queues of other names in the same table are apart.
-        codec: turns payloads into bytes; by default JSON.
-        time: lease and polling times.
-        retry: how patiently a failing database, or handler, is tried again.
-        clock: what tells the time; by default the system's.
-        max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
-            again; ``None`` for no limit but that of :meth:`consume`.
-        source: what envelopes call this queue; by default its name.
-        notify: whether offers wake consumers in other processes at once (PostgreSQL; the other back ends refuse it).
-        database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired. An
-            SQLite file and the memory have the clock of this machine.
-        history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
+        settings: the queue's name, and how it is used; :meth:`open` explains each.
+        address: what two objects of one storage have in common, so that offers to one wake consumers of the other;
+            ``None``: the storage itself.
 
     Example:
         >>> with DelayedQueue.open("memory:", queue="mail") as mail:
@@ -69,38 +60,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         True
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        queue: str,
-        *,
-        codec: Codec[T] | None = None,
-        time: TimeConfig | None = None,
-        retry: RetryConfig | None = None,
-        clock: Clock | None = None,
-        max_attempts: int | None = None,
-        source: str | None = None,
-        notify: bool = False,
-        database_time: bool = False,
-        history: int | None = None,
-        address: Hashable = None,
-    ) -> None:
-        settings = QueueSettings.of(
-            queue,
-            codec=codec,
-            time=time,
-            retry=retry,
-            clock=clock,
-            max_attempts=max_attempts,
-            source=source,
-            notify=notify,
-            database_time=database_time,
-            history=history,
-        )
+    def __init__(self, storage: Storage, settings: QueueSettings, *, address: Hashable = None) -> None:
         settings.check_storage(storage)
-        self._begin(storage, settings, address)
-
-    def _begin(self, storage: Storage, settings: QueueSettings, address: Hashable) -> None:
         self.name = settings.name
         kind = partition_kind(settings.name, settings.codec.type_name)
         wakeup = shared_wakeup((id(storage) if address is None else address, kind))
@@ -142,13 +103,18 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             clock: what tells the time; by default the system's.
             migrate: whether missing tables, columns and indexes are made; if not, ``drainq delayed migrate`` does it. A
                 table that others use is never locked for longer than a second at a time.
-            max_attempts, source, notify: see :class:`DelayedQueue`.
+            max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
+                again; ``None`` for no limit but that of :meth:`consume`.
+            source: what envelopes call this queue; by default its name.
+            notify: whether offers wake consumers in other processes at once (PostgreSQL only).
             max_connections: PostgreSQL: connections at most; schedules have one more, of their own.
             prepare: PostgreSQL: whether statements are prepared on the server, which makes them twice as quick.
                 ``None``: yes, unless there is a pooler before the server. ``True`` behind a pooler that hands out
                 connections by the transaction needs one that keeps track of prepared statements (pgbouncer from 1.21
                 on with ``max_prepared_statements``).
-            database_time, history: see :class:`DelayedQueue`.
+            database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired.
+                An SQLite file and the memory have the clock of this machine.
+            history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -188,8 +154,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         try:
             settings.check_storage(storage)
             reach(storage, settings.retry, migrate=migrate)
-            opened: DelayedQueue[Any] = cls.__new__(cls)
-            opened._begin(storage, settings, address)
+            opened: DelayedQueue[Any] = cls(storage, settings, address=address)
             opened._session.migrates = migrate
             opened._enter_name()
             return opened

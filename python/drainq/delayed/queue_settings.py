@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """The settings of one open queue; see :class:`~drainq.delayed.DelayedQueue` for what each means.
+    """The settings of one open queue; see :meth:`drainq.delayed.DelayedQueue.open` for what each means.
 
     Args:
         name: the queue's name.

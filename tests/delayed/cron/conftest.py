@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
+from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 from tests.delayed.cron.ticks import LEASE, START
@@ -23,7 +24,7 @@ def open_queue(request, tmp_path) -> Iterator[Callable[..., DelayedQueue]]:
 
     def open_one(**options: Any) -> DelayedQueue:
         if request.param == "memory":
-            queue: DelayedQueue = DelayedQueue(shared, "cron", **options)
+            queue: DelayedQueue = DelayedQueue(shared, QueueSettings.of("cron", **options))
         elif request.param == "sqlite":
             queue = DelayedQueue.open(f"sqlite:///{tmp_path}/queue.db", "cron", **options)
         else:
