@@ -84,7 +84,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     }
 
     #[cold]
-    pub(super) fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         let weight = weight_of(&item, true);
         if !at.weights.admit(weight) {
             return Err((item, at.refusal()));
