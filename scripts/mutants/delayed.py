@@ -272,6 +272,14 @@ MUTANTS = [
         f"{TESTS}/test_priority.py::test_a_poll_by_priority_does_not_look_at_the_backlog",
     ),
     Mutant(
+        "an_acknowledged_message_is_due_again",
+        "a consumer that acknowledges its last message sleeps until the end of that message's lease",
+        f"{STORAGE}/postgres/take_sql.py",
+        'AND "scheduledAt" > %(now)s{but}) END,',
+        'AND "scheduledAt" > %(now)s) END,',
+        f"{TESTS}/test_boundaries.py::test_a_message_that_is_acknowledged_with_the_next_fetch_is_not_due_again",
+    ),
+    Mutant(
         "an_idle_consumer_asks_twice",
         "a poll that found nothing is made again at once",
         f"{STORAGE}/postgres/take.py",

@@ -31,7 +31,7 @@ def mistakes(tmp_path, log):
         "no command": ([], "COMMAND"),
         "unknown command": (["nope"], "nope"),
         "unknown option": (["metrics", log, "--nope", *out], "--nope"),
-        "no log": (["metrics", *out], "LOG"),
+        "no log": (["metrics", *out], "name logs, or what to --follow"),
         "missing log": (["metrics", str(tmp_path / "missing.log"), *out], "missing.log"),
         "a directory": (["metrics", str(tmp_path), *out], "is a directory"),
         "NUL in the name": (["metrics", "a\0b", *out], "cannot read"),

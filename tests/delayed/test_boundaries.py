@@ -27,6 +27,15 @@ def test_a_history_is_bounded_by_its_own_queue_alone(world):
     assert [done.key for done in short.history()] == ["4", "3"]
 
 
+def test_a_message_that_is_acknowledged_with_the_next_fetch_is_not_due_again(world):
+    queue = world.open("fused")
+    queue.offer_or_update("a", "x", world.now)
+    now = int(world.now * 1000)
+    held = queue.try_poll()._held()  # until the end of its lease, which is in the future
+    fetched = queue._session.storage.acquire(queue._session.kind, 1, now, now + 10_000, "next", done=held)
+    assert (fetched.acked, fetched.rows, fetched.next_due) == (1, [], None)
+
+
 def die(queue, world, *keys):
     for key in keys:
         queue.offer_or_update(key, key, world.now)

@@ -262,7 +262,7 @@ def test_the_password_is_in_no_repr_no_attribute_and_no_message(cluster):
         ({"topic": 1}, ValueError, "topic must be a str"),
         ({"key": "k"}, TypeError, "key must be a callable"),
         ({"value": lambda: 1}, TypeError, "value is called with 1 positional argument"),
-        ({"retry_for": "1"}, TypeError, "retry_for must be a number of seconds, got '1'"),
+        ({"retry_for": "1"}, TypeError, "retry_for must be a number of seconds, or a datetime.timedelta, got '1'"),
         ({"delayed": 1}, TypeError, "delayed must be"),
     ],
 )

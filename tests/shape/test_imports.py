@@ -21,7 +21,7 @@ MAY_KNOW = {
     "cli": {"_native", "errors", "sql"},
     "delivery": {"_native", "arguments", "backoff", "clock", "errors", "fork", "pickling", "sql", "timer"},
     "columns": {"_native", "errors"},
-    "commands": {"_native", "errors"},
+    "commands": {"_native", "errors", "threads"},
     "datasource": {"delayed", "errors", "sql"},
     "delayed": {"arguments", "backoff", "callables", "clock", "errors", "fork", "pickling", "sql", "threads", "timer"},
     "export": {"_native", "arguments", "callables", "clock", "delivery", "errors", "fork", "threads"},

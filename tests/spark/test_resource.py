@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 
@@ -53,7 +54,7 @@ def test_an_alarm_that_was_set_does_not_close_what_is_in_use_again(monkeypatch):
         def cancel(self):
             alarms[-1].clear()
 
-    monkeypatch.setattr("drainq.spark.worker_resource.SHARED", Timer())
+    monkeypatch.setattr(importlib.import_module("drainq.spark.worker_resource"), "SHARED", Timer())
     with use("alarmed", idle_close=30) as first:
         pass
     with use("alarmed", idle_close=30) as again:

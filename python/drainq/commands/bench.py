@@ -12,7 +12,6 @@ import json
 import platform
 import queue
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy, __version__
 from drainq.commands.layout import amount, hung, width
 from drainq.errors import DrainqError
+from drainq.threads import DaemonThread
 
 ROUNDS = 5
 
@@ -119,7 +119,7 @@ def _queue_round(items: int) -> float:
         while sent.get() is not None:
             arrived += 1
 
-    consumer = threading.Thread(target=consume)
+    consumer = DaemonThread(consume, name="drainq-bench")
     consumer.start()
     started = time.perf_counter()
     for item in range(items):

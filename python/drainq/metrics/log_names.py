@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from drainq.metrics.errors import UserError
+from drainq.sql.url import shown
 
 STANDARD_INPUT = "-"
 
@@ -63,5 +64,5 @@ def _matching(word: str) -> list[str]:
         return [word]
     found = sorted(path for path in glob.glob(word, recursive=True) if os.path.isfile(path))
     if not found:
-        raise UserError(f"LOG must match at least one file, got {word!r}, which matches none; check the pattern")
+        raise UserError(f"LOG must match at least one file, got {shown(word)!r}, which matches none; check the pattern")
     return found

@@ -56,7 +56,7 @@ _ANSWER = """
 SELECT count.acked,
     CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
     CASE WHEN taken."id" IS NULL THEN (
-        SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s) END,
+        SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s{but}) END,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
@@ -68,8 +68,8 @@ def _statement(which: str, *, acknowledge: bool) -> str:
     answer = _ANSWER.replace(
         "{acked}", "SELECT count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
     )
-    take = _TAKE.replace("{which}", which).replace("{but}", _BUT if acknowledge else "")
-    return f"WITH {_ACK if acknowledge else ''} taken AS ({take}){answer}"
+    statement = f"WITH {_ACK if acknowledge else ''} taken AS ({_TAKE}){answer}"
+    return statement.replace("{which}", which).replace("{but}", _BUT if acknowledge else "")
 
 
 _ROOM = """
