@@ -106,7 +106,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
                 again; ``None`` for no limit but that of :meth:`consume`.
             source: what envelopes call this queue; by default its name.
-            notify: whether offers wake consumers in other processes at once (PostgreSQL only).
+            notify: whether offers wake consumers in other processes at once (PostgreSQL; on an SQLite file
+                they poll, and the memory has no other processes).
             max_connections: PostgreSQL: connections at most; schedules have one more, of their own.
             prepare: PostgreSQL: whether statements are prepared on the server, which makes them twice as quick.
                 ``None``: yes, unless there is a pooler before the server. ``True`` behind a pooler that hands out

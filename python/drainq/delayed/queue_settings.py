@@ -82,10 +82,10 @@ class QueueSettings:
 
     def check_storage(self, storage: Storage) -> None:
         """Raise ValueError for a setting that this storage cannot follow."""
-        if self.notify and not storage.hears:
+        if self.notify and not storage.is_shared:
             raise ValueError(
-                f"notify must be False with {type(storage).__name__}, got True: only PostgreSQL announces offers "
-                "to other processes, and within a process consumers are always woken at once"
+                f"notify must be False with {type(storage).__name__}, got True: no other process can use this storage, "
+                "and within a process consumers are always woken at once"
             )
 
     def __post_init__(self) -> None:

@@ -76,8 +76,8 @@ class Storage(Operator, Protocol):
     """Whether a consumer is to take messages ahead: each statement costs a round trip, and none waits for a transaction
     of the same program's that has touched other rows."""
 
-    hears: bool
-    """Whether ``listen`` hears what other processes announce."""
+    is_shared: bool
+    """Whether other processes can use this storage, too."""
 
     def connect(self) -> None:
         """Open the first connection; raise the driver's error if that fails. Every other method does it, too."""

@@ -24,7 +24,7 @@ class MemoryStorage(MemoryTicks):
     """A :class:`~drainq.delayed.storage.protocol.Storage` of this process; several queues may share one."""
 
     worth_prefetching = False
-    hears = False
+    is_shared = False
 
     def connect(self) -> None:
         """There is nothing to connect to."""

@@ -40,7 +40,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
     """
 
     worth_prefetching = True
-    hears = True
+    is_shared = True
 
     # --- consumers
 

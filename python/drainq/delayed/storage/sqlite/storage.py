@@ -32,7 +32,7 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
     """
 
     worth_prefetching = False
-    hears = False
+    is_shared = True
 
     # --- consumers
 
