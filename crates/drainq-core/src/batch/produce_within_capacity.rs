@@ -38,7 +38,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         item: T,
     ) -> Result<(), (T, Refusal)> {
         self.end_credit(at);
-        if !bound.places.admit(1) && !(self.end_all_credit(bound) && bound.places.admit(1)) {
+        let has_place = bound.places.admit(1) || (self.end_all_credit(bound) && bound.places.admit(1));
+        if !has_place {
             return Err((item, at.refusal()));
         }
         // SAFETY: the caller keeps pushes and closes apart.
