@@ -61,6 +61,8 @@ class ModelQueue:
             del self.places[sub.priority]
             if not self.weighted:
                 self.turns.pop(sub.priority, None)
+            elif turn and turn[0] == sub.priority > max(self.places, default=sub.priority - 1):
+                del self.turns[name]  # the round ended with the last group
 
     def candidates(self) -> list[tuple[int, int, ModelSub]]:
         return [
@@ -279,6 +281,16 @@ class Agreement(RuleBasedStateMachine):
 
 class WeightedAgreement(Agreement):
     weighted = True
+
+
+def test_a_round_that_ends_with_its_last_group_begins_anew():
+    queue = MultiQueue("weighted")
+    first, second = queue.add_sub_queue("a", priority=1), queue.add_sub_queue("b", priority=0)
+    first.put_many([0, 1])
+    assert queue.get() == 0
+    second.put(2)
+    first.priority = 2
+    assert [queue.get(), queue.get()] == [2, 1]
 
 
 SETTINGS = settings(max_examples=150, stateful_step_count=40)
