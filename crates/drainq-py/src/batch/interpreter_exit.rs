@@ -9,7 +9,9 @@
 //!    produced up to then.
 //! 4. The interpreter ends. The drain threads have ended before.
 
+use super::types::item::Item;
 use crate::{errors, gil, python_calls};
+use drainq_core::batch::BatchQueue;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +27,11 @@ pub trait Live: Send + Sync {
 
     /// Shuts the queue down (step 3).
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()>;
+
+    /// Returns the queue of this process, if this is one: its items are accounted for (`losses.rs`).
+    fn counted(&self) -> Option<&BatchQueue<Item>> {
+        None
+    }
 }
 
 /// Queues whose threads may still run, in the order in which they were made.
@@ -33,7 +40,8 @@ static LIVE: Mutex<Vec<Weak<dyn Live>>> = Mutex::new(Vec::new());
 /// Whether step 3 is over.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-fn live() -> Vec<Arc<dyn Live>> {
+/// Returns all that has to end before the process.
+pub fn live() -> Vec<Arc<dyn Live>> {
     LIVE.lock().iter().filter_map(Weak::upgrade).collect()
 }
 

@@ -4,7 +4,6 @@
 use super::config::{self, BatchQueueConfig};
 use super::coroutines;
 use super::interpreter_exit::{self, Live};
-use super::losses::{self, Counted};
 use super::metric_samples;
 use super::shared_queue::SharedQueue;
 use super::stats::BatchQueueStats;
@@ -112,7 +111,6 @@ impl BatchQueue {
         }
         let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
         shared.end_with(&queue)?;
-        losses::count(Arc::downgrade(&shared) as Weak<dyn Counted>);
         interpreter_exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
         metric_samples::observe(&shared);

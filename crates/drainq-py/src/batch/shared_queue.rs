@@ -14,7 +14,7 @@
 use super::batch_callables::BatchCallables;
 use super::config::BatchQueueConfig;
 use super::drop_reports::DropReports;
-use super::losses::{self, Counted};
+use super::losses;
 use super::per_process::Process;
 use super::routing::Routing;
 use super::shared_scheduler::Pool;
@@ -177,17 +177,16 @@ impl SharedQueue {
     }
 }
 
-impl Counted for SharedQueue {
-    fn counted(&self) -> &BatchQueue<Item> {
-        self.queue()
-    }
-}
-
 impl Drop for SharedQueue {
     /// Keeps the counts of losses, and has those that wait reported. Nothing more: this may be a finaliser (`drop_reports.rs`, invariant 4).
     fn drop(&mut self) {
-        losses::keep(self.queue());
-        gil::held(|_| self.drops.wake_reporter());
+        gil::held(|py| {
+            // A forked child that drops it before its renewal has the parent's queue, whose locks may be taken.
+            if fork::is_renewed() {
+                losses::keep(py, self.queue());
+            }
+            self.drops.wake_reporter();
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use super::drop_reports::DropReason;
 use super::interpreter_exit::{self, Live};
 use super::queue::BatchQueue;
 use super::shared_queue::SharedQueue;
+use super::types::item::Item;
 use crate::arguments;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
@@ -88,6 +89,10 @@ impl Live for SharedQueue {
 
     fn end_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         self.end(py, Deadline::after("shutdown_timeout", Some(self.exit_timeout()))?).map(drop)
+    }
+
+    fn counted(&self) -> Option<&drainq_core::batch::BatchQueue<Item>> {
+        Some(self.queue())
     }
 }
 
