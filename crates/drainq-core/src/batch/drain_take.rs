@@ -185,10 +185,11 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 at.room_waiters.notify(taken);
             }
             let weight = at.weights.took(&self.taken);
-            if !planted("weights_notify_early") {
-                at.room_waiters.notify(taken);
+            match &self.queue.capacity {
+                Some(capacity) => capacity.free(weight),
+                None if planted("weights_notify_early") => {}
+                None => at.room_waiters.notify(taken),
             }
-            self.queue.bound.iter().for_each(|bound| bound.free(weight));
             self.groups.add(&mut self.taken);
             total += taken;
             in_flight += weight;

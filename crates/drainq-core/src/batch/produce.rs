@@ -75,8 +75,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if self.settings.weighed {
             return self.push_weighed(at, item);
         }
-        if let Some(bound) = &self.bound {
-            return self.push_bounded(bound, at, item);
+        if let Some(capacity) = &self.capacity {
+            return self.push_within_capacity(capacity, at, item);
         }
         at.ring.push(item)?;
         self.wake_sleeper(at);
@@ -95,7 +95,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
         let give_back = |_: &(T, Refusal)| {
             at.weights.take_back(weight);
-            self.bound.iter().for_each(|bound| bound.free(weight));
+            self.capacity.iter().for_each(|capacity| capacity.free(weight));
         };
         at.ring.push(item).inspect_err(give_back)?;
         self.wake_sleeper(at);
@@ -115,9 +115,15 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         let at = self.partition(partition);
         assert!(!self.settings.weighed, "items that are weighed go one by one");
         let push = |items: &mut _, most| at.ring.push_many(items, most);
-        let (pushed, refusal) = match &self.bound {
+        let (pushed, refusal) = match &self.capacity {
             None => push(items, usize::MAX),
-            Some(bound) => self.push_many_bounded(bound, at, items, self.places_for(bound, items.len()), push),
+            Some(capacity) => self.push_many_within_capacity(
+                capacity,
+                at,
+                items,
+                capacity.places.admit_up_to(items.len() as u64),
+                push,
+            ),
         };
         if pushed > 0 {
             self.wake_sleeper(at);
@@ -141,12 +147,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Enters the waiters for room in a partition, and wakes its drain thread if it sleeps.
     pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
-        let Some(bound) = &self.bound else {
+        let Some(capacity) = &self.capacity else {
             let waiter = at.room_waiters.enter();
             self.wake_owner(at);
             return waiter;
         };
-        let waiter = bound.room_waiters.enter();
+        let waiter = capacity.room_waiters.enter();
         producer_fence();
         self.wake_all();
         waiter
@@ -193,11 +199,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if self.settings.weighed {
             return self.push_weighed(at, item);
         }
-        match &self.bound {
+        match &self.capacity {
             // SAFETY: the caller keeps pushes and closes apart.
             None => unsafe { at.ring.push_serialised(item)? },
             // SAFETY: as above.
-            Some(bound) => unsafe { self.push_bounded_serialised(bound, at, item)? },
+            Some(capacity) => unsafe { self.push_within_capacity_serialised(capacity, at, item)? },
         }
         // SAFETY: as above.
         unsafe { self.wake_and_open_fast_path(at) };
@@ -222,11 +228,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         assert!(!self.settings.weighed, "items that are weighed go one by one");
         // SAFETY: the caller keeps pushes and closes apart.
         let push = |items: &mut _, most| unsafe { at.ring.push_many_serialised(items, most) };
-        let (pushed, refusal) = match &self.bound {
+        let (pushed, refusal) = match &self.capacity {
             None => push(items, usize::MAX),
-            Some(bound) => {
-                let places = self.places_for_serialised(bound, at, items.len());
-                self.push_many_bounded(bound, at, items, places, push)
+            Some(capacity) => {
+                let places = self.places_for_serialised(capacity, at, items.len());
+                self.push_many_within_capacity(capacity, at, items, places, push)
             }
         };
         if pushed > 0 {

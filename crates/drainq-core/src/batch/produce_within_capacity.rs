@@ -13,93 +13,88 @@ use crate::sync::planted;
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Takes places for an item of this weight; false if there is no room.
     pub(super) fn admit(&self, weight: u64) -> bool {
-        self.bound.as_ref().is_none_or(|bound| bound.places.admit(weight))
+        self.capacity.as_ref().is_none_or(|capacity| capacity.places.admit(weight))
     }
 
-    /// Queues an item in a queue with a bound, where the producers share no lock.
-    pub(super) fn push_bounded(&self, bound: &QueueCapacity, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
-        if !bound.places.admit(1) {
+    /// Queues an item in a queue with a capacity, where the producers share no lock.
+    pub(super) fn push_within_capacity(
+        &self,
+        capacity: &QueueCapacity,
+        at: &Partition<T>,
+        item: T,
+    ) -> Result<(), (T, Refusal)> {
+        if !capacity.places.admit(1) {
             return Err((item, at.refusal()));
         }
-        at.ring.push(item).inspect_err(|_| bound.free(1))?;
+        at.ring.push(item).inspect_err(|_| capacity.free(1))?;
         self.wake_sleeper(at);
         Ok(())
     }
 
-    /// Queues an item in a queue with a bound.
+    /// Queues an item in a queue with a capacity.
     ///
     /// # Safety
     ///
     /// That of [`Self::try_produce_serialised`].
-    pub(super) unsafe fn push_bounded_serialised(
+    pub(super) unsafe fn push_within_capacity_serialised(
         &self,
-        bound: &QueueCapacity,
+        capacity: &QueueCapacity,
         at: &Partition<T>,
         item: T,
     ) -> Result<(), (T, Refusal)> {
-        self.end_credit(at);
-        let has_place = bound.places.admit(1) || (self.end_all_credit(bound) && bound.places.admit(1));
+        self.close_fast_path(at);
+        let has_place = capacity.places.admit(1) || (self.end_all_credit(capacity) && capacity.places.admit(1));
         if !has_place {
             return Err((item, at.refusal()));
         }
         // SAFETY: the caller keeps pushes and closes apart.
-        unsafe { at.ring.push_serialised(item) }.inspect_err(|_| bound.free(1))
+        unsafe { at.ring.push_serialised(item) }.inspect_err(|_| capacity.free(1))
     }
 
-    /// Queues items of one partition in a queue with a bound by `push`, which queues at most `places` of
+    /// Queues items of one partition in a queue with a capacity by `push`, which queues at most `places` of
     /// them, for which the caller has taken places.
-    pub(super) fn push_many_bounded(
+    pub(super) fn push_many_within_capacity(
         &self,
-        bound: &QueueCapacity,
+        capacity: &QueueCapacity,
         at: &Partition<T>,
         items: &mut std::vec::IntoIter<T>,
         places: u64,
         push: impl Fn(&mut std::vec::IntoIter<T>, usize) -> (usize, Option<Refusal>),
     ) -> (usize, Option<Refusal>) {
         let (pushed, refusal) = push(items, places as usize);
-        bound.free(places - pushed as u64);
+        capacity.free(places - pushed as u64);
         let refusal = refusal.or_else(|| (items.len() > 0).then(|| at.refusal()));
         (pushed, refusal)
     }
 
-    /// Takes places for up to this many items, where no lock keeps the producers apart; returns how many.
-    pub(super) fn places_for(&self, bound: &QueueCapacity, items: usize) -> u64 {
-        bound.places.admit_up_to(items as u64)
-    }
-
     /// Takes places for up to this many items of one partition, under the producers' lock; returns how many.
-    pub(super) fn places_for_serialised(&self, bound: &QueueCapacity, at: &Partition<T>, items: usize) -> u64 {
-        self.end_credit(at);
-        let places = self.places_for(bound, items);
-        if places < items as u64 && self.end_all_credit(bound) {
-            return places + self.places_for(bound, items - places as usize);
+    pub(super) fn places_for_serialised(&self, capacity: &QueueCapacity, at: &Partition<T>, items: usize) -> u64 {
+        self.close_fast_path(at);
+        let (wanted, places) = (items as u64, capacity.places.admit_up_to(items as u64));
+        if places < wanted && self.end_all_credit(capacity) {
+            return places + capacity.places.admit_up_to(wanted - places);
         }
         places
     }
 
     /// Closes a partition's fast path, which ends its credit: the next push checks everything. To be called under the
     /// producers' lock.
-    #[inline]
     pub fn close_fast_path(&self, at: &Partition<T>) {
-        self.end_credit(at);
-    }
-
-    fn end_credit(&self, at: &Partition<T>) {
         let unused = at.ring.close_fast_path();
-        if let Some(bound) = &self.bound
+        if let Some(capacity) = &self.capacity
             && !planted("bound_credit_end")
         {
-            bound.free(unused);
+            capacity.free(unused);
         }
     }
 
     /// Ends the credit of all partitions, under the producers' lock; returns whether there may have been some.
     #[cold]
-    fn end_all_credit(&self, bound: &QueueCapacity) -> bool {
-        let credited = bound.credited.load(Ordering::Relaxed) && !planted("bound_recall");
+    fn end_all_credit(&self, capacity: &QueueCapacity) -> bool {
+        let credited = capacity.credited.load(Ordering::Relaxed) && !planted("bound_recall");
         if credited {
-            self.layout.partitions().iter().for_each(|at| self.end_credit(at));
-            bound.credited.store(false, Ordering::Relaxed);
+            self.layout.partitions().iter().for_each(|at| self.close_fast_path(at));
+            capacity.credited.store(false, Ordering::Relaxed);
         }
         credited
     }
@@ -110,25 +105,25 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ///
     /// That of [`Self::try_produce_serialised`].
     pub(super) unsafe fn open_fast_path(&self, at: &Partition<T>) -> bool {
-        let Some(bound) = &self.bound else {
+        let Some(capacity) = &self.capacity else {
             // SAFETY: the caller keeps pushes and closes apart.
             return unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) } > 0;
         };
-        self.end_credit(at);
-        let credit = bound.credit();
+        self.close_fast_path(at);
+        let credit = capacity.credit();
         // SAFETY: as above.
         let open = unsafe { at.ring.open_fast_path(FAST_SHARE, credit) };
-        bound.free(credit - open);
+        capacity.free(credit - open);
         if open > 0 {
-            bound.credited.store(true, Ordering::Relaxed);
+            capacity.credited.store(true, Ordering::Relaxed);
         }
         open > 0
     }
 
-    /// Whether one in `share` places of the partition is taken, or of the queue, if it has a bound.
+    /// Whether one in `share` places of the partition is taken, or of the queue, if it has a capacity.
     #[inline]
     pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {
-        at.holds_one_in(share) || self.bound.as_ref().is_some_and(|bound| bound.holds_one_in(share))
+        at.holds_one_in(share) || self.capacity.as_ref().is_some_and(|capacity| capacity.holds_one_in(share))
     }
 
     /// Whether the partition, or the queue, is at least half full, which ends the nap of a drain thread.

@@ -27,8 +27,8 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     /// The scheduler that drains this queue; none if the queue has drain threads of its own.
     pub(super) registration: Option<Registration>,
     pub(super) layout: Layout<T>,
-    /// The bound that all partitions share, if there is one.
-    pub(super) bound: Option<QueueCapacity>,
+    /// The capacity that all partitions share, if there is one.
+    pub(super) capacity: Option<QueueCapacity>,
     pub(super) workers: Box<[Worker]>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
@@ -86,7 +86,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             grouping,
             registration,
             layout: Layout::new(&settings, workers.len(), partitions),
-            bound: settings.capacity.map(QueueCapacity::new),
+            capacity: settings.capacity.map(QueueCapacity::new),
             settings,
             workers,
             closing: AtomicBool::new(false),

@@ -30,7 +30,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
                 partition.room_waiters.notify_all();
             }
         }
-        self.bound.iter().for_each(|bound| bound.room_waiters.notify_all());
+        self.capacity.iter().for_each(|capacity| capacity.room_waiters.notify_all());
         if !planted("close_wait_open") {
             self.close_waiters.notify_all();
         }
