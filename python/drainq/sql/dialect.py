@@ -6,6 +6,7 @@ module. What SQLite and PostgreSQL have in common stands here as the default.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ class UrlParts(NamedTuple):
     text: str
 
 
-class Dialect:
+class Dialect(ABC):
     """The SQL of one database, and how its driver is used.
 
     Attributes:
@@ -76,17 +77,17 @@ class Dialect:
         quoted = {name: self.quote(full) for name, full in names.items()}
         return template.replace("?", self.placeholder).format(**quoted, **self.types)
 
+    @abstractmethod
     def read_url(self, scheme: str, rest: str) -> UrlParts | None:
         """Read what follows ``scheme://`` in a URL; None if it is no URL of this database.
 
         Raises:
             ValueError: it can be read in more than one way, or names a database that cannot be used.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self, target: str) -> str:
         """The URL of a target, as messages show it: without a password."""
-        raise NotImplementedError
 
     def address(self, target: str) -> str:
         """What two targets have in common that name the same database."""
@@ -96,6 +97,7 @@ class Dialect:
         """Why there is nothing at ``target``, where connecting would create it; None where connecting finds out."""
         return None
 
+    @abstractmethod
     def connect(self, target: str, secrets: Sequence[tuple[str, str]], *, write_ahead: bool = False) -> Any:
         """Open a connection in autocommit mode, as the driver makes it.
 
@@ -108,16 +110,15 @@ class Dialect:
             ImportError: the driver is not installed.
             Exception: an error of the driver: the database cannot be opened.
         """
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def errors(self) -> type[Exception]:
         """The root of the driver's errors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failure_of(self, error: BaseException) -> Failure | None:
         """What an error of the driver means; None for an error of anything else."""
-        raise NotImplementedError
 
     def is_lost(self, error: BaseException) -> bool:
         """Whether a connection is of no more use after this error, and another one may be."""
@@ -131,22 +132,22 @@ class Dialect:
         """Run a statement for each row of values."""
         connection.executemany(statement, rows)
 
+    @abstractmethod
     def cancel(self, connection: Any) -> None:
         """End the statement that another thread runs on the connection."""
-        raise NotImplementedError
 
-    def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:
+    def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:  # noqa: B027 - most databases need nothing
         """Have statements wait no longer than this for another connection's lock, where the driver waits by itself."""
 
-    def lock_table(self, connection: Any, table: str) -> None:
+    def lock_table(self, connection: Any, table: str) -> None:  # noqa: B027 - most databases need nothing
         """Hold off other writers of the table until the transaction ends, where that takes a statement."""
 
-    def lock_creation(self, connection: Any, what: str) -> None:
+    def lock_creation(self, connection: Any, what: str) -> None:  # noqa: B027 - most databases need nothing
         """Let one transaction at a time make the tables called ``what``, where two would fail."""
 
+    @abstractmethod
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
         """Which of these tables there are."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"Dialect.{self.name.upper()}"
