@@ -54,13 +54,9 @@ class Scrape:
         wanted = labels.items()
         return sum(value for found, value in self.samples.get(name, ()) if wanted <= found.items())
 
-    def labels(self, name: str, label: str) -> list[str]:
-        """The values of a label among the samples of a name, each once, in their order."""
-        return self.labels_of(name, label)
-
-    def labels_of(self, name: str, label: str, **labels: str) -> list[str]:
-        """The same, among the samples that have these labels."""
-        wanted = labels.items()
+    def labels(self, name: str, label: str, **having: str) -> list[str]:
+        """The values of a label among the samples of a name that have these other labels, each once, in their order."""
+        wanted = having.items()
         found = (own for own, _ in self.samples.get(name, ()) if label in own and wanted <= own.items())
         return list(dict.fromkeys(own[label] for own in found))
 

@@ -53,7 +53,7 @@ def _batch(now: Scrape, before: Scrape | None, name: str) -> dict[str, Any]:
     rejected = now.samples.get("drainq_batch_rejected_total", ())
     lost = {labels["reason"]: int(value) for labels, value in rejected if labels["queue"] == name and value}
     lost |= {what: number for what in _LOST if (number := count(f"{what}_total"))}
-    threads = now.labels_of("drainq_batch_thread_busy_seconds_total", "thread", queue=name)
+    threads = now.labels("drainq_batch_thread_busy_seconds_total", "thread", queue=name)
     return {
         "name": name,
         "running": bool(count("running")),
@@ -72,7 +72,7 @@ def _batch(now: Scrape, before: Scrape | None, name: str) -> dict[str, Any]:
                 "used": int(now.value("drainq_batch_partition_used", queue=name, partition=partition)),
                 "owner": int(now.value("drainq_batch_partition_owner", queue=name, partition=partition)),
             }
-            for partition in now.labels_of("drainq_batch_partition_used", "partition", queue=name)
+            for partition in now.labels("drainq_batch_partition_used", "partition", queue=name)
         ],
         "threads": [
             {
@@ -98,8 +98,7 @@ def _multi(now: Scrape, before: Scrape | None, name: str) -> dict[str, Any]:
         "blocked_putters": int(now.value("drainq_multi_blocked_putters", queue=name)),
         "blocked_getters": int(now.value("drainq_multi_blocked_getters", queue=name)),
         "sub_queues": {
-            sub: int(now.value(depth, queue=name, sub_queue=sub))
-            for sub in now.labels_of(depth, "sub_queue", queue=name)
+            sub: int(now.value(depth, queue=name, sub_queue=sub)) for sub in now.labels(depth, "sub_queue", queue=name)
         },
     }
 
