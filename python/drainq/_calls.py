@@ -48,14 +48,6 @@ def plan(balancer: Any, load: tuple[list[int], list[int], int]) -> list[int] | N
     return None if answer is None else [operator.index(owner) for owner in answer]
 
 
-def shown(thing: Any) -> str:
-    """The repr of a thing, or a question mark."""
-    try:
-        return repr(thing)
-    except Exception:
-        return "?"
-
-
 def join_others() -> None:
     """Wait until the threads have ended that are no daemons, the current one apart."""
     for thread in threading.enumerate():

@@ -85,7 +85,7 @@ MUTANTS = [
         "sub_queue_is_looked_up_past_the_door",
         "a daemon thread in the hash of a sub-queue's key aborts the process that ends",
         f"{BINDING}/multi/queue/sub_queues.rs",
-        'gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])',
+        "gil::look_up(self.sub_queues.bind(key.py()), key)?.ok_or_else(|| self.unknown(key))",
         "self.sub_queues.bind(key.py()).as_any().get_item(key)",
         "tests/batch/test_exit.py",
     ),

@@ -51,7 +51,8 @@ WRONG: dict[str, list[Any]] = {
     "fraction": ["x", None, NAN, -0.1, 1.1],
     "text": [None, 3, b"x"],
     "text or None": [3, b"x"],
-    "name": [None, 3, ""],
+    "name": [None, 3, "", "a\x00b"],
+    "items": ["abc", b"abc", bytearray(b"abc"), 3, None],
     "flag": [None, 3, "yes"],
     "callable": [3, "x"],
     "needed callable": [3, "x", None],
@@ -73,7 +74,6 @@ WRONG: dict[str, list[Any]] = {
     "names": ["abc", [], 3],
     "keys": ["k", 3],
     "payload": [{1, 2}, frozenset({1}), b"x"],
-    "watched name": [None, 3, "", "a\x00b"],
 }
 """Wrong values for each kind of parameter."""
 
@@ -289,6 +289,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "BatchQueue.flush_async": (with_queue("flush_async"), {"timeout": "seconds or None"}),
     "BatchQueue.offer": (with_queue("offer", 1), {"timeout": "seconds or None"}),
     "BatchQueue.offer_async": (with_queue("offer_async", 1), {"timeout": "seconds or None"}),
+    "BatchQueue.produce_many": (lambda items: with_queue("produce_many", items)(), {"items": "items"}),
     "BatchQueue.shutdown": (with_queue("shutdown"), {"timeout": "seconds or None"}),
     "BatchQueue.shutdown_async": (with_queue("shutdown_async"), {"timeout": "seconds or None"}),
     "BatchQueueConfig": (
@@ -306,7 +307,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "BatchQueueManager.create": (in_manager("create", **ONE), {"name": "name", "config": "config"}),
     "BatchQueueManager.get_or_create": (in_manager("get_or_create", **ONE), {"name": "name", "config": "config"}),
     "BatchQueueManager.get": (in_manager("get"), {"name": "text"}),
-    "BatchQueueManager.shutdown": (end_managed, {"name": "text", "timeout": "seconds or None"}),
+    "BatchQueueManager.shutdown": (end_managed, {"name": "text", "timeout": "seconds or None", "missing_ok": "flag"}),
     "BatchQueueManager.shutdown_all": (in_manager("shutdown_all"), {"timeout": "seconds or None"}),
     "BatchQueueStats.partition_used": (with_stats("partition_used"), {"index": "whole"}),
     "BatchQueueStats.partition_used_percentage": (with_stats("partition_used_percentage"), {"index": "whole"}),
@@ -357,6 +358,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "SetQueue.get": (with_set_queue("get"), {"block": "flag", "timeout": "seconds or None"}),
     "SetQueue.get_many": (with_set_queue("get_many"), {"n": "whole"}),
     "SetQueue.put": (with_set_queue("put", 2), {"block": "flag", "timeout": "seconds or None"}),
+    "SetQueue.done": (with_set_queue("done"), {"items": "items"}),
+    "SetQueue.put_many (items)": (with_set_queue("put_many"), {"items": "items"}),
     "SetQueue.put_many": (with_set_queue("put_many", [2]), {"block": "flag", "timeout": "seconds or None"}),
     "SetQueue.shutdown": (with_set_queue("shutdown"), {"immediate": "flag"}),
     "SourceScheduler": (
@@ -367,6 +370,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "SourceScheduler.remove_source": (with_scheduler("remove_source", "b"), {"timeout": "seconds or None"}),
     "SourceScheduler.stop": (with_scheduler("stop"), {"timeout": "seconds or None"}),
     "SourceScheduler.join": (with_scheduler("join"), {"timeout": "seconds or None"}),
+    "SubQueue.put_many (items)": (with_sub_queue("put_many"), {"items": "items"}),
     "SubQueue.put": (with_sub_queue("put", 1), {"block": "flag", "timeout": "seconds or None"}),
     "SubQueue.put_many": (with_sub_queue("put_many", [1]), {"block": "flag", "timeout": "seconds or None"}),
     "SubQueue.enable": (with_sub_queue("enable"), {"reason": "text or None"}),
@@ -460,7 +464,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "monitoring.watch": (
         lambda **named: watch(MultiQueue(), **{"name": "watched", **named}).close(),
-        {"name": "watched name", "interval": "positive seconds"},
+        {"name": "name", "interval": "positive seconds"},
     ),
     "testing.ManualClock": (ManualClock, {"start": "number"}),
     "testing.ManualClock.advance": (ManualClock().advance, {"by": "number"}),

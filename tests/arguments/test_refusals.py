@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import inspect
 import math
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, PartitionPolicy, ThreadPolicy
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    MultiQueue,
+    PartitionPolicy,
+    SetQueue,
+    ShutDown,
+    ThreadPolicy,
+)
 from drainq.delayed import DelayedQueue
 
-from .calls import CALLS, SECONDS, WRONG
+from .calls import CALLS, SECONDS, WRONG, batch_queue
 
 PROBES = [
     pytest.param(call, parameter, value, id=f"{name}-{parameter}-{value!r}"[:90])
@@ -101,6 +112,32 @@ def test_a_value_whose_repr_raises_is_refused_all_the_same():
         ThreadPolicy.fixed(Shy())
 
 
+SHOWING: dict[str, Callable[[Any], object]] = {
+    "threads": ThreadPolicy.fixed,
+    "key": lambda value: SetQueue(key=value),
+    "items": lambda value: SetQueue(in_flight="ack").done(value),
+    "selection": lambda value: MultiQueue(selection=value),
+    "the answer of select": lambda value: one_item(types.SimpleNamespace(select=lambda groups: value)).get(),
+}
+"""Calls that refuse a value and show it."""
+
+
+@pytest.mark.parametrize("call", SHOWING.values(), ids=SHOWING)
+def test_what_the_repr_raises_does_not_hide_the_refusal(call):
+    class Unshown:
+        def __repr__(self) -> str:
+            raise self.error
+
+        error: BaseException = ValueError("no repr")
+
+    value = Unshown()
+    with pytest.raises(TypeError, match=r"got <an object of class Unshown whose repr raised ValueError>"):
+        call(value)
+    value.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        call(value)
+
+
 @pytest.mark.parametrize("call", [lambda: MultiQueue().add_sub_queue([1]), lambda: unnamed().add_handler([1], len)])
 def test_a_name_that_cannot_be_hashed_is_refused_and_shown(call):
     with pytest.raises(TypeError, match=r"(key|type) must be hashable.*got \[1\]"):
@@ -110,6 +147,50 @@ def test_a_name_that_cannot_be_hashed_is_refused_and_shown(call):
 def test_notify_is_refused_where_no_other_process_is():
     with pytest.raises(ValueError, match="notify must be False with MemoryStorage, got True"):
         DelayedQueue.open("memory:", "mail", notify=True)
+
+
+def test_an_iterable_that_fails_raises_its_own_error():
+    class Failing:
+        def __iter__(self) -> Iterator[int]:
+            raise TypeError("its own")
+
+    with batch_queue() as queue, pytest.raises(TypeError, match="^its own$"):
+        queue.produce_many(Failing())
+
+
+@pytest.mark.parametrize("look", [lambda queue, key: queue[key], lambda queue, key: queue.remove_sub_queue(key),
+                                  lambda queue, key: queue.stats()[key]])  # fmt: skip
+def test_an_unknown_sub_queue_is_refused_with_those_that_there_are(look):
+    queue: MultiQueue[Any] = MultiQueue()
+    queue.add_sub_queue("mail"), queue.add_sub_queue(None)
+    with pytest.raises(KeyError, match=r"key must be that of a sub-queue, got 'mial'; there are \['mail', None\]\"$"):
+        look(queue, "mial")
+    assert look(queue, None) is not None
+    for number in range(30):
+        queue.add_sub_queue(number)
+    with pytest.raises(KeyError, match=r"1[78]\] and 1[12] more"):
+        look(queue, "mial")
+
+
+def test_a_queue_that_was_shut_down_cannot_be_entered():
+    queue = unnamed()
+    with queue:
+        pass
+    with pytest.raises(ShutDown, match='queue "unnamed" was shut down .* make a new one'), queue:
+        pass
+
+    async def enter() -> None:
+        async with queue:
+            pass
+
+    with pytest.raises(ShutDown, match='queue "unnamed" was shut down'):
+        asyncio.run(enter())
+
+
+def one_item(selection: Any) -> MultiQueue[Any]:
+    queue: MultiQueue[Any] = MultiQueue(selection=selection)
+    queue.add_sub_queue("a").put(1)
+    return queue
 
 
 def unnamed() -> BatchQueue[Any]:

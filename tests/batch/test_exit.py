@@ -41,8 +41,8 @@ PLACES = {
     "on_drop, told later": """
         kept = queue(on_drop=lambda reason, count: count == 1 or retry())
         kept.shutdown()
-        kept.produce_many("ab")
-        kept.produce_many("cd")""",
+        kept.produce_many(list("ab"))
+        kept.produce_many(list("cd"))""",
     "the start of a thread": """
         kept = queue(on_drop=nothing)
         kept.shutdown()

@@ -237,7 +237,7 @@ accepted = queue.produce_many(range(100))
 if os.getpid() != parent:
     os._exit(0)  # in a callback of produce the thread that forked is the program's own
 while {place not in AT_THE_END} and not made:
-    queue.produce_many("once more")
+    queue.produce_many(list("once more"))
     accepted += 9
 try:
     ok = queue.shutdown(20)

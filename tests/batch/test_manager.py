@@ -95,8 +95,28 @@ def test_shutdown_drains_and_frees_the_name():
     assert BatchQueueManager.create("a", config()) is not queue
 
 
-def test_shutdown_of_an_unknown_name_has_nothing_to_do():
-    assert BatchQueueManager.shutdown("nobody") is True
+def test_shutdown_of_a_name_that_no_queue_has_is_refused():
+    BatchQueueManager.create("a", config())
+    with pytest.raises(KeyError, match=r"name must be .*got \"nobody\"; running are \[\"a\"\]; missing_ok=True"):
+        BatchQueueManager.shutdown("nobody")
+    assert BatchQueueManager.names() == ["a"]
+    assert BatchQueueManager.shutdown("nobody", missing_ok=True) is True
+
+
+def test_a_second_shutdown_has_nothing_to_do_if_that_is_allowed():
+    BatchQueueManager.create("a", config())
+    assert BatchQueueManager.shutdown("a", PATIENCE, missing_ok=True) is True
+    assert BatchQueueManager.shutdown("a", PATIENCE, missing_ok=True) is True
+    with pytest.raises(KeyError, match=r"got \"a\"; running are \[\]"):
+        BatchQueueManager.shutdown("a", PATIENCE)
+
+
+def test_a_queue_that_was_shut_down_by_hand_can_be_forgotten_by_its_name():
+    queue = BatchQueueManager.create("a", config())
+    assert queue.shutdown(PATIENCE)
+    assert BatchQueueManager.shutdown("a", PATIENCE) is True
+    with pytest.raises(KeyError, match=r"got \"a\"; running are \[\]"):
+        BatchQueueManager.shutdown("a", PATIENCE)
 
 
 def test_a_queue_shut_down_by_hand_is_forgotten():

@@ -77,6 +77,7 @@ SELECTORS = st.one_of(
 )
 STRATEGIES = st.sampled_from([BufferStrategy.BLOCKING, BufferStrategy.IF_POSSIBLE])
 BALANCERS = st.builds(DrainBalancer.throughput_weighted)
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 POLICIES = st.one_of(THREADS, PARTITIONS, SELECTORS, STRATEGIES, BALANCERS)
 
 
@@ -88,7 +89,7 @@ def or_none(*values: Any) -> Any:
 def configs(draw: Callable[[Any], Any]) -> BatchQueueConfig:
     """Any configuration: on threads of its own, with a linger, or on a shared scheduler."""
     own = {"threads": THREADS, "linger": st.floats(0, 1e6)}
-    shared = {"shared_scheduler": st.tuples(st.text(min_size=1), THREADS)}
+    shared = {"shared_scheduler": st.tuples(NAMES, THREADS)}
     least, more = sorted((draw(SECONDS), draw(SECONDS)))
     others = {
         "partitions": PARTITIONS, "partition_selector": SELECTORS | st.just(third), "dispatch_key": or_none(str, len),

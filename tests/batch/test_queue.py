@@ -174,6 +174,21 @@ def test_a_type_without_a_handler_is_counted_every_time_and_logged_once(make_que
     assert sum(count for reason, count in drops if reason == "unrouted") == 3
 
 
+@pytest.mark.parametrize(("error", "shown"), [(ValueError("no repr"), "class Shy"), (KeyboardInterrupt(), "?")])
+def test_a_type_that_cannot_be_shown_is_logged_and_what_its_repr_raised_is_not_hidden(make_queue, caplog, error, shown):
+    class Shy(type):
+        def __repr__(cls):
+            raise error
+
+    queue = make_queue()
+    queue.produce(Shy("Item", (), {})())
+    assert queue.flush(PATIENCE) and queue.stats().unrouted == 1
+    [told] = [record.getMessage() for record in caplog.records if "has no handler for" in record.getMessage()]
+    assert shown in told
+    raised = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert raised == ([KeyboardInterrupt] if shown == "?" else [])
+
+
 def test_a_late_handler_gets_what_comes_after(make_queue):
     queue, gate = make_queue(), Gate()
     queue.produce("early")

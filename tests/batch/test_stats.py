@@ -161,7 +161,7 @@ def test_the_waits_for_the_gil_are_those_of_the_passes(make_queue):
 
 def test_what_stats_say_of_themselves(make_queue):
     queue = make_queue(consumer=len, partitions=PartitionPolicy.fixed(2), buffer_size=10)
-    assert queue.produce_many("abc") == 3 and queue.flush(PATIENCE)
+    assert queue.produce_many(list("abc")) == 3 and queue.flush(PATIENCE)
     stats = queue.stats()
     assert repr(stats) == (
         "BatchQueueStats(offered=3, accepted=3, rejected=0, handled=3, failed=0, unrouted=0, dead_lettered=0, "

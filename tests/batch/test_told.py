@@ -70,9 +70,9 @@ def test_a_flush_and_a_shutdown_tell_what_waits_and_leave_no_thread(make_queue, 
     told = Told()
     queue = make_queue(on_drop=told)
     for _ in range(4):
-        queue.produce_many("abc")
+        queue.produce_many(list("abc"))
         queue.flush(PATIENCE)
-    queue.produce_many("abc")
+    queue.produce_many(list("abc"))
     getattr(queue, end)(PATIENCE)
     assert told.sums == {"unrouted": 15} and queue.stats().unrouted == 15
     ended(drain_threads("test-0-drops"))
@@ -307,9 +307,9 @@ def test_a_shutdown_that_was_interrupted_while_it_joined_is_finished_by_the_next
 @pytest.mark.parametrize("on_drop", [None, lambda reason, count: None], ids=["without on_drop", "with on_drop"])
 def test_each_refusal_is_in_the_log_once(make_queue, caplog, on_drop):
     queue = make_queue(on_drop=on_drop)
-    assert queue.produce_many("abcd") == 4
+    assert queue.produce_many(list("abcd")) == 4
     assert queue.shutdown(PATIENCE)
-    assert queue.produce_many("efg") == 0
+    assert queue.produce_many(list("efg")) == 0
     assert queue.shutdown(PATIENCE)
     told = [record.getMessage() for record in caplog.records if "not handled" in record.getMessage()]
     pattern = re.compile(r'queue "test-0": (\d+) items not handled: (\w+)')

@@ -72,7 +72,7 @@ def test_the_url_can_be_asked_from_this_machine(host, shown):
 @pytest.mark.parametrize("name", ["line\nbreak", 'quo"te', "back\\slash", "\\n", 'all \\"\n of them', "{a=b},"])
 def test_any_name_comes_back_as_it_was(server, accept, name):
     queue = SetQueue()
-    queue.put_many("abc")
+    queue.put_many(list("abc"))
     watch(queue, name)
     assert sample(samples(server.url, accept), "drainq_set_size", queue=name) == 3
 
@@ -100,7 +100,7 @@ def test_the_third_of_a_name_gets_the_next_free_number(server):
 
 def test_the_samples_of_a_family_and_all_of_them():
     queue = MultiQueue()
-    queue.add_sub_queue("a").put_many("xyz")
+    queue.add_sub_queue("a").put_many(list("xyz"))
     queue.get()
     watch(queue, "samples")
     mine = {(family, *labels): value for family, labels, value in read_samples() if labels[:1] == ["samples"]}

@@ -322,7 +322,7 @@ def test_a_task_that_is_cancelled_between_its_wake_up_and_its_turn_leaves_the_ot
         asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
         tasks = [asyncio.create_task(queue.get_async()) for _ in range(4)]
         await asleep(queue, getters=4)
-        assert sub.put_many("abcd") == 4
+        assert sub.put_many(list("abcd")) == 4
         tasks[0].cancel()
         tasks[2].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)

@@ -106,7 +106,7 @@ def test_iteration_is_a_snapshot():
 
 def test_clear_hands_back_what_waited_and_forgets_it():
     waiting = SetQueue()
-    waiting.put_many("abc")
+    waiting.put_many(list("abc"))
     assert waiting.clear() == ["a", "b", "c"]
     assert len(waiting) == 0
     assert waiting.put("a")

@@ -20,7 +20,7 @@ def test_ack_keeps_an_item_known_until_it_is_done():
 
 
 def test_done_wants_items_not_a_text():
-    with pytest.raises(TypeError, match=r"such as \[item\], got 'ab'"):
+    with pytest.raises(TypeError, match=r"as in \[item\], got 'ab'"):
         SetQueue(in_flight="ack").done("ab")
 
 

@@ -207,9 +207,9 @@ def test_several_items_wake_as_many_getters_and_no_more():
     waiting, outcome = SetQueue(), []
     threads = [blocked(waiting.get, outcome) for _ in range(5)]
     waits(waiting, getters=5)
-    assert waiting.put_many("abc") == 3
+    assert waiting.put_many(list("abc")) == 3
     waits(waiting, getters=2)
-    assert waiting.put_many("de") == 2
+    assert waiting.put_many(list("de")) == 2
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(outcome) == list("abcde") and waiting.empty()
@@ -217,13 +217,13 @@ def test_several_items_wake_as_many_getters_and_no_more():
 
 def test_after_the_shutdown_gets_go_on_until_it_is_empty_and_puts_do_not():
     waiting = SetQueue()
-    waiting.put_many("abc")
+    waiting.put_many(list("abc"))
     waiting.shutdown()
     for call in (waiting.put, waiting.put_nowait):
         with pytest.raises(ShutDown):
             call("d")
     with pytest.raises(ShutDown) as caught:
-        waiting.put_many("de")
+        waiting.put_many(list("de"))
     assert caught.value.accepted == 0
     assert waiting.get() == "a" and waiting.get_many(1) == ["b"] and waiting.get_nowait() == "c"
     for call in (waiting.get, waiting.get_nowait):

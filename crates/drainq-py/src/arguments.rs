@@ -13,7 +13,7 @@
 use crate::{errors, gil};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDelta, PyFloat, PyInt, PyString};
 
 /// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
 macro_rules! readers {
@@ -39,6 +39,7 @@ readers! {
     enabled: flag -> bool,
     exist_ok: flag -> bool,
     immediate: flag -> bool,
+    missing_ok: flag -> bool,
     base: whole -> i64,
     buffer_size: whole -> i64,
     count: whole -> i64,
@@ -83,7 +84,7 @@ pub fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
 
 fn text_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     // A str with a lone surrogate is a str, and no text: the error of its encoding says so.
-    if value.is_instance_of::<pyo3::types::PyString>() { value.extract() } else { Err(refused(name, wanted, value)) }
+    if value.is_instance_of::<PyString>() { value.extract() } else { Err(refused(name, wanted, value)) }
 }
 
 fn text_or_none(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
@@ -150,6 +151,43 @@ fn number_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64
         },
         error => error,
     })
+}
+
+/// Refuses an empty name, and one with a NUL character, which names of threads, metrics and databases cannot hold.
+pub fn check_name(what: &str, name: &str) -> PyResult<()> {
+    if name.is_empty() {
+        return Err(errors::bad_value(format!("{what} must not be empty, got '': it shows in logs and counters")));
+    }
+    if name.contains('\0') {
+        let shown = name.replace('\0', "\\x00");
+        return Err(errors::bad_value(format!("{what} must not contain a NUL character, got '{shown}'")));
+    }
+    Ok(())
+}
+
+/// Iterates over the parameter `items`. A str is refused, and so are bytes: as items of their own they are meant to be
+/// in a list, and their characters hardly ever are.
+pub fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<gil::Items<'py>> {
+    const WANTED: &str = "an iterable of items, such as a list";
+    let is_text = value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>();
+    if is_text {
+        let wanted = format!("{WANTED}; put a single item into a list, as in [item]");
+        return Err(refused("items", &wanted, value));
+    }
+    match gil::items(value) {
+        Err(error) if error.is_instance_of::<PyTypeError>(value.py()) && !can_iterate(value)? => {
+            Err(refused("items", WANTED, value))
+        }
+        answer => answer,
+    }
+}
+
+/// Whether the class says how to iterate. Then what is raised on the way is the class's own.
+fn can_iterate(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let class = value.get_type();
+    Ok(class.hasattr("__iter__")? || class.hasattr("__getitem__")?)
 }
 
 /// Refuses a value that cannot be hashed; what its own `__hash__` raises is raised as it is.

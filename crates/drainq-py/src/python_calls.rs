@@ -35,7 +35,6 @@ impl PythonFunction {
 static LOG: PythonFunction = PythonFunction::new("log");
 static REPORT_FAILURE: PythonFunction = PythonFunction::new("report_failure");
 static PLAN: PythonFunction = PythonFunction::new("plan");
-static SHOWN: PythonFunction = PythonFunction::new("shown");
 static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
 static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
 static JOIN_OTHERS: PythonFunction = PythonFunction::new("join_others");
@@ -43,7 +42,7 @@ static EXIT: PythonFunction = PythonFunction::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &SHOWN, &CHECK_ANSWER, &START_THREAD, &JOIN_OTHERS, &EXIT]
+    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &START_THREAD, &JOIN_OTHERS, &EXIT]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -93,11 +92,6 @@ pub fn plan(
 ) -> PyResult<Option<Vec<i64>>> {
     let load = (throughput, owners.to_vec(), threads).into_pyobject(balancer.py())?;
     PLAN.call(balancer.py(), [balancer, &load])?.extract()
-}
-
-/// Returns the repr of a thing, or a question mark.
-pub fn shown(thing: &Bound<'_, PyAny>) -> String {
-    SHOWN.call(thing.py(), [thing]).map_or_else(|_| "?".into(), |shown| shown.to_string())
 }
 
 /// Refuses the answer of a callable of which nothing has run.

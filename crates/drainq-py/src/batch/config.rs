@@ -186,10 +186,8 @@ impl BatchQueueConfig {
                 if self.threads.is_some() { "both" } else { "neither" }
             )));
         }
-        if let Some((name, _)) = &self.shared_scheduler
-            && name.is_empty()
-        {
-            return Err(errors::bad_value("the name of a shared scheduler must not be empty, got ''"));
+        if let Some((name, _)) = &self.shared_scheduler {
+            arguments::check_name("the name of a shared_scheduler", name)?;
         }
         let callable = |name, held: &Option<Py<PyAny>>, arguments: &[&str]| {
             check_if_given(name, held.as_ref().map(|held| held.bind(py)), arguments)

@@ -16,8 +16,8 @@ use super::shared_queue::SharedQueue;
 use super::shared_scheduler::{Serve, Served};
 use super::types::item::Item;
 use crate::fork::Generation;
-use crate::python_calls::{self, log};
-use crate::{gil, thread};
+use crate::python_calls::{self, log, log_error};
+use crate::{errors, gil, thread};
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -103,7 +103,11 @@ impl SharedQueue {
         batch.items.clear();
         if self.callables.handlers.first_unrouted(batch.key) {
             let name = self.routing.keys.name(py, batch.key);
-            let name = python_calls::shown(name.bind(py));
+            let name = errors::shown(name.bind(py)).unwrap_or_else(|error| {
+                let message = format!("queue {:?} could not show a type that has no handler", self.name());
+                log_error(py, &message, &python_calls::value(py, error));
+                "?".into()
+            });
             log(
                 py,
                 "warning",

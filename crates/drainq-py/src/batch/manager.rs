@@ -36,6 +36,11 @@ fn find(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
     found
 }
 
+/// Returns the queue of this name that was made last: a running one, or one whose shutdown was interrupted.
+fn find_unforgotten(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
+    QUEUES.lock().iter().rev().find(|(other, _)| other == name).map(|(_, queue)| queue.clone_ref(py))
+}
+
 fn all(py: Python<'_>) -> Vec<Py<BatchQueue>> {
     QUEUES.lock().iter().map(|(_, queue)| queue.clone_ref(py)).collect()
 }
@@ -68,6 +73,12 @@ fn make(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py
 fn duplicate(py: Python<'_>, name: &str) -> PyErr {
     errors::DUPLICATE_NAME
         .error(py, format!("there is a queue {name:?} already; take it with get({name:?}), or another name"))
+}
+
+fn unknown(name: &str) -> PyErr {
+    let running = BatchQueueManager::names();
+    let remedy = "missing_ok=True takes a name that has ended";
+    errors::bad_key(format!("name must be that of a queue that runs, got {name:?}; running are {running:?}; {remedy}"))
 }
 
 #[pymethods]
@@ -150,16 +161,26 @@ impl BatchQueueManager {
 
     /// Shut the queue of this name down and forget it.
     ///
+    /// Args:
+    ///     name: the queue's.
+    ///     timeout: seconds for it; None: the queue's own setting.
+    ///     missing_ok: True to do nothing where no queue has the name: where it was shut down before, say.
     /// Returns:
-    ///     What its ``shutdown`` returns; True if there is no such queue.
+    ///     What its ``shutdown`` returns; True if ``missing_ok`` and there is no such queue.
+    /// Raises:
+    ///     KeyError: there is no queue of this name, and not ``missing_ok``.
+    ///     WouldDeadlock: called from a handler of the queue.
     #[staticmethod]
-    #[pyo3(signature = (name, timeout=None))]
+    #[pyo3(signature = (name, timeout=None, *, missing_ok=false))]
     fn shutdown(
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::name)] name: String,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::missing_ok)] missing_ok: bool,
     ) -> PyResult<bool> {
-        let Some(queue) = find(py, &name) else { return Ok(true) };
+        let Some(queue) = find_unforgotten(py, &name) else {
+            return if missing_ok { Ok(true) } else { Err(unknown(&name)) };
+        };
         let clean = queue.get().shutdown(py, timeout)?;
         forget(&[queue]);
         Ok(clean)

@@ -27,7 +27,8 @@ use std::sync::{Arc, Weak};
 ///     name: for threads, logs and statistics.
 ///     config: a :class:`BatchQueueConfig`.
 ///
-/// As a context manager the queue is shut down at the end of the block.
+/// As a context manager the queue is shut down at the end of the block; one that was shut down before raises
+/// ``ShutDown``.
 ///
 /// Example:
 ///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
@@ -93,9 +94,7 @@ impl BatchQueue {
         #[pyo3(from_py_with = arguments::name)] name: String,
         #[pyo3(from_py_with = config::argument)] config: Py<BatchQueueConfig>,
     ) -> PyResult<Py<Self>> {
-        if name.is_empty() {
-            return Err(errors::bad_value("name must not be empty, got '': it names the queue in logs and counters"));
-        }
+        arguments::check_name("name", &name)?;
         interpreter_exit::check_not_over(py, &name)?;
         interpreter_exit::install_hooks(py)?;
         let shared = SharedQueue::new(py, &name, config.get())?;

@@ -96,6 +96,18 @@ impl Live for SharedQueue {
     }
 }
 
+impl BatchQueue {
+    /// Raises ShutDown for a block that the queue would take no item in.
+    fn refuse_if_shut_down(&self, py: Python<'_>) -> PyResult<()> {
+        if self.shared().queue().is_running() {
+            return Ok(());
+        }
+        let name = self.shared().name();
+        Err(errors::SHUT_DOWN
+            .error(py, format!("queue {name:?} was shut down and takes no more items; make a new one to enter")))
+    }
+}
+
 #[pymethods]
 impl BatchQueue {
     /// Take no more items, hand out what is queued, and end the drain threads.
@@ -140,6 +152,7 @@ impl BatchQueue {
     }
 
     fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().refuse_if_shut_down(slf.py())?;
         coroutines::entered(slf.as_any())
     }
 
@@ -153,8 +166,9 @@ impl BatchQueue {
         self.shutdown(py, None).map(drop)
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().refuse_if_shut_down(slf.py())?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (*_exception))]

@@ -1,5 +1,6 @@
 //! Snapshots of the counters, as Python objects.
 
+use super::values;
 use crate::gil;
 use crate::pickling;
 use drainq_core::multi::Stats;
@@ -118,7 +119,8 @@ impl MultiQueueStats {
 impl MultiQueueStats {
     /// The counters of the sub-queue of this key.
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
+        let known = self.sub_queues.bind(key.py());
+        gil::look_up(known, key)?.ok_or_else(|| values::unknown_key(key, &known.keys()))
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

@@ -2,6 +2,10 @@
 
 use crate::errors;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// How many of the known keys the refusal of an unknown key shows.
+const SHOWN_KEYS: usize = 20;
 
 /// The core's number for no capacity.
 const UNBOUNDED: usize = usize::MAX;
@@ -20,6 +24,24 @@ pub fn capacity_in(capacity: Option<i64>) -> PyResult<usize> {
 /// Returns a capacity as Python shows it: the inverse of [`capacity_in`].
 pub fn capacity_out(capacity: usize) -> Option<usize> {
     (capacity != UNBOUNDED).then_some(capacity)
+}
+
+/// Makes the KeyError of a key that no sub-queue has, with those that there are.
+pub fn unknown_key(key: &Bound<'_, PyAny>, known: &Bound<'_, PyList>) -> PyErr {
+    let texts = || {
+        let shown = PyList::new(key.py(), known.iter().take(SHOWN_KEYS))?;
+        Ok::<_, PyErr>((errors::shown(key)?, errors::shown(shown.as_any())?))
+    };
+    match texts() {
+        Ok((key, shown)) => {
+            let more = match known.len().saturating_sub(SHOWN_KEYS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            errors::bad_key(format!("key must be that of a sub-queue, got {key}; there are {shown}{more}"))
+        }
+        Err(error) => error,
+    }
 }
 
 /// Reads a weight in turns.

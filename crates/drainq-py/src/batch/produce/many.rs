@@ -5,10 +5,10 @@
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
 
 use super::route_cache::{CachedRoute, RouteCache};
+use crate::arguments;
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
-use crate::gil;
 use drainq_core::batch::{Key, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::ffi;
@@ -25,7 +25,7 @@ impl SharedQueue {
         }
         match objects.cast_exact::<PyList>() {
             Ok(list) if self.routing.is_by_class() => self.produce_list(list, may_wait),
-            _ => gil::items(objects)?.map(|object| self.produce_one(&object?, may_wait)).sum(),
+            _ => arguments::items(objects)?.map(|object| self.produce_one(&object?, may_wait)).sum(),
         }
     }
 

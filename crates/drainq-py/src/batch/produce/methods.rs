@@ -54,11 +54,12 @@ impl BatchQueue {
     /// Queue many items, in order.
     ///
     /// Args:
-    ///     items: an iterable.
+    ///     items: an iterable, but no str or bytes: to queue characters, give a list of them.
     /// Returns:
     ///     How many were accepted. On a ``BLOCKING`` queue that is all of them, unless the
     ///     queue is shut down meanwhile.
     /// Raises:
+    ///     TypeError: ``items`` is no iterable, or a str or bytes.
     ///     What iterating raises; the items before that are queued.
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared().produce_many(items, self.shared().may_wait())

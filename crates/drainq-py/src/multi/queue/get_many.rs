@@ -32,7 +32,7 @@ impl MultiQueue {
     /// Example:
     ///     >>> from drainq import MultiQueue
     ///     >>> queue = MultiQueue()
-    ///     >>> queue.add_sub_queue("a").put_many("xyz"), queue.add_sub_queue("b").put_many("1")
+    ///     >>> queue.add_sub_queue("a").put_many(["x", "y", "z"]), queue.add_sub_queue("b").put_many(["1"])
     ///     (3, 1)
     ///     >>> queue.get_many(100)
     ///     ['x', '1', 'y', 'z']

@@ -10,6 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use std::sync::Arc;
 
+impl MultiQueue {
+    fn unknown(&self, key: &Bound<'_, PyAny>) -> PyErr {
+        values::unknown_key(key, &self.sub_queues.bind(key.py()).keys())
+    }
+}
+
 #[pymethods]
 impl MultiQueue {
     /// Add a sub-queue, at the place after the last one of its priority.
@@ -96,7 +102,10 @@ impl MultiQueue {
     ///
     /// Source: ``removeSubQueue``.
     fn remove_sub_queue<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, SubQueue>> {
-        let removed = gil::call_method(self.sub_queues.bind(py), "pop", [key])?.cast_into::<SubQueue>()?;
+        let removed = match gil::call_method(self.sub_queues.bind(py), "pop", [key, py.None().bind(py)])? {
+            nothing if nothing.is_none() => return Err(self.unknown(key)),
+            removed => removed.cast_into::<SubQueue>()?,
+        };
         removed.get().core().retire();
         Ok(removed)
     }
@@ -117,7 +126,7 @@ impl MultiQueue {
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        gil::call_method(self.sub_queues.bind(key.py()), "__getitem__", [key])
+        gil::look_up(self.sub_queues.bind(key.py()), key)?.ok_or_else(|| self.unknown(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -3,7 +3,7 @@
 use super::SubQueue;
 use crate::deadline::MayWait;
 use crate::multi::blocking::{Otherwise, until};
-use crate::{arguments, core_errors, errors, gil};
+use crate::{arguments, core_errors, errors};
 use drainq_core::multi::PutRefusal;
 use pyo3::prelude::*;
 
@@ -135,7 +135,7 @@ impl SubQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
-        let items = gil::items(items)?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
+        let items = arguments::items(items)?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
         let (core, offered) = (&self.core, items.len());
         let mut rest = items.into_iter();
         let put = until(py, core.putter(), may_wait, |_, otherwise| match core.try_put_many(&mut rest) {

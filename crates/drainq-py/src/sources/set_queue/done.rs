@@ -1,10 +1,9 @@
 //! `done`, and the polls during which a done item stays known.
 
 use super::SetQueue;
-use crate::{errors, gil};
+use crate::arguments;
 use drainq_core::sources::set_queue::Poll;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
 
 #[pymethods]
 impl SetQueue {
@@ -18,15 +17,9 @@ impl SetQueue {
     /// Returns:
     ///     How many of them were in flight.
     fn done(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
-        if items.is_instance_of::<PyString>() || items.is_instance_of::<PyBytes>() {
-            return Err(errors::bad_type(format!(
-                "done takes an iterable of items, such as [item], got {}",
-                gil::repr(items)?
-            )));
-        }
         let now = self.now(items.py())?;
         let mut were = 0;
-        for item in gil::items(items)? {
+        for item in arguments::items(items)? {
             let mut identity = self.identity(&item?)?;
             let (mut state, found) = self.locate(&mut identity)?;
             let Some((entry, _)) = found else { continue };

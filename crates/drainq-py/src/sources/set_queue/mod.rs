@@ -164,7 +164,7 @@ impl SetQueue {
         if let Some(key) = key.as_ref().filter(|key| !key.bind(py).is_callable()) {
             return Err(errors::bad_type(format!(
                 "key must be a callable that takes an item, got {}",
-                gil::repr(key.bind(py))?
+                errors::shown(key.bind(py))?
             )));
         }
         let after_take = after_take(&in_flight, ttl)?;

@@ -4,7 +4,7 @@ use super::SetQueue;
 use super::state::{KnownItem, WaitFor};
 use super::waiting::WaitingCall;
 use crate::deadline::MayWait;
-use crate::{arguments, errors, gil};
+use crate::{arguments, errors};
 use pyo3::prelude::*;
 
 /// What became of an item that was put.
@@ -114,7 +114,7 @@ impl SetQueue {
         let may_wait = MayWait::new(block, timeout)?;
         let mut added = 0;
         let mut put_all = || {
-            for item in gil::items(items)? {
+            for item in arguments::items(items)? {
                 match self.put_until(items.py(), item?, may_wait)? {
                     PutOutcome::Put => added += 1,
                     PutOutcome::Duplicate => {}
