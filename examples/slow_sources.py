@@ -6,7 +6,7 @@ One loop asks three sources in turn. Two answer within a millisecond; the third 
 directly, it stops the whole loop for that long: the target gets a burst, then nothing. Behind a prefetching source
 it is asked in the background, ahead of need and for many rows at once, and the loop never waits for it.
 
-Prints the throughput over time of both runs; ``--plot`` draws it (``pip install 'drainq[metrics]'``), ``--json``
+Prints the throughput over time of both runs; ``--plot`` draws it (``pip install matplotlib``), ``--json``
 writes the numbers. The rows are SQLite's; the 60 ms stand for a loaded database and are slept.
 
 Source: the story of "Fast Critical Path with Async Queueing".
@@ -146,7 +146,7 @@ def plot(runs: dict[str, list[float]], path: Path) -> None:
     try:
         import matplotlib
     except ImportError:
-        sys.exit("--plot needs matplotlib: pip install 'drainq[metrics]'")
+        sys.exit("--plot needs matplotlib: pip install matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -19,7 +19,7 @@ from drainq.errors import DrainqError
 from drainq.spark.java import java_home
 
 pytest.importorskip("pyspark")
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 
 GOOD = 'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1\n'
 PATIENCE = 120  # seconds; a limit, not a measure

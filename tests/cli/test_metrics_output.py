@@ -15,7 +15,7 @@ from drainq.cli import main
 from drainq.metrics.errors import UserError
 from drainq.metrics.log_names import named
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 pytest.importorskip("pyarrow")
 
 LINE = 'h - - [17/May/2015:10:05:0{} +0000] "GET /{} HTTP/1.1" 200 7\n'

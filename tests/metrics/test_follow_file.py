@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow import tail as tail_module

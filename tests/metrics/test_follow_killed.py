@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 
 from drainq.errors import DrainqError
 from drainq.metrics.job import run

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 
 
 from drainq import DDSketch

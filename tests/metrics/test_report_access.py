@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("matplotlib")
+pytest.importorskip("pygal")
 
 from drainq.metrics.report import write_report
 

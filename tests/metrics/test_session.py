@@ -39,7 +39,8 @@ def test_zips_beside_the_installed_pyspark_are_left_out():
 def test_no_thread_runs_when_a_worker_is_forked():
     pytest.importorskip("pyspark")
     code = (
-        "import os, pyspark.daemon as d; d.manager = lambda: print(len(os.listdir('/proc/self/task')));"
+        "import os, sys, types; daemon = types.ModuleType('pyspark.daemon'); sys.modules[daemon.__name__] = daemon;"
+        "daemon.manager = lambda: print(len(os.listdir('/proc/self/task')));"
         "from drainq.metrics.daemon import main; main()"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

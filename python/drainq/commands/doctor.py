@@ -30,7 +30,7 @@ _PATIENCE = 20  # seconds for another program to say its version
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "spark": (("pyarrow", "pandas"), "aggregation and sinks inside Spark tasks"),
-    "metrics": (("pyspark", "pyarrow", "matplotlib"), "the command `drainq metrics`"),
+    "metrics": (("pyspark", "pyarrow", "pygal"), "the command `drainq metrics`"),
     "postgres": (("psycopg",), "delayed queues and writers on PostgreSQL"),
     "otlp": (("grpc", "opentelemetry.proto"), "the exporter to OpenTelemetry collectors"),
     "kafka": (("confluent_kafka",), "the exporter to Kafka"),

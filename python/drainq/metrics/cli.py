@@ -129,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if bool(arguments.logs) == (arguments.follow is not None):
         raise UserError("name logs, or what to --follow: one of the two")
     local = arguments.engine == "local" or (arguments.follow is not None and not os.path.isdir(arguments.follow))
-    for package in ("matplotlib", "pyarrow", "pyspark")[: 2 if local else 3]:
+    for package in ("pygal", "pyarrow", "pyspark")[: 2 if local else 3]:
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package} is not installed: pip install 'drainq[metrics]'")
     from drainq.sql import DatabaseUrl

@@ -1,7 +1,7 @@
 """``report.html``: one page about everything in the database, in one file that asks nothing of the network.
 
 1. The page's content security policy forbids every request, so nothing in it can reach out, a log's text included.
-2. Text from logs is escaped, and drawn as plain text: ``$`` and ``<`` in a path are just characters.
+2. Text from logs is escaped, in the plots too: ``<`` in a path is just a character.
 3. Each plot and table has a name for those who cannot see it. On a narrow screen a plot scrolls by itself, and the page
    does not. Where the browser asks for a dark page, plots keep a light ground, for which their colours are made.
 4. Percentiles of a longer stretch come from the merged sketches, never from averages of percentiles.
@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import datetime
 import html
-import io
-import warnings
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq._native import DDSketch
+from drainq.metrics import plots
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.metrics.tables import PERCENTS
 from drainq.metrics.text import shortened
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 MOST_BINS = 240  # points along a time axis
 WIDTHS = [60 * minutes for minutes in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320, 524160)]  # seconds
 SHOWN_BAD_LINES = 20
-BLUE, RED, INK, SOFT = "#2f6fab", "#c8452d", "#222831", "#8a94a0"
-CLASSES = {"1xx": "#9aa5b1", "2xx": "#4c9f70", "3xx": "#6a8fc7", "4xx": "#e0a33a", "5xx": "#c8452d"}
-PERCENTILE_COLOURS = ("#9cc3e6", "#2f6fab", "#12304f")
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Service metrics</title>
@@ -98,14 +94,11 @@ def _page(
     requests, errors = sum(row[1] for row in service), sum(row[2] for row in service)
     body = [_tiles(requests, errors, sum(row[3] for row in service), latency, sum(row[3] for row in sources))]
     if service:
-        body.append(_plot("Requests and errors over time", lambda axes: _over_time(axes, service, width), 3.0))
-        body.append(_plot(f"Top {len(top)} endpoints", lambda axes: _endpoints(axes, top), 0.9 + 0.29 * len(top)))
-        body.append(_plot("Status shares", lambda axes: _shares(axes, statuses), 0.8 + 0.29 * len(statuses)))
+        body += [plots.over_time(service, width), plots.endpoints(top), plots.shares(statuses)]
     else:
         body.append("<p>No requests were loaded yet.</p>")
     if latency:
-        title = f"Request times, percentiles (each within {RELATIVE_ERROR:.0%})"
-        body.append(_plot(title, lambda axes: _percentiles(axes, latency, width), 3.0))
+        body.append(plots.percentiles(latency, width, f"Request times, percentiles (each within {RELATIVE_ERROR:.0%})"))
     if bad:
         body += [
             f"<h2>Bad lines (the first {len(bad)})</h2>",
@@ -119,11 +112,10 @@ def _page(
         "<h2>Logs</h2>",
         _table("Every log in the database", ("log", "lines", "parsed", "bad", "loaded at"), sources),
     ]
-    span = (
-        "nothing loaded"
-        if not service
-        else f"{_text(service[0][0])} to {_text(service[-1][0])} UTC, one point for {_duration(width)}"
-    )
+    span = "nothing loaded"
+    if service:
+        first, last = plots.text_of(service[0][0]), plots.text_of(service[-1][0])
+        span = f"{first} to {last} UTC, one point for {plots.duration(width)}"
     return _PAGE.format(span=span, body="\n".join(body))
 
 
@@ -132,113 +124,6 @@ def bin_width(seconds: list[int]) -> int:
     if not seconds:
         return WIDTHS[0]
     return next((width for width in WIDTHS if seconds[-1] // width - seconds[0] // width < MOST_BINS), WIDTHS[-1])
-
-
-def _over_time(axes: Any, service: list[tuple[int, int, int, int]], width: int) -> None:
-    requests: Counter[int] = Counter()
-    errors: Counter[int] = Counter()
-    for second, count, wrong, _ in service:
-        requests[second // width * width] += count
-        errors[second // width * width] += wrong
-    bins = range(min(requests), max(requests) + width, width)
-    times = [_moment(second) for second in bins]
-    axes.fill_between(times, [requests[second] for second in bins], step="post", color=BLUE, alpha=0.25, linewidth=0)
-    axes.step(times, [requests[second] for second in bins], where="post", color=BLUE, linewidth=1.2, label="requests")
-    axes.step(
-        times,
-        [errors[second] for second in bins],
-        where="post",
-        color=RED,
-        linewidth=1.2,
-        label="errors (status 400 and above)",
-    )
-    if len(times) == 1:  # a step needs two ends to be seen
-        axes.plot(times, [requests[bins[0]]], "o", color=BLUE)
-        axes.plot(times, [errors[bins[0]]], "o", color=RED)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"in {_duration(width)}")
-    _dates(axes, bins[0], bins[-1], width)
-
-
-def _endpoints(axes: Any, top: list[tuple[str, int, int]]) -> None:
-    names = [f"{rank}. {shortened(endpoint, 48)}" for rank, (endpoint, *_) in enumerate(top, 1)]
-    counts = [requests for _, requests, _ in top]
-    axes.barh(names, counts, color=BLUE, height=0.7)
-    _bars(axes, [f"{count:,}" for count in counts], counts)
-
-
-def _shares(axes: Any, statuses: Counter[int]) -> None:
-    total = sum(statuses.values())
-    ordered = sorted(statuses.items())
-    counts = [requests for _, requests in ordered]
-    colours = [CLASSES.get(f"{status // 100}xx", SOFT) for status, _ in ordered]
-    axes.barh([str(status) for status, _ in ordered], counts, color=colours, height=0.7)
-    _bars(axes, [f"{count / total:.2%}  ({count:,})" for count in counts], counts)
-
-
-def _percentiles(axes: Any, latency: dict[int, DDSketch], width: int) -> None:
-    bins = sorted(latency)
-    for percent, colour in zip(PERCENTS, PERCENTILE_COLOURS):
-        axes.plot(
-            [_moment(second) for second in bins],
-            [latency[second].quantile(percent / 100) or 0.0 for second in bins],
-            ".-",
-            color=colour,
-            markersize=4,
-            linewidth=1.2,
-            label=f"p{percent}",
-        )
-    axes.set_yscale("log")
-    axes.set_ylabel("milliseconds")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    _dates(axes, bins[0], bins[-1], width)
-
-
-def _dates(axes: Any, first: int, last: int, width: int) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    margin = width + (last - first) // 50
-    axes.set_xlim(_moment(first - margin), _moment(last + width + margin))
-    locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    axes.grid(axis="y", color="#e3e7ec")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, borderaxespad=0.1)
-
-
-def _bars(axes: Any, labels: list[str], counts: list[int]) -> None:
-    axes.invert_yaxis()
-    axes.bar_label(axes.containers[0], labels, padding=4, color=INK)
-    axes.set_xlim(0, max(counts) * 1.18)
-    axes.xaxis.set_visible(False)
-    axes.spines[["bottom"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-
-
-def _plot(title: str, draw: Any, height: float) -> str:
-    """A heading and an ``<svg>`` with what ``draw(axes)`` draws; ``height`` in inches of a page ten wide."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    settings: Any = {
-        "axes.axisbelow": True, "axes.edgecolor": SOFT, "axes.spines.right": False, "axes.spines.top": False,
-        "svg.fonttype": "none", "svg.hashsalt": f"{draw.__code__.co_firstlineno}", "text.parse_math": False,
-        "font.size": 10, "text.color": INK,
-        "timezone": "UTC", "xtick.color": INK, "ytick.color": INK, "axes.labelcolor": INK,
-    }  # fmt: skip
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=(10, height), layout="constrained")
-        draw(figure.add_subplot())
-        buffer = io.StringIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the glyphs
-            figure.savefig(
-                buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
-            )
-    text = buffer.getvalue()
-    name = html.escape(title)
-    svg = text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
-    return f'<h2>{name}</h2><div class="wide" role="region" aria-label="{name}" tabindex="0">{svg}</div>'
 
 
 def _tiles(requests: int, errors: int, size: int, latency: dict[int, DDSketch], bad: int) -> str:
@@ -286,22 +171,6 @@ def _sketch() -> DDSketch:
 
 def _second(minute: str) -> int:
     return int(datetime.datetime.fromisoformat(minute.replace("Z", "+00:00")).timestamp())
-
-
-def _moment(second: int) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(second, datetime.timezone.utc)
-
-
-def _text(second: int) -> str:
-    return _moment(second).strftime("%Y-%m-%d %H:%M")
-
-
-def _duration(seconds: int) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds % length == 0:
-            count = seconds // length
-            return f"{'an' if unit == 'hour' else 'a'} {unit}" if count == 1 else f"{count} {unit}s"
-    return f"{seconds} s"
 
 
 def _size(count: float) -> str:

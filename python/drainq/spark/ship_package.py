@@ -9,7 +9,6 @@ An image or a virtual environment with drainq in it is the better way for a clus
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import re
 import tempfile
@@ -89,8 +88,14 @@ def archive(path: str | Path) -> Path:
 
 def _dependencies() -> list[str]:
     """The modules that drainq needs on every platform, without extras."""
+    from importlib import metadata  # it is slow to import, and few call this
+
     needed = []
-    for requirement in importlib.metadata.requires("drainq") or ():
+    try:
+        requirements = metadata.requires("drainq") or ()
+    except metadata.PackageNotFoundError as error:
+        raise DrainqError("ship() sends the drainq that is installed, and none is: pip install drainq") from error
+    for requirement in requirements:
         if ";" not in requirement:
             name = re.match(r"[\w.-]+", requirement)
             assert name is not None, requirement
