@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue as std
+from collections import Counter
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
@@ -24,8 +25,16 @@ class ModelSub:
     capacity: int | None
     weight: int
     reasons: set[str]
+    total: Counter
     items: list = field(default_factory=list)
     removed: bool = False
+    counts: Counter = field(default_factory=Counter)
+
+    def count(self, name: str, times: int = 1) -> None:
+        """Counts here, and in total while it belongs to the multi-queue."""
+        self.counts[name] += times
+        if not self.removed:
+            self.total[name] += times
 
     @property
     def servable(self) -> bool:
@@ -44,6 +53,16 @@ class ModelQueue:
         self.places: dict[int, list[ModelSub | None]] = {}
         self.turns: dict[object, tuple[int, int, int]] = {}
         self.down = False
+        self.total: Counter = Counter()
+
+    def depth(self) -> int:
+        return sum(len(sub.items) for group in self.places.values() for sub in group if sub is not None)
+
+    def has_put(self, sub: ModelSub, items: list) -> None:
+        sub.items += items
+        sub.count("put", len(items))
+        sub.counts["high_water"] = max(sub.counts["high_water"], len(sub.items))
+        self.total["high_water"] = max(self.total["high_water"], self.depth())
 
     def add(self, sub: ModelSub) -> None:
         """Places are positions in one list that is never shortened: a vacated place stays, as None."""
@@ -94,10 +113,22 @@ class ModelQueue:
             raise ShutDown if self.down else std.Empty
         priority, place, sub, served = found
         self.turns[None if self.weighted else priority] = (priority, place, served)
+        sub.count("got")
         return sub.key, sub.items.pop(0)
 
     def qsize(self) -> int:
         return sum(len(sub.items) for _, _, sub in self.candidates())
+
+
+COUNTS = ("put", "got", "rejected", "removed", "high_water")
+
+
+def counted(stats) -> tuple[int, ...]:
+    return (*(getattr(stats, name) for name in COUNTS), stats.depth, stats.blocked_putters)
+
+
+def counts_of(counts: Counter, depth: int) -> tuple[int, ...]:
+    return (*(counts[name] for name in COUNTS), depth, 0)
 
 
 class Agreement(RuleBasedStateMachine):
@@ -129,7 +160,7 @@ class Agreement(RuleBasedStateMachine):
                 self.queue.add_sub_queue(*arguments, weight=weight, enabled=enabled)
             return None
         sub = self.queue.add_sub_queue(*arguments, weight=weight, enabled=enabled)
-        model = ModelSub(self.next_key, priority, capacity, weight, set() if enabled else {""})
+        model = ModelSub(self.next_key, priority, capacity, weight, set() if enabled else {""}, self.model.total)
         self.model.add(model)
         self.all.append((sub, model))
         return sub, model
@@ -149,13 +180,24 @@ class Agreement(RuleBasedStateMachine):
         if self.refusal(model):
             with pytest.raises(self.refusal(model)):
                 sub.put_many(items, block=False)
+            model.count("rejected", count)
             return
         fits = int(min(count, model.room))
         assert sub.put_many(items, block=False) == fits
-        model.items += items[:fits]
+        self.model.has_put(model, items[:fits])
+        model.count("rejected", count - fits)
 
-    @rule(pair=subs)
-    def put(self, pair):
+    def one(self, sub, way):
+        match way:
+            case "nowait":
+                sub.put_nowait(self.next_item)
+            case "no block":
+                sub.put(self.next_item, block=False)
+            case "no time":
+                sub.put(self.next_item, timeout=0)
+
+    @rule(pair=subs, way=st.sampled_from(["nowait", "no block", "no time"]))
+    def put(self, pair, way):
         if pair is None:
             return
         sub, model = pair
@@ -163,10 +205,11 @@ class Agreement(RuleBasedStateMachine):
         refusal = self.refusal(model) or (None if model.room else std.Full)
         if refusal:
             with pytest.raises(refusal):
-                sub.put_nowait(self.next_item)
+                self.one(sub, way)
+            model.count("rejected")
         else:
-            sub.put_nowait(self.next_item)
-            model.items.append(self.next_item)
+            self.one(sub, way)
+            self.model.has_put(model, [self.next_item])
 
     @rule()
     def get(self):
@@ -227,6 +270,7 @@ class Agreement(RuleBasedStateMachine):
     def clear(self, pair):
         if pair is not None:
             assert pair[0].clear() == pair[1].items
+            pair[1].count("removed", len(pair[1].items))
             pair[1].items = []
 
     @rule(pair=subs, index=st.integers(0, 3))
@@ -238,6 +282,7 @@ class Agreement(RuleBasedStateMachine):
         assert sub.remove(item) == (item in model.items)
         if item in model.items:
             model.items.remove(item)
+            model.count("removed")
 
     @rule(pair=consumes(subs))
     def remove_sub_queue(self, pair):
@@ -246,6 +291,7 @@ class Agreement(RuleBasedStateMachine):
         sub, model = pair
         assert self.queue.remove_sub_queue(model.key) is sub
         self.model.vacate(model)
+        self.model.total["removed"] += len(model.items)
         model.removed = True
 
     @rule(pair=subs)
@@ -260,11 +306,13 @@ class Agreement(RuleBasedStateMachine):
         self.model.down = True
         for _, model in self.all:
             if immediate and not model.removed:
+                model.count("removed", len(model.items))
                 model.items = []
 
     @invariant()
     def everything_that_can_be_seen_agrees(self):
-        assert self.queue.qsize() == self.model.qsize()
+        assert (self.queue.qsize(), self.queue.empty()) == (self.model.qsize(), self.model.qsize() == 0)
+        assert self.queue.is_shutdown is self.model.down
         found = self.model.next()
         if found is None:
             with pytest.raises(ShutDown if self.model.down else std.Empty):
@@ -273,9 +321,19 @@ class Agreement(RuleBasedStateMachine):
             assert self.queue.peek() == found[2].items[0]
         for sub, model in self.all:
             assert list(sub) == model.items
+            assert (sub.qsize(), sub.empty(), sub.key) == (len(model.items), not model.items, model.key)
             assert (sub.priority, sub.weight, sub.capacity) == (model.priority, model.weight, model.capacity)
             assert (sub.enabled, sub.removed) == (not model.reasons, model.removed)
             assert sub.full() == (model.room == 0)
+            assert (sub.remaining_capacity() == model.room) or (sub.remaining_capacity() is model.capacity is None)
+            assert counted(sub.stats()) == counts_of(model.counts, len(model.items))
+        stats, attached = self.queue.stats(), {model.key: sub for sub, model in self.all if not model.removed}
+        assert counted(stats) == counts_of(self.model.total, self.model.depth())
+        assert stats.blocked_getters == 0
+        assert {key: counted(each) for key, each in stats.sub_queues.items()} == {
+            key: counted(sub.stats()) for key, sub in attached.items()
+        }
+        assert self.queue.keys() == list(attached)
         totals_add_up(self.queue)
 
 
