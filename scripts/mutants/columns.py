@@ -172,4 +172,22 @@ MUTANTS = [
         "tests/columns/test_broken_arrow.py::test_a_broken_batch_is_refused_and_adds_nothing",
         dies="crashes",
     ),
+    # -- Arrow's structs ----------------------------------------------------------------------------
+    Mutant(
+        "the_columns_of_a_released_batch_stay",
+        "the columns of an array that is released are not released with it, and keep the whole batch",
+        f"{ARROW}/export.rs",
+        "        let content = Box::from_raw((*array).private_data.cast::<ArrayContent>());\n"
+        "        content.children.iter().for_each(|child| drop(Box::from_raw(*child)));\n",
+        "        let _content = Box::from_raw((*array).private_data.cast::<ArrayContent>());\n",
+        "tests/columns/test_arrow_memory.py::test_what_is_handed_out_is_given_back",
+    ),
+    Mutant(
+        "lines_without_a_limit",
+        "more lines are read than the ends of a column of ours can count",
+        "crates/drainq-py/src/columns/access_log.rs",
+        "    check_size(bytes)?;\n    let rows",
+        "    let rows",
+        "tests/columns/test_arrow_memory.py::test_as_many_bytes_as_a_column_of_ours_can_hold_are_taken_and_no_more",
+    ),
 ]

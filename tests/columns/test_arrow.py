@@ -23,6 +23,17 @@ def grouped() -> RecordBatch:
 EXPECTED = {"k": ["a", None], "n": [4, None], "rows": [2, 1]}
 
 
+def test_a_stream_ends_after_its_one_batch():
+    groups = GroupBy("k", {"n": "count"})
+    groups.add(pa.record_batch({"k": ["a", "b"]}))
+    reader = pa.RecordBatchReader.from_stream(groups.result())
+    assert reader.schema.names == ["k", "n"]
+    assert reader.read_next_batch().to_pydict() == {"k": ["a", "b"], "n": [1, 1]}
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            reader.read_next_batch()
+
+
 def test_a_batch_is_taken_as_often_as_one_likes_and_outlives_its_object():
     batch = grouped()
     taken = [pa.record_batch(batch), pa.table(batch), pa.RecordBatchReader.from_stream(batch).read_all()]

@@ -9,28 +9,9 @@ import pytest
 
 from drainq.columns import GroupBy, parse_access_log
 
+from .c_structs import Array, pointer
+
 pa = pytest.importorskip("pyarrow")
-
-
-class Array(ctypes.Structure):
-    """``ArrowArray``, as the interface lays it out."""
-
-
-Array._fields_ = [
-    ("length", ctypes.c_int64),
-    ("null_count", ctypes.c_int64),
-    ("offset", ctypes.c_int64),
-    ("n_buffers", ctypes.c_int64),
-    ("n_children", ctypes.c_int64),
-    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-    ("children", ctypes.POINTER(ctypes.POINTER(Array))),
-    ("dictionary", ctypes.POINTER(Array)),
-    ("release", ctypes.c_void_p),
-    ("private_data", ctypes.c_void_p),
-]
-
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
 class Broken:
@@ -41,7 +22,7 @@ class Broken:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         schema, array = self.whole.__arrow_c_array__()
-        self.breaks(Array.from_address(_pointer(array, b"arrow_array")))
+        self.breaks(Array.from_address(pointer(array, b"arrow_array")))
         return schema, array
 
 
