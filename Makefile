@@ -158,7 +158,7 @@ bench-spark: $(READY) $(STAMP)-bench ## a sink and an aggregation in Spark tasks
 	$(BIN)/python -m benches.spark.tasks $(ARGS)
 
 .PHONY: bench-metrics
-bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside DuckDB, polars, Spark SQL and plain Python
+bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside DuckDB, polars, Spark SQL, plain Python and GoAccess; ARGS='--part own-1' for a part
 	$(BIN)/python -m benches.metrics $(ARGS)
 
 # -- packages ---------------------------------------------------------------------------------

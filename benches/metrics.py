@@ -2,68 +2,45 @@
 
 Two logs are made of a real one (``--log``, else the one in ``../shared/data``): its lines over and over, and the same
 with times, request times and paths of their own, 200,000 paths among them. Measured, each as a process of its own from
-its start to its end: the job on Spark and in threads, DuckDB, polars, Spark SQL and plain Python, wall-clock and processor
-time, and the peak resident memory of all its processes. And the job on 10,000 lines, which is its start.
+its start to its end: the job on Spark and in threads, DuckDB, polars, Spark SQL, plain Python, and GoAccess where it is
+installed; wall-clock and processor time, and the peak resident memory of all its processes. And the job on 10,000
+lines, which is its start.
 
-    python -m benches.metrics [--quick] [--rounds 3] [--lines 2000000] [--log LOG]
+The whole takes about 20 minutes. It can be run in parts of less than four, ``start``, ``repeats-1`` to ``repeats-3`` and
+``own-1`` to ``own-3``; the page is written once all parts of a commit are there.
+
+    python -m benches.metrics [--part NAME ...] [--quick] [--rounds 3] [--lines 2000000] [--log LOG]
 """
 
 from __future__ import annotations
 
 import argparse
-import calendar
-import functools
-import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
+from benches.access_logs import LOG, own, repeated, write
+from benches.pages import Figure
+from benches.parts import Measured, Parts
 from benches.protocol import Below, Faster, Report, arguments, figure
 from benches.versus.metrics import WAYS
 
-LOG = Path(__file__).parents[1] / ".." / "shared" / "data" / "apache_access.log"
 SPARK, LOCAL, DUCKDB = "drainq metrics", "drainq metrics --engine local", "DuckDB"
 FEW = 10_000  # lines
 MOST_MEMORY = 3_000  # MB of all processes
 SAMPLED_EVERY = 0.05  # seconds between two readings of the memory
-_LINE = re.compile(rb'^(.*? \[)([^\]]*)(\] "[A-Z]+ )([^ "]+)(.*)$', re.DOTALL)
-
-
-def repeated(log: Path, lines: int) -> Iterator[bytes]:
-    """A log's lines over and over."""
-    content = log.read_bytes().split(b"\n")[:-1]
-    for place in range(lines):
-        yield content[place % len(content)]
-
-
-def own(log: Path, lines: int, paths: int = 200_000) -> Iterator[bytes]:
-    """A log's lines, each round an hour later, with request times; a fifth of them have one of many paths."""
-    dice = random.Random(7)
-    content = log.read_bytes().split(b"\n")[:-1]
-    for place in range(lines):
-        line = content[place % len(content)]
-        match = _LINE.match(line)
-        if not match or not line.endswith(b'"'):
-            yield line
-            continue
-        moment = calendar.timegm(time.strptime(match[2].decode().split()[0], "%d/%b/%Y:%H:%M:%S"))
-        stamp = time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(moment + place // len(content) * 3607)).encode()
-        path = match[4] if place % 5 else b"/item/%d/view" % (place * 7919 % paths)
-        yield b"%s%s%s%s%s %.3f" % (match[1], stamp, match[3], path, match[5], min(30, dice.lognormvariate(-3.5, 1.1)))
-
-
-def write(lines: Iterator[bytes], to: Path) -> Path:
-    """Write lines to a file."""
-    with open(to, "wb", buffering=1 << 20) as file:
-        for line in lines:
-            file.write(line + b"\n")
-    return to
+START = "start"
+LOGS = {"repeats": repeated, "own": own}
+NAMES = {"repeats": "a log that repeats", "own": "a log with times and paths of its own"}
+WHOLE, PROCESSOR, MEMORY = "the whole command", "processor time of all processes", "peak memory of all processes"
+GOACCESS = "GoAccess"
+FORMATS = {"repeats": "COMBINED", "own": '%h %^[%d:%t %^] "%r" %s %b "%R" "%u" %T'}
+"""How GoAccess is told what a line of each log is."""
 
 
 class Command:
@@ -71,10 +48,11 @@ class Command:
 
     Args:
         name: of the contestant. log: what it reads. scratch: where it may write.
+        form: how GoAccess is told what a line is.
     """
 
-    def __init__(self, name: str, log: Path, scratch: Path) -> None:
-        self._name, self._log, self._scratch = name, log, scratch
+    def __init__(self, name: str, log: Path, scratch: Path, form: str = "COMBINED") -> None:
+        self._name, self._log, self._scratch, self._form = name, log, scratch, form
         self.walls: list[float] = []
         self.processors: list[float] = []
         self.memories: list[float] = []
@@ -85,13 +63,8 @@ class Command:
         out = self._scratch / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        ours = ["-m", "drainq.cli", *self._name.split()[1:], str(self._log), "--out", str(out)]
-        theirs = ["-m", "benches.versus.metrics", self._name, str(self._log), str(out)]
         started = time.perf_counter()
-        process = psutil.Popen(
-            [sys.executable, *(ours if self._name.startswith("drainq") else theirs)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        process = psutil.Popen(self._words(out), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         used: dict[int, float] = {}
         peak = 0.0
         while process.poll() is None:
@@ -103,6 +76,15 @@ class Command:
             raise SystemExit(f"{self._name} failed: {self.said}")
         self.processors.append(sum(used.values()))
         self.memories.append(peak / 1e6)
+
+    def _words(self, out: Path) -> list[str]:
+        if self._name == GOACCESS:
+            formats = [f"--log-format={self._form}", "--date-format=%d/%b/%Y", "--time-format=%H:%M:%S"]
+            options = ["--no-global-config", "--no-progress", f"--output={out / 'report.json'}"]
+            return ["goaccess", str(self._log), *formats[: 1 if self._form == "COMBINED" else 3], *options]
+        if self._name.startswith("drainq"):
+            return [sys.executable, "-m", "drainq.cli", *self._name.split()[1:], str(self._log), "--out", str(out)]
+        return [sys.executable, "-m", "benches.versus.metrics", self._name, str(self._log), str(out)]
 
 
 def _needed(process: psutil.Process, used: dict[int, float]) -> float:
@@ -122,52 +104,84 @@ def _needed(process: psutil.Process, used: dict[int, float]) -> float:
     return resident
 
 
-def compared(report: Report, name: str, log: Path, lines: int, rounds: int, scratch: Path) -> None:
-    """All ways on one log, in turns."""
-    ways = {way: Command(way, log, scratch) for way in (SPARK, LOCAL, *WAYS)}
-    for number in range(rounds):
+def compared(kind: str, log: Path, lines: int, rounds: Sequence[int], scratch: Path) -> Measured:
+    """Rounds of all ways on one log, in turns."""
+    more = [GOACCESS] if shutil.which("goaccess") else []
+    ways = {way: Command(way, log, scratch, FORMATS[kind]) for way in (SPARK, LOCAL, *WAYS, *more)}
+    for number in rounds:
         order = list(ways.values())
         for way in order[number % len(order) :] + order[: number % len(order)]:
             way.run()
     if len({way.said for contestant, way in ways.items() if contestant in WAYS}) > 1:
         raise SystemExit(f"the ways do not agree: { {contestant: way.said for contestant, way in ways.items()} }")
-    walls = {contestant: [wall / lines for wall in way.walls] for contestant, way in ways.items()}
-    goals = [Faster(LOCAL, DUCKDB, 1 / 1.5), Below(SPARK, 12 / 2_000_000), Faster(SPARK, DUCKDB, 1.0)]
-    report.add(figure(f"{name}, the whole command", "s/line", walls, goals, f"{lines:,} lines"))
-    processors = {contestant: [used / lines for used in way.processors] for contestant, way in ways.items()}
-    report.add(figure(f"{name}, processor time of all processes", "cpu-s/line", processors))
-    memories = {contestant: way.memories for contestant, way in ways.items()}
-    goals = [Below(SPARK, MOST_MEMORY, "MB"), Below(LOCAL, MOST_MEMORY, "MB")]
-    report.add(figure(f"{name}, peak memory of all processes", "MB", memories, goals))
+    return {
+        f"{NAMES[kind]}, {WHOLE}": {name: [wall / lines for wall in way.walls] for name, way in ways.items()},
+        f"{NAMES[kind]}, {PROCESSOR}": {name: [used / lines for used in way.processors] for name, way in ways.items()},
+        f"{NAMES[kind]}, {MEMORY}": {name: way.memories for name, way in ways.items()},
+    }
 
 
-def start(report: Report, log: Path, rounds: int, scratch: Path) -> None:
+def start(log: Path, rounds: int, scratch: Path) -> Measured:
     """The job on few lines."""
     ways = {way: Command(way, log, scratch) for way in (SPARK, LOCAL, f"{SPARK} --no-archive")}
     for _ in range(rounds):
         for way in ways.values():
             way.run()
-    goals = [Below(SPARK, 4.5, "s"), Below(LOCAL, 1.0, "s")]
-    report.add(figure(f"{FEW:,} lines, the whole command", "s", {n: way.walls for n, way in ways.items()}, goals))
+    return {f"{FEW:,} lines, {WHOLE}": {name: way.walls for name, way in ways.items()}}
+
+
+def figure_of(name: str, costs: Mapping[str, Sequence[float]], lines: int) -> Figure:
+    """A figure, judged."""
+    if name.startswith(f"{FEW:,}"):
+        return figure(name, "s", costs, [Below(SPARK, 4.5, "s"), Below(LOCAL, 1.0, "s")])
+    if name.endswith(PROCESSOR):
+        return figure(name, "cpu-s/line", costs)
+    if name.endswith(MEMORY):
+        return figure(name, "MB", costs, [Below(SPARK, MOST_MEMORY, "MB"), Below(LOCAL, MOST_MEMORY, "MB")])
+    goals = [Faster(LOCAL, DUCKDB, 1 / 1.5), Below(SPARK, 12 / 2_000_000), Faster(SPARK, DUCKDB, 1.0)]
+    other = "fewer tables, without minutes or percentiles" if GOACCESS in costs else "not installed here"
+    return figure(name, "s/line", costs, goals, f"{lines:,} lines; GoAccess: {other}")
 
 
 def main() -> int:
-    """Measure, print, and write the JSON."""
+    """Measure the parts that were asked for, print, and write the JSON once all are there."""
     parser = argparse.ArgumentParser(description="The figures of the access-log job.")
     parser.add_argument("--lines", type=int, default=None, help="lines of the logs (default: two million)")
     parser.add_argument("--log", type=Path, default=LOG, help="the log to repeat")
+    parser.add_argument(
+        "--part", nargs="+", default=[], metavar="NAME", help="only these parts, such as start or own-1"
+    )
     options = arguments(parser)
     if not options.log.exists():
         raise SystemExit(f"no log at {options.log}: name one with --log")
     lines = options.lines or (100_000 if options.quick else 2_000_000)
     rounds = options.rounds or (1 if options.quick else 3)
+    names = [START, *(f"{kind}-{number}" for kind in LOGS for number in range(1, rounds + 1))]
+    wrong = [part for part in options.part if part not in names]
+    if wrong:
+        raise SystemExit(f"--part must be one of {', '.join(names)}, got {', '.join(wrong)}")
     report = Report("metrics", options, {"lines": lines})
+    usual = not (options.quick or options.rounds or options.lines or options.out)
+    parts = Parts("metrics", names, report.machine if usual else {**report.machine, "clean": False})
     with tempfile.TemporaryDirectory(prefix="drainq-bench-") as directory:
         scratch = Path(directory)
-        make = functools.partial(write, to=scratch / "access.log")
-        start(report, make(repeated(options.log, FEW)), rounds + 2, scratch)
-        compared(report, "a log that repeats", make(repeated(options.log, lines)), lines, rounds, scratch)
-        compared(report, "a log with times and paths of its own", make(own(options.log, lines)), lines, rounds, scratch)
+        for part in options.part or names:
+            print(f"measuring {part}", flush=True)
+            kind, _, number = part.partition("-")
+            log = scratch / f"{kind}.log"
+            if not log.exists():
+                write(repeated(options.log, FEW) if part == START else LOGS[kind](options.log, lines), log)
+            if part == START:
+                parts.keep(part, start(log, rounds + 2, scratch))
+            else:
+                parts.keep(part, compared(kind, log, lines, [int(number) - 1], scratch))
+    report.machine["load_before"] = parts.load_before()
+    for name, costs in parts.costs().items():
+        report.add(figure_of(name, costs, lines))
+    missing = parts.missing()
+    if missing:
+        print(f"\nnot published: these parts of this commit are missing: {', '.join(missing)}")
+        return 0
     return report.finish()
 
 

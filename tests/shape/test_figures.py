@@ -7,6 +7,7 @@ import argparse
 import pytest
 from benches import pages
 from benches.pages import Figure, Run, Spread, amount, count, rate
+from benches.parts import Parts
 from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure
 
 RESULTS = sorted(pages.RESULTS.glob("*.json"))
@@ -90,3 +91,24 @@ def test_a_quick_run_leaves_the_published_figures_alone(tmp_path):
     assert before == ((pages.RESULTS / "core.json").read_bytes(), (pages.PAGES / "core.md").read_bytes())
     assert pages.read(tmp_path / "core.json").figures == report.figures
     assert "| drainq" in (tmp_path / "core.md").read_text(encoding="utf-8")
+
+
+def test_parts_of_one_commit_go_together_and_the_last_measurement_of_a_part_counts(tmp_path):
+    def parts(commit="abc", load=1.0, clean=True):
+        return Parts("t", ["a", "b"], {"commit": commit, "clean": clean, "load_before": load}, tmp_path)
+
+    parts().keep("a", {"figure": {"ours": [9.0]}})
+    parts(load=2.0).keep("a", {"figure": {"ours": [1.0]}})
+    assert parts().missing() == ["b"]
+    other = parts(commit="def")
+    other.keep("b", {"figure": {"ours": [7.0]}})
+    assert other.missing() == ["a"] and parts().missing() == ["b"]
+    last = parts(load=1.5)
+    last.keep("b", {"figure": {"ours": [3.0]}})
+    assert last.missing() == [] and last.costs() == {"figure": {"ours": [1.0, 3.0]}} and last.load_before() == 2.0
+
+
+def test_parts_of_a_changed_tree_are_not_kept(tmp_path):
+    parts = Parts("t", ["a"], {"commit": "abc", "clean": False, "load_before": 1.0}, tmp_path)
+    parts.keep("a", {"figure": {"ours": [9.0]}})
+    assert parts.missing() == [] and list(tmp_path.iterdir()) == []
