@@ -40,7 +40,7 @@ NAMES = {"repeats": "a log that repeats", "own": "a log with times and paths of 
 WHOLE, PROCESSOR, MEMORY = "the whole command", "processor time of all processes", "peak memory of all processes"
 GOACCESS = "GoAccess"
 FORMATS = {"repeats": "COMBINED", "own": '%h %^[%d:%t %^] "%r" %s %b "%R" "%u" %T'}
-"""How GoAccess is told what a line of each log is."""
+"""The format of a line of each log, as GoAccess reads formats."""
 
 
 class Command:
@@ -48,7 +48,7 @@ class Command:
 
     Args:
         name: of the contestant. log: what it reads. scratch: where it may write.
-        form: how GoAccess is told what a line is.
+        form: the format of a line, as GoAccess reads formats.
     """
 
     def __init__(self, name: str, log: Path, scratch: Path, form: str = "COMBINED") -> None:
