@@ -25,6 +25,18 @@ class Interrupted(DrainqError):
     exit_code = 130
 
 
+def lines_of(error: BaseException) -> list[str]:
+    """What an error says, at least one line.
+
+    PySpark asks Java for the text of an error. If Java has ended, asking raises, and the class is all there is.
+    """
+    try:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    except Exception:
+        lines = []
+    return lines or [type(error).__name__]
+
+
 def was_interrupted(error: BaseException) -> bool:
     """Whether a Ctrl-C is what an error came from: PySpark raises it, and then fails to cancel its jobs."""
     seen: set[int] = set()

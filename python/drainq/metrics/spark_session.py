@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq.metrics import archive
-from drainq.metrics.errors import UserError
+from drainq.metrics.errors import UserError, lines_of
 from drainq.spark.java import java_home
 from drainq.threads import DaemonThread
 
@@ -141,7 +141,7 @@ class Launch:
                 context = SparkContext(conf=conf, gateway=gateway)
             except Exception as error:  # Py4J and PySpark raise whatever Java did
                 raise UserError(
-                    f"Spark does not start with --master {master!r}: {_first_line(error)}; see {str(self._log)!r}"
+                    f"Spark does not start with --master {master!r}: {lines_of(error)[0]}; see {str(self._log)!r}"
                 ) from error
         server: Any = getattr(context, "_accumulatorServer", None)
         if server is not None:  # it would print a traceback when Java ends before Python
@@ -149,6 +149,7 @@ class Launch:
         return context
 
     def _stop(self) -> None:
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark")  # of a Java that is ending by itself
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
             with quiet_py4j():
                 self._context.result().stop()
@@ -173,11 +174,6 @@ def wait_until_stopped() -> None:
 
 
 atexit.register(wait_until_stopped)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq.metrics import tables
-from drainq.metrics.errors import Interrupted, JobFailed, UserError, was_interrupted
+from drainq.metrics.errors import Interrupted, JobFailed, UserError, lines_of, was_interrupted
 from drainq.metrics.log_files import Source
 from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
@@ -51,13 +51,13 @@ def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spo
 
 def _reason(error: BaseException) -> str:
     """The one line of a Java or Python stack that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = lines_of(error)
     if isinstance(error, MemoryError) or any(re.search("OutOfMemoryError|MemoryError", line) for line in lines):
         return "memory came to its end; give Java more with --heap, or load fewer logs at once"
     if not type(error).__module__.startswith(("py4j", "pyspark")):
         return f"{type(error).__name__}: {error}"[:500]
     said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
-    return (said or lines or [type(error).__name__])[0][:500]
+    return (said or lines)[0][:500]
 
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.metrics.errors import JobFailed
+from drainq.metrics.errors import JobFailed, lines_of
 from drainq.metrics.log_files import Source, find
 from drainq.metrics.spark_session import quiet_py4j
 
@@ -83,7 +83,7 @@ class FileStream:
         except Exception as error:
             if self._failed is not None:
                 raise self._failed from None
-            raise JobFailed(f"the streaming query ended: {str(error).splitlines()[0][:500]}") from error
+            raise JobFailed(f"the streaming query ended: {lines_of(error)[0][:500]}") from error
 
     def __enter__(self) -> FileStream:
         return self

@@ -24,7 +24,7 @@ from drainq.metrics.job import DEFAULT_OUT, DEFAULT_TOP
 from drainq.metrics.log_files import Source
 from drainq.metrics.outcome import Followed
 from drainq.metrics.progress import Progress
-from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
+from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, quiet_py4j, settings_for
 from drainq.sql import Database, DatabaseUrl
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def follow(
         if is_directory and engine != "local" and context is None:
             settings = settings_for(master, directory, heap)
             launch = stack.enter_context(Launch(settings, directory / "spark.log", use_archive=use_archive))
+            stack.enter_context(quiet_py4j())  # its threads too, when the signal that ends this ends Java first
         from drainq.metrics.follow.rounds import Rounds
         from drainq.metrics.report import write_report
 
