@@ -9,6 +9,7 @@ import pytest
 
 from drainq.metrics import archive
 from drainq.metrics.daemon import without_zips
+from drainq.metrics.errors import lines_of
 from drainq.metrics.spark_session import parse_heap, settings_for
 
 
@@ -54,3 +55,13 @@ def test_without_an_archive_java_gets_no_option(tmp_path, monkeypatch):
     archive.place("/no/java").touch()
     assert archive.options("/no/java").startswith(f"-XX:SharedArchiveFile={tmp_path}/drainq/spark-")
     assert archive.place("/other/java") != archive.place("/no/java")
+
+
+def test_an_error_whose_text_only_java_knew_is_named_by_its_class():
+    class OfJava(Exception):
+        def __str__(self):
+            raise ConnectionRefusedError("Java has ended")
+
+    assert lines_of(OfJava()) == ["OfJava"] == lines_of(OfJava(""))
+    assert lines_of(ValueError("\n one \n two")) == ["one", "two"]
+    assert lines_of(ValueError("")) == ["ValueError"]
