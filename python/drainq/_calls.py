@@ -6,7 +6,6 @@ main thread native code must not stand between two such steps (``crates/drainq-p
 
 from __future__ import annotations
 
-import logging
 import operator
 import os
 import threading
@@ -14,11 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from drainq.callables import check_answer
+from drainq.logger import log as _log
 from drainq.threads import DaemonThread
 
-_log = logging.getLogger("drainq")
-# Found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises in there, on the
-# thread of a producer, would leave it locked.
+# The logger was found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises
+# in there, on the thread of a producer, would leave it locked.
 
 
 def log(level: str, message: str, error: BaseException | None = None) -> None:

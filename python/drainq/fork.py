@@ -21,12 +21,11 @@ Source: ``threading._after_fork`` and ``logging._after_at_fork_child_reinit_lock
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import weakref
 from typing import Any, Protocol
 
-_log = logging.getLogger("drainq")
+from drainq.logger import log as _log
 
 
 class Forkable(Protocol):
