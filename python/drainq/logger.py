@@ -16,7 +16,7 @@ import logging
 __all__ = ["log"]
 
 
-class UnconfiguredHandler(logging.NullHandler):
+class QuietHandler(logging.NullHandler):
     """Writes nothing where the program configured logging; where it did not, what Python's last resort writes."""
 
     def handle(self, record: logging.LogRecord) -> bool:
@@ -37,4 +37,4 @@ class UnconfiguredHandler(logging.NullHandler):
 
 
 log = logging.getLogger("drainq")
-log.addHandler(UnconfiguredHandler())
+log.addHandler(QuietHandler())

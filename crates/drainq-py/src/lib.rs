@@ -46,6 +46,7 @@ mod errors;
 mod fork;
 mod gil;
 mod guarded_calls;
+mod html_table;
 mod interpreter;
 mod monitoring;
 mod multi;

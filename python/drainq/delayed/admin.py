@@ -20,6 +20,7 @@ from drainq.delayed.storage.operator_protocol import FinishedMessage
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.records import Row
 from drainq.errors import DrainqError
+from drainq.html_table import of as table_of
 from drainq.sql.url import DatabaseUrl
 
 _log = logging.getLogger("drainq")
@@ -46,6 +47,10 @@ class DelayedQueueStats:
     oldest_ready_age: float
     redelivered: int
     dead: int
+
+    def _repr_html_(self) -> str:
+        """The counters as a table, for notebooks."""
+        return table_of(self)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
+from drainq.html_table import of as table_of
 from drainq.pickling import refuse
 
 T = TypeVar("T")
@@ -216,6 +217,10 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     def __repr__(self) -> str:
         return f"<DelayedQueue {self.name!r} in {type(self._session.storage).__name__}>"
+
+    def _repr_html_(self) -> str:
+        """The counters as a table, for notebooks."""
+        return table_of(self)
 
 
 def partition_kind(queue: str, type_name: str) -> str:

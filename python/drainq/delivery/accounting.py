@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drainq._native import BatchQueueStats
+from drainq.html_table import of as table_of
 
 
 class Outcome(enum.Enum):
@@ -58,6 +59,10 @@ class WorkerStats:
     expired: int = 0
     per_type: Mapping[Any, int] = field(default_factory=dict)
     unknown: int = 0
+
+    def _repr_html_(self) -> str:
+        """The counters as a table, for notebooks."""
+        return table_of(self)
 
 
 class Books:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drainq.html_table import of as table_of
+
 
 @dataclass(frozen=True)
 class PrefetchStats:
@@ -37,6 +39,10 @@ class PrefetchStats:
     """Items returned beyond the capacity, which enter next."""
     starved_pulls: int
     """Pulls that came away empty while a refill was running."""
+
+    def _repr_html_(self) -> str:
+        """The counters as a table, for notebooks."""
+        return table_of(self)
 
 
 @dataclass(frozen=True)
@@ -71,3 +77,7 @@ class SchedulerStats:
     """Whether the backlog was too large at the last step."""
     sources: Mapping[str, SourceCounts]
     """The same by source."""
+
+    def _repr_html_(self) -> str:
+        """The counters as a table, for notebooks."""
+        return table_of(self)
