@@ -1,14 +1,18 @@
-"""What the site needs besides the documents: links that lead out of ``docs`` become plain text.
+"""What the site needs besides the documents.
 
-In the repository such a link opens a source file. The site has no source files, and a link that leads nowhere would end
-the strict build.
+1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
+   source files, and a link that leads nowhere would end the strict build.
+2. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
+_MODULE = re.compile(r"(?m)^::: (\S+)$")
+_EMPTY = re.compile(r'id="(drainq[^"]*)"(?:(?!id="drainq).)*?<div class="doc doc-contents[^"]*">\s*</div>', re.DOTALL)
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s]*)\)")
 
 
@@ -30,3 +34,30 @@ def without_links_to_sources(markdown: str, depth: int) -> str:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page."""
     return without_links_to_sources(markdown, page.file.src_uri.count("/"))
+
+
+def missing_names(html: str, modules: list[str]) -> list[str]:
+    """The public names of these modules that a page does not explain.
+
+    Example:
+        >>> missing_names('<h3 id="drainq.columns.GroupBy">', ["drainq.columns"])[:2]
+        ['drainq.columns.RecordBatch', 'drainq.columns.TooManyGroups']
+    """
+    public = (
+        (module, name)
+        for module in modules
+        for name in getattr(importlib.import_module(module), "__all__", ())
+        if not name.startswith("_")
+    )
+    there = set(re.findall(r'id="([^"]+)"', html))
+    # A function that has the name of its module stands under both.
+    missing = [f"{at}.{name}" for at, name in public if not {f"{at}.{name}", f"{at}.{name}.{name}"} & there]
+    return missing + _EMPTY.findall(html)
+
+
+def on_page_content(html: str, *, page: Any, **_: Any) -> None:
+    """Called by mkdocs for each page that is a page of HTML by now."""
+    modules = [name for name in _MODULE.findall(page.markdown or "") if name.count(".") < 2]
+    missing = missing_names(html, modules)
+    if missing:
+        raise ValueError(f"{page.file.src_uri} explains nothing of {', '.join(missing)}")
