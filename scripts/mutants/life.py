@@ -7,6 +7,7 @@ from .mutant import Mutant
 SRC = "crates/drainq-py/src"
 BATCH = f"{SRC}/batch"
 COLLECTION = "tests/batch/test_collection.py"
+CYCLES = "tests/batch/test_cycles.py"
 EXIT = "tests/batch/test_exit.py::test_the_process_ends_well_while_a_thread_is_in"
 FORK = "tests/batch/test_fork.py"
 TOLD = "tests/batch/test_told.py"
@@ -14,6 +15,38 @@ PACKAGE = "python/drainq"
 
 MUTANTS = [
     # -- collection -------------------------------------------------------------------------------
+    Mutant(
+        "consumer_is_hidden_from_the_collector",
+        "a queue that its own consumer holds is never collected",
+        f"{BATCH}/batch_callables.rs",
+        "        self.consumer.iter().flat_map(Handler::held).try_for_each(|held| visit.call(held))?;\n",
+        "",
+        f"{CYCLES}::test_a_cycle_through_anything_that_a_queue_holds_is_collected[consumer.on_idle-open]",
+    ),
+    Mutant(
+        "renewal_is_not_recorded",
+        "in a forked child nothing is ever collected",
+        f"{SRC}/fork.rs",
+        "        object.renew_in_child(py);\n    }\n    RENEWED.store(process::id(), Ordering::Relaxed);\n",
+        "        object.renew_in_child(py);\n    }\n",
+        f"{CYCLES}::test_a_cycle_is_collected_in_a_child_too",
+    ),
+    Mutant(
+        "balancers_thread_ends_the_queue",
+        "the balancer's thread calls on_close while a drain thread is in a call",
+        f"{BATCH}/caller.rs",
+        "        if self.role == Role::Drain {\n            if self.callers",
+        "        if true {\n            if self.callers",
+        "tests/batch/test_shutdown.py::test_on_close_waits_for_an_on_idle_and_is_called_by_the_last_drain_thread",
+    ),
+    Mutant(
+        "list_goes_on_without_threads",
+        "a list that goes on in a forked child is queued there without drain threads",
+        f"{BATCH}/produce/many.rs",
+        "            self.start_threads(list.py())?;\n",
+        "",
+        f"{FORK}::test_a_list_during_which_an_on_drop_forks_goes_on_in_both_processes",
+    ),
     Mutant(
         "collected_before_renewal",
         "a collection in a forked child takes locks that threads of the parent hold",
@@ -302,7 +335,7 @@ MUTANTS = [
         f"{BATCH}/caller_count.rs",
         "self.draining.load(Ordering::Relaxed) == 1",
         "self.draining.load(Ordering::Relaxed) <= 2",
-        "tests/batch/test_shutdown.py::test_on_close_waits_for_an_on_idle_of_another_thread",
+        "tests/batch/test_shutdown.py::test_on_close_waits_for_an_on_idle_and_is_called_by_the_last_drain_thread",
     ),
     Mutant(
         "shutdown_beside_on_close",

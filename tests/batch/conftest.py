@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -25,7 +26,10 @@ def accounts(stats: BatchQueueStats) -> None:
 class Gate:
     """A handler that keeps its batches, and does not return while it is closed."""
 
+    made: ClassVar[weakref.WeakSet[Gate]] = weakref.WeakSet()
+
     def __init__(self, *, is_open: bool = True) -> None:
+        self.made.add(self)
         self.batches: list[list[Any]] = []
         self.entered = threading.Semaphore(0)
         self._open = threading.Event()
@@ -61,6 +65,8 @@ def make_queue() -> Iterator[Callable[..., BatchQueue]]:
         return queue
 
     yield make
+    for gate in list(Gate.made):  # a test that failed has left its gates closed, and is to end at once all the same
+        gate.open()
     for queue in queues:
         queue.shutdown(PATIENCE)
         accounts(queue.stats())

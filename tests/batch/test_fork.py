@@ -353,3 +353,37 @@ for producer in producers:
 print(ended, queue.shutdown(20))
 """).splitlines()
     assert lines == ["{7} True"]
+
+
+def test_a_list_during_which_an_on_drop_forks_goes_on_in_both_processes():
+    """The child has no drain thread when the list goes on in it, and starts one."""
+    lines = forks("""
+entered, leave, seen, children = threading.Event(), threading.Event(), [], []
+def handler(batch):
+    entered.set()
+    leave.wait()
+    seen.extend(batch)
+def fork(reason, count):
+    if not children:
+        children.append(os.fork())
+queue = BatchQueue("drops", config(buffer_size=1, strategy="if_possible", consumer=handler, on_drop=fork))
+queue.produce(0)
+entered.wait()
+accepted = queue.produce_many([1, 2, 3, 4, "a", "b"])
+leave.set()
+if children == [0]:
+    try:
+        assert threading.enumerate()[1].name == "drainq-drops-0"
+        assert queue.flush(10)
+        stats = queue.stats()
+        assert 2 <= accepted <= 3 and seen == ["a", "b"][:accepted - 1], (accepted, seen)
+        assert (stats.accepted, stats.rejected["full"]) == (accepted - 1, 3 - accepted), stats
+        print("child", flush=True)
+        os._exit(0)
+    finally:
+        os._exit(1)
+assert queue.flush(10)
+assert (accepted, seen, queue.stats().rejected["full"]) == (1, [0, 1], 5)
+print(waited(children.pop()))
+""")
+    assert lines == ["child", "0"]

@@ -1,5 +1,6 @@
 """Policies, selectors and the balancer as values."""
 
+import itertools
 import os
 
 import pytest
@@ -51,7 +52,10 @@ def test_policies_are_equal_hashable_and_read_like_their_calls():
         same = eval(repr(policy))
         assert same == policy and hash(same) == hash(policy) and repr(same) == repr(policy)
     assert len(set(policies)) == len(policies)
-    assert ThreadPolicy.fixed(2) != 2
+    for one, other in itertools.permutations(policies, 2):
+        assert one != other and not one == other
+    for policy in policies:
+        assert policy != 2 and policy != repr(policy)
 
 
 def test_a_type_has_one_partition():

@@ -159,7 +159,7 @@ def drain_threads(name):
     return [thread for thread in threading.enumerate() if thread.name.startswith(f"drainq-{name}-")]
 
 
-def test_on_close_waits_for_an_on_idle_of_another_thread():
+def test_on_close_waits_for_an_on_idle_and_is_called_by_the_last_drain_thread():
     class Consumer:
         idle, entered, leave, events = [], threading.Event(), threading.Event(), []
 
@@ -174,17 +174,19 @@ def test_on_close_waits_for_an_on_idle_of_another_thread():
                 self.events.append("on_idle returns")
 
         def on_close(self):
-            self.events.append("on_close")
+            self.events.append("on_close" if [threading.current_thread()] == self.idle else threading.current_thread())
 
-    consumer = Consumer()
-    queue = BatchQueue("closing", config(n=2, partitions=PartitionPolicy.fixed(2), consumer=consumer))
+    consumer, balancer = Consumer(), DrainBalancer.throughput_weighted()
+    settings = config(n=2, partitions=PartitionPolicy.fixed(2), consumer=consumer, balancer=balancer)
+    queue = BatchQueue("closing", settings)
     threads = drain_threads("closing")
-    assert len(threads) == 2 and consumer.entered.wait(PATIENCE)
+    assert len(threads) == 3 and consumer.entered.wait(PATIENCE)
     ending = threading.Thread(target=queue.shutdown)
     ending.start()
-    (other,) = (thread for thread in threads if thread not in consumer.idle)
-    other.join(PATIENCE)
-    assert not other.is_alive() and consumer.events == []
+    others = [thread for thread in threads if thread not in consumer.idle]
+    assert [thread.name for thread in others if thread.name.endswith("-balancer")] == ["drainq-closing-balancer"]
+    ended(others)
+    assert consumer.events == []
     consumer.leave.set()
     ending.join(PATIENCE)
     assert consumer.events == ["on_idle returns", "on_close"]

@@ -28,12 +28,10 @@ static QUEUES: Mutex<Vec<(String, Py<BatchQueue>)>> = Mutex::new(Vec::new());
 pub struct BatchQueueManager;
 
 fn find(py: Python<'_>, name: &str) -> Option<Py<BatchQueue>> {
-    let mut queues = QUEUES.lock();
-    let gone: Vec<_> = queues.extract_if(.., |(_, queue)| !queue.get().shared().queue().is_running()).collect();
-    let found = queues.iter().find(|(other, _)| other == name).map(|(_, queue)| queue.clone_ref(py));
-    drop(queues);
-    drop(gone);
-    found
+    let is_over = |queue: &Py<BatchQueue>| !queue.get().shared().queue().is_running();
+    // Let go of when the lock is free again: the end of a queue may run Python code.
+    let _gone: Vec<_> = QUEUES.lock().extract_if(.., |(_, queue)| is_over(queue)).collect();
+    find_unforgotten(py, name)
 }
 
 /// Returns the queue of this name that was made last: a running one, or one whose shutdown was interrupted.

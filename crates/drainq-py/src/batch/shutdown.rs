@@ -61,10 +61,8 @@ impl SharedQueue {
                 let slice = PyFloat::new(py, ctrl_c::slice(deadline).as_secs_f64());
                 gil::call_method(thread, "join", [slice.as_any()])?;
             }
-            let mut threads = self.process().threads.lock();
-            let gone: Vec<_> = threads.extract_if(.., |other| other.is(thread)).collect();
-            drop(threads);
-            drop(gone);
+            // Let go of when the lock is free again: the end of a thread's object may run Python code.
+            let _gone: Vec<_> = self.process().threads.lock().extract_if(.., |other| other.is(thread)).collect();
         }
         Ok(())
     }

@@ -41,9 +41,7 @@ impl ProduceAttempt {
             return Err(ctrl_c::forked(py));
         }
         let shared = self.queue.get().shared();
-        if !shared.process().is_started() {
-            shared.start_threads(py)?;
-        }
+        shared.start_threads(py)?;
         let item = self.item.lock().take();
         let Some(item) = item else { return Err(errors::bad_state("this attempt has ended")) };
         // SAFETY: the GIL is held (invariant 2).

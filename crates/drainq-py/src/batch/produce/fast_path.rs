@@ -60,7 +60,7 @@ impl SharedQueue {
         let item = unsafe { Item::tagged(object, tag) };
         // SAFETY: the GIL is held (invariant 1).
         let queued = unsafe { process.queue.try_produce_at(partition, item) }.is_ok();
-        if queued && process.gil_yield.is_wanted() {
+        if queued {
             self.yield_gil_if_due(object.py(), partition);
         }
         queued

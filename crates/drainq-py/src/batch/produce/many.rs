@@ -20,9 +20,6 @@ use std::sync::Arc;
 impl SharedQueue {
     /// Queues many items in order; returns how many were accepted.
     pub fn produce_many(self: &Arc<Self>, objects: &Bound<'_, PyAny>, may_wait: MayWait) -> PyResult<u64> {
-        if !self.process().is_started() {
-            self.start_threads(objects.py())?;
-        }
         match objects.cast_exact::<PyList>() {
             Ok(list) if self.routing.is_by_class() => self.produce_list(list, may_wait),
             _ => arguments::items(objects)?.map(|object| self.produce_one(&object?, may_wait)).sum(),
@@ -49,10 +46,12 @@ impl SharedQueue {
             let object = list.get_item(index)?;
             let class = self.routing.keys.name_of(&object)?;
             let key = self.key(&class)?;
+            // Here and not before the loop: a report of items that were rejected may have forked.
+            self.start_threads(list.py())?;
+            self.cache_route(list.py(), key);
             let mut run = vec![Item::new(&object, key)?];
             index += 1 + self.extend_run(list, index + 1, key, &mut run);
             accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), may_wait)?;
-            self.cache_route(list.py(), key);
         }
         Ok(accepted)
     }
@@ -71,9 +70,7 @@ impl SharedQueue {
                 break;
             }
         }
-        if process.gil_yield.is_wanted() {
-            self.yield_gil_if_due(list.py(), partition);
-        }
+        self.yield_gil_if_due(list.py(), partition);
         run.index - from
     }
 

@@ -20,10 +20,11 @@ impl SharedQueue {
     }
 
     /// Adds the name of this key to the route cache, if the name alone decides where its items go. The name is not
-    /// read from an item, because the item may have another class by now.
+    /// read from an item, because the item may have another class by now. The threads run: no Python code, which may
+    /// fork, has run since their start.
     pub(super) fn cache_route(&self, py: Python<'_>, key: Key) {
         let process = self.process();
-        if !self.routing.is_by_name() || !process.is_started() {
+        if !self.routing.is_by_name() {
             return;
         }
         let cache = if self.routing.keys.are_types() { &self.routing.routes } else { &self.routing.named_routes };
@@ -58,9 +59,7 @@ impl SharedQueue {
             None => self.add_key(name)?,
         };
         let partition = self.routing.partition_of(self.queue(), object, key)?;
-        if !self.process().is_started() {
-            self.start_threads(object.py())?;
-        }
+        self.start_threads(object.py())?;
         let item = self.routing.ring_item(object, key)?;
         let weight = item.weight();
         // SAFETY: the GIL is held (invariant 1).

@@ -1,0 +1,156 @@
+"""Whatever a queue holds may hold the queue: each such cycle is collected, and every object of it let go."""
+
+import asyncio
+import gc
+import operator
+import os
+import weakref
+
+import pytest
+
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
+from tests.batch.conftest import PATIENCE
+from tests.batch.test_fork_settings import in_child
+from tests.batch.test_shutdown import drain_threads, ended
+
+
+class Holder:
+    """An object that holds its queue, and can be called wherever a queue calls something."""
+
+    queue = None
+
+    def __call__(self, *arguments):
+        return 0
+
+    def assign(self, throughput, owners, threads):
+        return None
+
+
+class Parts:
+    """An object with some of the methods of a handler; only the named one holds the holder."""
+
+    def __init__(self, part, holder):
+        self.consume = self.on_idle = self.on_close = lambda *batch: None
+        setattr(self, part, lambda *batch, held=holder: None)
+
+
+def handled_by(make):
+    """A queue with what `make` returns as the handler of a type."""
+
+    def opened(name, holder):
+        queue = made(name)
+        queue.add_handler(int, make(holder))
+        return queue
+
+    return opened
+
+
+def made(name, **settings):
+    return BatchQueue(
+        name, BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), **settings)
+    )
+
+
+def setting(key, make=lambda holder: holder):
+    """A queue with what `make` returns as this setting."""
+    return lambda name, holder: made(name, **{key: make(holder)})
+
+
+def of_loop(name, holder):
+    """A queue with an event loop that has the holder."""
+    loop = asyncio.new_event_loop()
+    loop.holder = holder
+    loop.close()
+    return made(name, loop=loop)
+
+
+def named(name, holder):
+    """A queue one of whose types has the holder as its name."""
+    queue = made(name, dispatch_key=lambda item: item[0], consumer=len)
+    assert queue.produce([holder]) and queue.flush(PATIENCE)
+    return queue
+
+
+def of_class(name, holder):
+    """A queue one of whose types is a class that has the holder."""
+    queue = made(name, consumer=len)
+    held = type("Held", (), {"holder": holder})
+    assert queue.produce(held()) and queue.flush(PATIENCE)
+    return queue
+
+
+PARTS = ("consume", "on_idle", "on_close")
+
+PLACES = {
+    **{f"consumer.{part}": setting("consumer", lambda holder, part=part: Parts(part, holder)) for part in PARTS},
+    **{f"handler.{part}": handled_by(lambda holder, part=part: Parts(part, holder)) for part in PARTS},
+    "consumer": setting("consumer"),
+    "handler": handled_by(lambda holder: holder),
+    "error_handler": setting("error_handler"),
+    "on_drop": setting("on_drop"),
+    "len_of": setting("len_of"),
+    "balancer": setting("balancer"),
+    "partition_selector": setting("partition_selector"),
+    "PartitionSelector.by": setting("partition_selector", PartitionSelector.by),
+    "dispatch_key": setting("dispatch_key"),
+    "itemgetter": setting("dispatch_key", operator.itemgetter),
+    "loop": of_loop,
+    "name of a type": named,
+    "class of a type": of_class,
+}
+
+
+@pytest.mark.parametrize("is_shut_down", [False, True], ids=["open", "shut down"])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+def test_a_cycle_through_anything_that_a_queue_holds_is_collected(place, is_shut_down):
+    holder = Holder()
+    holder.queue = place("cycles", holder)
+    if is_shut_down:
+        assert holder.queue.shutdown(PATIENCE) is True
+    gone, threads = weakref.ref(holder), drain_threads("cycles")
+    threads_gone = [weakref.ref(thread) for thread in threads]
+    assert bool(threads) is not is_shut_down
+    del holder
+    gc.collect()
+    ended(threads)
+    del threads
+    gc.collect()
+    assert gone() is None
+    assert [thread() for thread in threads_gone] == [None] * len(threads_gone), "the objects of its threads"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("inherited", [True, False])
+def test_a_cycle_is_collected_in_a_child_too(inherited):
+    begin = f"""
+import gc, weakref
+class Holder:
+    def __call__(self, batch):
+        pass
+def made():
+    holder = Holder()
+    holder.queue = BatchQueue("cycle", config(consumer=holder))
+    return holder
+holder = made() if {inherited} else None
+"""
+    in_child(
+        begin,
+        """
+holder = holder or made()
+gone = weakref.ref(holder)
+threads = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+del holder
+gc.collect()
+for thread in threads:
+    thread.join(10)
+    assert not thread.is_alive()
+gc.collect()
+assert gone() is None
+""",
+    )
