@@ -153,8 +153,8 @@ MUTANTS = [
         "names_of_ended_queues",
         "a queue that was shut down by hand keeps its name",
         f"{BATCH}/manager.rs",
-        "queues.extract_if(.., |(_, queue)| !queue.get().shared().queue().is_running()).collect();",
-        "queues.extract_if(.., |_| false).collect();",
+        "QUEUES.lock().extract_if(.., |(_, queue)| is_over(queue)).collect();",
+        "QUEUES.lock().extract_if(.., |(_, queue)| false && is_over(queue)).collect();",
         "tests/batch/test_manager.py::test_a_queue_shut_down_by_hand_is_forgotten",
     ),
     Mutant(
