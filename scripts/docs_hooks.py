@@ -2,7 +2,8 @@
 
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
-2. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
+2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
+3. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
 """
 
 from __future__ import annotations
@@ -56,8 +57,13 @@ def missing_names(html: str, modules: list[str]) -> list[str]:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> None:
-    """Called by mkdocs for each page that is a page of HTML by now."""
+    """Called by mkdocs for each page that is HTML by now."""
     modules = [name for name in _MODULE.findall(page.markdown or "") if name.count(".") < 2]
     missing = missing_names(html, modules)
     if missing:
         raise ValueError(f"{page.file.src_uri} explains nothing of {', '.join(missing)}")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Called by mkdocs for each page with what the theme adds."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
