@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -59,3 +60,29 @@ def test_the_site_has_every_document():
     there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert len(listed) > 40
     assert (listed - there, there - listed) == (set(), set())
+
+
+def packaged():
+    path = ROOT / "scripts" / "package_readme.py"
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("package_readme", path))
+    module.__spec__.loader.exec_module(module)
+    return module
+
+
+def test_the_packages_readme_has_absolute_links_to_what_is_there():
+    repository = "https://example.org/owner/drainq"
+    readme = packaged().with_absolute_links((ROOT / "README.md").read_text(), repository, "v1")
+    links = re.findall(r"\]\(([^)]+)\)", readme)
+    assert len(links) > 10 and [link for link in links if not link.startswith(("https://", "#"))] == []
+    ours = [link.removeprefix(f"{repository}/blob/v1/") for link in links if link.startswith(repository)]
+    assert len(ours) > 10 and [path for path in ours if not (ROOT / path.partition("#")[0]).exists()] == []
+
+
+def test_every_package_is_built_with_the_addresses_of_its_repository():
+    text = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
+    builds = text.split("PyO3/maturin-action@")
+    assert len(builds) == 4
+    assert all("scripts/package_readme.py" in before.rpartition("actions/checkout@")[2] for before in builds[:-1])
+    changed = packaged().with_addresses((ROOT / "pyproject.toml").read_text(), "https://example.org/owner/drainq")
+    assert changed.count("[project.urls]") == 1
+    assert '\nSource = "https://example.org/owner/drainq"\n' in changed
