@@ -111,12 +111,12 @@ impl Drop for Drainq {
 }
 
 /// A partition a type, drained in the way of the source design.
-pub struct Partitioned<B: Buffer + 'static> {
+pub struct Partitioned<B: Buffer + Send + Sync + 'static> {
     shared: Arc<(Vec<CachePadded<B>>, AtomicBool)>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<B: Buffer + 'static> Partitioned<B> {
+impl<B: Buffer + Send + Sync + 'static> Partitioned<B> {
     pub fn start(shape: Shape, sink: &Arc<Sink>) -> Self {
         let sink = sink.clone();
         Self::start_with(shape, move |batch| sink.handle(batch))
@@ -168,7 +168,7 @@ fn drain<B: Buffer>(buffers: &[CachePadded<B>], ended: &AtomicBool, me: usize, s
     }
 }
 
-impl<B: Buffer + 'static> Engine for Partitioned<B> {
+impl<B: Buffer + Send + Sync + 'static> Engine for Partitioned<B> {
     #[inline]
     fn produce(&self, item: Item) {
         let buffer = &self.shared.0[item.key() as usize];
@@ -178,7 +178,7 @@ impl<B: Buffer + 'static> Engine for Partitioned<B> {
     }
 }
 
-impl<B: Buffer + 'static> Drop for Partitioned<B> {
+impl<B: Buffer + Send + Sync + 'static> Drop for Partitioned<B> {
     fn drop(&mut self) {
         self.shared.1.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {

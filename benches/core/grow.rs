@@ -12,14 +12,21 @@ const FEW: Shape = Shape { threads: 8, types: 100, capacity: 10_000 };
 const MANY: Shape = Shape { types: 2_000, ..FEW };
 const FEW_TYPES: &str = "drainq, 100 types on 100 partitions";
 const MANY_TYPES: &str = "drainq, 2,000 types on 1,100 partitions";
+/// Types that are registered in a round.
+const REGISTERED: u32 = 2_000;
 const PARTITIONS: usize = 450;
 const PLACES: usize = 20_000;
 const QUEUED: usize = 100;
 const MIB: f64 = (1 << 20) as f64;
 
 pub fn run(report: &mut Report) {
-    if report.wants("grow", "many types") {
-        many_types(report);
+    if report.wants("grow", "many types, burst time cpu") {
+        let items = report.options().items(2_000_000);
+        many_types(report, items, ["grow: many types, burst, time", "grow: many types, burst, cpu"]);
+    }
+    if report.wants("grow", "many types, long time cpu") {
+        let items = report.options().items(20_000_000);
+        many_types(report, items, ["grow: many types, long, time", "grow: many types, long, cpu"]);
     }
     if report.wants("grow", "registration") {
         registration(report);
@@ -29,8 +36,7 @@ pub fn run(report: &mut Report) {
     }
 }
 
-fn many_types(report: &mut Report) {
-    let items = report.options().items(2_000_000);
+fn many_types(report: &mut Report, items: usize, [time, cpu]: [&'static str; 2]) {
     let load = move |shape: Shape| {
         let (sink, end) = Sink::new(items, 0, 1);
         let engine = Drainq::start(shape, &sink);
@@ -42,13 +48,24 @@ fn many_types(report: &mut Report) {
         vec![(FEW_TYPES, Box::new(move || load(FEW))), (MANY_TYPES, Box::new(move || load(MANY)))];
     let costs = rounds(report.options().rounds, &mut contestants);
     let goals = [Goal::times(MANY_TYPES, FEW_TYPES, 1.5, 1.2)];
-    let note = "16 producers, 8 drain threads, types in turn";
-    report.add(Figure::new("grow: many types, time", "ns/item", part(&costs, |cost| cost.wall), &goals, note));
-    report.add(Figure::new("grow: many types, cpu", "cpu-ns/item", part(&costs, |cost| cost.cpu), &goals, note));
+    let note = "16 producers, 8 drain threads, types in turn; 2 M items in a burst, 20 M in a long run";
+    report.add(Figure::new(time, "ns/item", part(&costs, |cost| cost.wall), &goals, note));
+    report.add(Figure::new(cpu, "cpu-ns/item", part(&costs, |cost| cost.cpu), &goals, note));
 }
 
+/// Types that are registered one after the other on a queue of a fixed number of partitions.
 fn registration(report: &mut Report) {
-    let cost = || {
+    let cost = |partitions: usize| {
+        let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+        settings.partitions = PartitionPolicy::fixed(partitions).expect("a valid number");
+        let queue: BatchQueue<Item> = BatchQueue::new("registration", settings, Grouping::ByKey);
+        let started = Instant::now();
+        for _ in 0..REGISTERED {
+            queue.add_type(1.0);
+        }
+        started.elapsed().as_nanos() as f64 / 1e3 / f64::from(REGISTERED)
+    };
+    let grown = || {
         let (sink, _end) = Sink::new(usize::MAX, 0, 1);
         let engine = Drainq::start(FEW, &sink);
         let started = Instant::now();
@@ -59,9 +76,16 @@ fn registration(report: &mut Report) {
         }
         started.elapsed().as_nanos() as f64 / 1e3 / MANY.types as f64
     };
-    let costs = rounds(report.options().rounds, &mut [("drainq", Box::new(cost))]);
-    let note = "2,000 types one by one on a running queue, an item for each; partitions grow from 100 to 1,150";
-    report.add(Figure::new("grow: registration", "us/type", costs, &[], note));
+    let mut contestants: Vec<Contestant<'_>> = vec![
+        ("drainq, 100 partitions", Box::new(move || cost(100))),
+        ("drainq, 10,000 partitions", Box::new(move || cost(10_000))),
+        ("drainq, partitions grow from 100 to 1,150", Box::new(grown)),
+    ];
+    let costs = rounds(report.options().rounds, &mut contestants);
+    let goals =
+        [Goal::at_most("drainq, 100 partitions", 2.0, 1.0), Goal::at_most("drainq, 10,000 partitions", 4.0, 2.0)];
+    let note = "2,000 types one by one; where partitions grow, the queue runs and gets a handler and an item for each";
+    report.add(Figure::new("grow: registration", "us/type", costs, &goals, note));
 }
 
 fn memory(report: &mut Report) {

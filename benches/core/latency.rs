@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 const ONE: Shape = Shape { threads: 1, types: 1, capacity: 2_000 };
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The items before a burst: one each 10 us for 10 ms.
+const STREAM: usize = 1_000;
+const STREAM_EVERY: Duration = Duration::from_micros(10);
 
 fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
@@ -101,11 +104,17 @@ pub fn burst(report: &mut Report) {
     }
     let burst = ONE.capacity + 1;
     let run = |start: &dyn Fn(&Arc<Sink>) -> Box<dyn Engine>, asleep: Duration| {
-        // One item first, so that the thread goes to sleep from work, and `asleep` later all the others.
-        let (first, first_done) = Sink::new(1, 0, 0);
+        // A stream of items first, so frequent that a thread of drainq naps after them, and `asleep` later all the others.
+        let (first, first_done) = Sink::new(STREAM, 0, 0);
         let engine = start(&first);
-        engine.produce(Item::new(0, 0));
-        let (handled, _) = first_done.recv_timeout(PATIENCE).expect("the item arrives");
+        for number in 0..STREAM {
+            engine.produce(Item::new(0, number));
+            let produced = Instant::now();
+            while produced.elapsed() < STREAM_EVERY {
+                std::hint::spin_loop();
+            }
+        }
+        let (handled, _) = first_done.recv_timeout(PATIENCE).expect("the items arrive");
         while handled.elapsed() < asleep {
             std::thread::sleep(asleep.saturating_sub(handled.elapsed() + Duration::from_micros(100)));
         }

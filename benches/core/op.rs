@@ -2,9 +2,9 @@
 
 use crate::item::Item;
 use crate::protocol::{Contestant, Figure, Goal, Report, quantile, rounds};
-use crate::rivals::{Buffer, Flume, Kanal, MutexSwap};
+use crate::rivals::{Buffer, Flume, Kanal, MutexSwap, Nexus};
 use crossbeam::queue::ArrayQueue;
-use drainq_core::batch::{BatchQueue, Drainer, Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
+use drainq_core::batch::{BatchQueue, BufferStrategy, Drainer, Grouping, Key, Outcome, Settings, Step, ThreadPolicy};
 use drainq_core::ring::Ring;
 use drainq_core::sync::Arc;
 use std::hint::black_box;
@@ -31,8 +31,17 @@ pub fn run(report: &mut Report) {
     if report.wants("op", "push") {
         let mut contestants = singles(Timed::Push, cycles);
         contestants.push(("drainq queue", Box::new(move || queue_cost(Timed::Push, 1, cycles))));
-        let goals = [Goal::times("drainq ring", "ArrayQueue", 1.1, 1.0)];
+        let goals = [
+            Goal::times("drainq ring", "ArrayQueue", 1.1, 1.0),
+            Goal::times("drainq ring", "kanal", 1.1, 1.0),
+            Goal::times("drainq ring", "nexus-queue", 1.1, 1.0),
+        ];
         report.add(Figure::new("op: push", "ns/item", rounds(count, &mut contestants), &goals, ONE_THREAD));
+    }
+    if report.wants("op", "refusal") {
+        let costs = rounds(count, &mut [("drainq", Box::new(move || refusal_cost(cycles)))]);
+        let note = "a full queue that nothing drains, and a producer that does not wait for room";
+        report.add(Figure::new("op: refusal", "us/call", costs, &[Goal::at_most("drainq", 20.0, 5.0)], note));
     }
     if report.wants("op", "drain") {
         let mut contestants = singles(Timed::Drain, cycles);
@@ -56,12 +65,28 @@ pub fn run(report: &mut Report) {
     }
 }
 
+/// The processor was given away, and the item tried once more: so long holds a full queue its producer up.
+fn refusal_cost(calls: usize) -> f64 {
+    let mut settings = Settings::new(ThreadPolicy::fixed(1).expect("a valid number"));
+    settings.buffer_size = CAPACITY;
+    settings.strategy = BufferStrategy::IfPossible;
+    let queue: BatchQueue<Item> = BatchQueue::new("full", settings, Grouping::ByKey);
+    let key = queue.add_type(1.0);
+    while queue.try_produce(Item::new(key, 0)).is_ok() {}
+    let started = Instant::now();
+    for number in 0..calls {
+        assert!(black_box(queue.try_produce(Item::new(key, black_box(number)))).is_err(), "the queue is full");
+    }
+    started.elapsed().as_nanos() as f64 / 1e3 / calls as f64
+}
+
 fn singles(timed: Timed, cycles: usize) -> Vec<Contestant<'static>> {
     vec![
         ("drainq ring", Box::new(move || cost::<Ring<Item>>(timed, cycles))),
         ("ArrayQueue", Box::new(move || cost::<ArrayQueue<Item>>(timed, cycles))),
         ("flume", Box::new(move || cost::<Flume>(timed, cycles))),
         ("kanal", Box::new(move || cost::<Kanal>(timed, cycles))),
+        ("nexus-queue", Box::new(move || cost::<Nexus>(timed, cycles))),
         ("mutex swap", Box::new(move || cost::<MutexSwap>(timed, cycles))),
     ]
 }

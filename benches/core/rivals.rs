@@ -6,7 +6,7 @@ use drainq_core::ring::Ring;
 use parking_lot::Mutex;
 
 /// A bounded buffer that one thread empties.
-pub trait Buffer: Send + Sync {
+pub trait Buffer {
     fn with_capacity(capacity: usize) -> Self;
 
     /// False if there is no room.
@@ -118,5 +118,25 @@ impl Buffer for Kanal {
     #[inline]
     fn take(&self, _max: usize, out: &mut Vec<Item>) {
         self.1.drain_into(out).expect("both ends are open");
+    }
+}
+
+/// Both ends of a ring for many producers and one consumer.
+pub struct Nexus(nexus_queue::mpsc::Producer<Item>, nexus_queue::mpsc::Consumer<Item>);
+
+impl Buffer for Nexus {
+    fn with_capacity(capacity: usize) -> Self {
+        let (producer, consumer) = nexus_queue::mpsc::ring_buffer(capacity);
+        Self(producer, consumer)
+    }
+
+    #[inline]
+    fn push(&self, item: Item) -> bool {
+        self.0.push(item).is_ok()
+    }
+
+    #[inline]
+    fn take(&self, max: usize, out: &mut Vec<Item>) {
+        out.extend(std::iter::from_fn(|| self.1.pop()).take(max));
     }
 }

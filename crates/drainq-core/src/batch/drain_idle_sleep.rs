@@ -4,12 +4,13 @@
 //! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
 //! While items are rare that is little against the time between them, and each wakes the drain thread at once. When
 //! they are frequent, the thread naps after a pass that found nothing, and one wake-up serves all items that gathered.
-//! A *span* is the time from one empty pass after items to the next.
+//! A *span* is the time between two empty passes that is at least as long as a nap.
 //!
 //! # Invariants
 //! 1. Frequent means: in each of the last two spans an item arrived at least every [`CHEAP_WAKE_EVERY`] on average. So
-//!    wake-ups that are not naps' ends come at most about that often in the long run. One span alone would not do: items
-//!    that a stalled producer or drain thread held up arrive together, and the next one would then wait for a nap.
+//!    wake-ups that are not naps' ends come at most about that often in the long run. One span would not do, nor would
+//!    shorter ones: items that a stalled producer or drain thread held up arrive together, and the next one would then
+//!    wait for a nap.
 //! 2. What is found here decides how deep a thread sleeps, never whether an item is found: the argument of
 //!    `wait/sleeper.rs` holds for both depths.
 //!
@@ -26,14 +27,15 @@ const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
 pub(super) struct Arrivals {
     since: Instant,
     items: u32,
-    /// Whether items were frequent in the span before.
+    /// Whether items were frequent in the last span and in the one before it.
     last_was_frequent: bool,
+    before_was_frequent: bool,
 }
 
 impl Arrivals {
     /// Starts to count at `now`.
     pub fn new(now: Instant) -> Self {
-        Self { since: now, items: 0, last_was_frequent: false }
+        Self { since: now, items: 0, last_was_frequent: false, before_was_frequent: false }
     }
 
     /// Counts items that a pass took.
@@ -53,19 +55,22 @@ impl Arrivals {
         // A model has no time, and explores the nap.
         let modelled = cfg!(any(loom, drainq_shuttle));
         let shortest = settings.min_idle;
-        if empty_passes <= 1 && (modelled || self.were_frequent(Instant::now())) && !shortest.is_zero() {
+        if empty_passes <= 1 && (modelled || self.are_frequent(Instant::now(), shortest)) && !shortest.is_zero() {
             return (Depth::Nap, Some(shortest));
         }
         (Depth::Idle, wakes_by_itself.then(|| sleep_after(empty_passes, shortest, settings.max_idle)))
     }
 
-    /// Ends a span at `now`: whether items are frequent (invariant 1).
-    fn were_frequent(&mut self, now: Instant) -> bool {
+    /// Whether items are frequent (invariant 1) at `now`, which ends the span if it is at least as long as a nap.
+    fn are_frequent(&mut self, now: Instant, nap: Duration) -> bool {
         let time = now.saturating_duration_since(self.since);
-        let items = std::mem::take(&mut self.items);
-        self.since = now;
-        let is_frequent = time < CHEAP_WAKE_EVERY.saturating_mul(items);
-        std::mem::replace(&mut self.last_was_frequent, is_frequent) && is_frequent
+        if time >= nap {
+            let items = std::mem::take(&mut self.items);
+            self.since = now;
+            self.before_was_frequent =
+                std::mem::replace(&mut self.last_was_frequent, time < CHEAP_WAKE_EVERY.saturating_mul(items));
+        }
+        self.last_was_frequent && self.before_was_frequent
     }
 }
 
@@ -73,23 +78,36 @@ impl Arrivals {
 mod tests {
     use super::*;
 
+    const NAP: Duration = Duration::from_millis(1);
+
     #[test]
-    fn items_are_frequent_from_one_each_fifty_microseconds_on_twice_in_a_row() {
+    fn items_are_frequent_from_one_each_fifty_microseconds_on_in_two_spans_in_a_row() {
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
         let mut arrivals = Arrivals::new(start);
-        assert!(!arrivals.were_frequent(start), "no item yet");
-        let mut span = |items, end| {
+        assert!(!arrivals.are_frequent(start, NAP), "no item yet");
+        let mut pass = |items, end| {
             arrivals.took(items);
-            arrivals.were_frequent(at(end))
+            arrivals.are_frequent(at(end), NAP)
         };
-        assert!(!span(1, 50), "one in 50 us");
-        assert!(!span(21, 1_000), "21 in 950 us, for the first time");
-        assert!(span(21, 2_000), "again");
-        assert!(span(2, 2_099), "and again");
-        assert!(!span(1, 2_200), "one in 101 us");
-        assert!(!span(2, 2_210), "two that were held up");
-        assert!(!span(1, 2_300), "and one on its own");
+        assert!(!pass(20, 1_000), "one in 50 us");
+        assert!(!pass(21, 2_000), "21 in 1,000 us, for the first time");
+        assert!(pass(21, 3_000), "again");
+        assert!(pass(1, 3_999), "the third span is too short to judge");
+        assert!(!pass(1, 4_100), "two in 1,100 us");
+        assert!(!pass(30, 7_100), "30 that were held up for 3 ms");
+        assert!(!pass(31, 8_200), "31 in 1,100 us");
+        assert!(!pass(9, 9_250), "and nine");
+    }
+
+    #[test]
+    fn items_that_were_held_up_are_not_frequent_however_many_passes_take_them() {
+        let start = Instant::now();
+        let mut arrivals = Arrivals::new(start);
+        for item in 1..=100 {
+            arrivals.took(1);
+            assert!(!arrivals.are_frequent(start + Duration::from_micros(9 * item), NAP), "item {item}");
+        }
     }
 
     #[test]
@@ -99,7 +117,7 @@ mod tests {
         for hour in 1..3 {
             arrivals.took(usize::MAX);
             arrivals.took(usize::MAX);
-            assert_eq!(arrivals.were_frequent(start + Duration::from_secs(3_600 * hour)), hour == 2);
+            assert_eq!(arrivals.are_frequent(start + Duration::from_secs(3_600 * hour), NAP), hour == 2);
         }
     }
 }

@@ -234,7 +234,6 @@ impl<T: RingItem + Keyed> Drop for Drainer<T> {
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::*;
-    use crate::batch::config::MIN_IDLE;
     use crate::batch::{Grouping, Settings, ThreadPolicy};
 
     struct Seen;
@@ -247,16 +246,22 @@ mod tests {
 
     #[test]
     fn a_thread_naps_once_after_frequent_items_and_else_sleeps_until_the_next_item() {
-        let settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+        let mut settings = Settings::new(ThreadPolicy::fixed(1).unwrap());
+        // So short that each pass ends a span.
+        settings.min_idle = Duration::from_nanos(1);
         let queue: BatchQueue<Box<Seen>> = BatchQueue::new("rare", settings, Grouping::ByKey);
         let mut drainer = Drainer::new(Arc::new(queue), 0);
         assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "no item so far");
         drainer.arrivals.took(usize::MAX);
         assert_eq!(drainer.next_sleep(1), (Depth::Idle, None), "many at once");
         drainer.arrivals.took(usize::MAX);
-        assert_eq!(drainer.next_sleep(1), (Depth::Nap, Some(MIN_IDLE)), "more than one each 50 us for hours");
+        assert_eq!(
+            drainer.next_sleep(1),
+            (Depth::Nap, Some(Duration::from_nanos(1))),
+            "more than one each 50 us for hours"
+        );
         assert_eq!(drainer.next_sleep(2), (Depth::Idle, None), "nothing after the nap");
         drainer.queue.report_idle_passes(true);
-        assert_eq!(drainer.next_sleep(3), (Depth::Idle, Some(4 * MIN_IDLE)), "wakes by itself");
+        assert_eq!(drainer.next_sleep(3), (Depth::Idle, Some(Duration::from_micros(50))), "wakes by itself");
     }
 }

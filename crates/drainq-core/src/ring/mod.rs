@@ -1,9 +1,10 @@
 //! The buffer of a partition: many producers, one consumer, bounded, lock-free.
 //!
 //! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken). An item is pushed in two
-//! steps: a compare-and-swap on `tail` claims a slot, a store publishes the item in that slot. The consumer takes
-//! published items in order and frees their slots by one store to `head`. The indices also serve as the counters of
-//! the items that were accepted and taken, so counting costs nothing.
+//! steps: a compare-and-swap on `tail` claims a slot, a store publishes the item in that slot. A producer whose
+//! compare-and-swap fails gives the processor away before it tries again. The consumer takes published items in order
+//! and frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted
+//! and taken, so counting costs nothing.
 //!
 //! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
 //! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
@@ -36,7 +37,7 @@ mod segments;
 pub use item::RingItem;
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::sync::{Backoff, CachePadded, order, planted};
+use crate::sync::{Backoff, CachePadded, order, planted, thread};
 use crate::wait::sleeper::fence_after_swap;
 use segments::{Directory, SEGMENT, Segment, Spare};
 use std::marker::PhantomData;
@@ -230,7 +231,6 @@ impl<T: RingItem, B> Ring<T, B> {
     /// the number of slots.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
-        let backoff = Backoff::new();
         let mut tail = self.front.tail.load(Ordering::Relaxed);
         loop {
             if tail & CLOSED != 0 {
@@ -258,9 +258,11 @@ impl<T: RingItem, B> Ring<T, B> {
                     fence_after_swap();
                     return Ok((index, count));
                 }
-                Err(current) => {
-                    tail = current;
-                    backoff.spin();
+                Err(_) => {
+                    // Another producer is at this ring at the same moment. If both went on, they would meet again at
+                    // the next rings, in step, and each push would wait for a cache line of the other.
+                    thread::yield_now();
+                    tail = self.front.tail.load(Ordering::Relaxed);
                 }
             }
         }

@@ -102,11 +102,6 @@ macro_rules! modelled {
             }
 
             /// Lets another thread run.
-            pub fn spin(&self) {
-                $checker::thread::yield_now();
-            }
-
-            /// Lets another thread run.
             pub fn snooze(&self) {
                 $checker::thread::yield_now();
             }
