@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.spark.aggregation_spec import MakeHandlers, Spec
 from drainq.spark.queue_of_task import CAPACITY, default_config, task_queue
+from drainq.spark.row_slices import of_slices, slices, taking_slices
 from drainq.spark.row_task import RowTask, chunks, with_queue_stats
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.task_attempt import TaskInfo, task_info
@@ -163,13 +164,18 @@ def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> It
         len_of=spec.len_of,
     )
     failures: list[BaseException] = []
+    if spec.form is not None:
+        config = of_slices(config, spec.form, failures)
     with task_queue(config, failures=failures, unrouted=Unrouted.COUNT, info=info) as queue:
         for key, handler in handlers.items():
-            queue.add_handler(key, handler)
+            queue.add_handler(key, handler if spec.form is None else taking_slices(handler, spec.form))
         for batch in batches:
             if items is not None:
                 for item in items(batch):
                     queue.produce(item)
+            elif spec.form is not None:
+                for part in slices(batch, spec.capacity):
+                    queue.produce(part)
             elif isinstance(batch, list):
                 queue.produce_many(batch)
             else:

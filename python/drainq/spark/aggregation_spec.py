@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from drainq.spark.rows import Rows
 from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.unrouted import Unrouted
 from drainq.spark.version import installed
@@ -26,7 +27,7 @@ MakeHandlers = Callable[[TaskInfo], Mapping[Any, Handler]]
 
 @dataclass(frozen=True)
 class Spec:
-    """The arguments of ``aggregate`` that a task needs."""
+    """The arguments of ``aggregate`` that a task needs, and what is known of its rows."""
 
     make_handlers: MakeHandlers
     items: Callable[[], Callable[[Any], Iterable[Any]]] | None
@@ -36,4 +37,5 @@ class Spec:
     len_of: Callable[[Any], int] | None
     stats: Callable[[Any, dict[Any, Any]], Iterable[Any]] | None
     unrouted: Unrouted
+    form: Rows | None = None  # of all rows, if they are queued in slices
     version: str = installed

@@ -21,7 +21,7 @@ class RowTask:
         spec: what to do.
         schema: of the rows that leave, a ``StructType``.
         rows: tuples or records.
-        run: the task itself, from lists of rows to rows.
+        run: the task itself, from record batches, or lists of rows, to rows.
     """
 
     def __init__(
@@ -34,8 +34,11 @@ class RowTask:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         target = to_arrow_schema(self._schema)
-        lists = (self._rows.listed(batch) for batch in batches)
-        results = self._run(self._spec, lists)
+        spec = self._spec
+        if spec.items is None and spec.dispatch_key is None and spec.len_of is None:
+            results = self._run(dataclasses.replace(spec, form=self._rows), batches)
+        else:
+            results = self._run(spec, (self._rows.listed(batch) for batch in batches))
         if self._rows is Rows.RECORDS:
             results = (_ordered(row, target.names) for row in results)
         for chunk in chunks(results):
