@@ -52,11 +52,8 @@ MUTANTS = [
         "failed_sample_forgets_the_last",
         "a delayed queue whose database is away has no samples",
         f"{ENDPOINT}/object_registry.rs",
-        """            known.errors += 1;
-            return;""",
-        """            known.errors += 1;
-            known.samples.clear();
-            return;""",
+        "(Some(known), None) => known.errors += 1,",
+        "(Some(known), None) => (known.errors, known.samples) = (known.errors + 1, Vec::new()),",
         "tests/monitoring/test_watch.py::test_what_cannot_be_read_keeps_its_last_samples_and_is_counted",
     ),
     Mutant(
@@ -82,5 +79,13 @@ MUTANTS = [
         "reading.add(Family::SubQueueRejected, &labels, stats.counters.rejected);",
         "reading.add(Family::SubQueueRejected, &labels, stats.counters.put);",
         "tests/monitoring/test_answers.py::test_each_counter_of_a_multi_queue_and_its_sub_queue_is_its_own",
+    ),
+    Mutant(
+        "blocked_putters_of_a_set_queue_are_getters",
+        "the metric of the putters that wait for a set queue counts the getters",
+        "crates/drainq-py/src/sources/set_queue/metric_samples.rs",
+        "reading.add(Family::SetBlockedPutters, &[name], state.putters.blocked());",
+        "reading.add(Family::SetBlockedPutters, &[name], state.getters.blocked());",
+        "tests/monitoring/test_samples.py::test_a_set_queue_has_these_samples_and_no_others",
     ),
 ]

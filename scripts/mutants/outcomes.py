@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "url_that_nobody_can_ask",
         "the URL of an endpoint that listens at all addresses is no address",
-        f"{SRC}/monitoring/metrics_server.rs",
+        f"{SRC}/monitoring/endpoint_thread.rs",
         "        if address.ip().is_unspecified() {",
         "        if false {",
         f"{ANSWERS}::test_the_url_can_be_asked_from_this_machine",

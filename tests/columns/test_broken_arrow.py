@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from drainq import DDSketch
 from drainq.columns import GroupBy, parse_access_log
 
 from .c_structs import Array, pointer
@@ -115,6 +116,24 @@ def test_a_broken_dictionary_is_refused(breaks: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         groups.add(Broken(coded, in_column(0, breaks)))
     assert len(groups) == 0
+
+
+@pytest.mark.parametrize("garbage", [1, 99, -1, -128])
+@pytest.mark.parametrize("values", [["a"], [b"a"], [7], [0.5]], ids=["text", "bytes", "number", "float"])
+def test_what_a_missing_row_of_a_dictionary_points_to_is_anything(values: list, garbage: int) -> None:
+    indices = pa.Array.from_buffers(
+        pa.int8(), 3, [pa.py_buffer(b"\5"), pa.array([0, garbage, 0], pa.int8()).buffers()[1]], 1
+    )
+    coded = pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False)
+    if not isinstance(values[0], float):
+        groups = GroupBy("k", {"rows": "count", "n": ("k", "count")})
+        groups.add(pa.record_batch({"k": coded}))
+        found = pa.record_batch(groups.result()).to_pydict()
+        assert found == {"k": [values[0], None], "rows": [2, 1], "n": [2, 0]}
+    if not isinstance(values[0], str | bytes):
+        sketch = DDSketch()
+        sketch.add_many(coded)
+        assert (sketch.count, sketch.sum) == (2, 2 * values[0])
 
 
 def test_a_struct_with_missing_rows_is_no_batch() -> None:

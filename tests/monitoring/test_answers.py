@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
@@ -50,6 +52,14 @@ def test_a_head_is_answered_as_a_get_without_the_body(server, target, content_ty
     assert asked(server, f"HEAD {target}")[2] == b""
 
 
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
 def test_what_is_not_answered_says_why(server):
     status, headers, body = asked(server, "POST /metrics")
     assert (status, headers["Allow"]) == ("405 Method Not Allowed", "GET, HEAD")
@@ -58,8 +68,13 @@ def test_what_is_not_answered_says_why(server):
     assert (status, "Allow" in headers, body) == ("404 Not Found", False, b"there is /metrics and /healthz\n")
 
 
-@pytest.mark.parametrize(("host", "shown"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")])
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]")],
+)
 def test_the_url_can_be_asked_from_this_machine(host, shown):
+    if ":" in host and not has_ipv6():
+        pytest.skip("this machine has no address of IPv6")
     server = MetricsServer(port=0, host=host)
     assert server.url == f"http://{shown}:{server.port}/metrics"
     assert scrape(server.url)[1].startswith("# HELP")

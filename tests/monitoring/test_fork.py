@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -40,6 +41,29 @@ def test_a_child_does_not_listen_and_can_have_an_endpoint_of_its_own(server):
     assert in_child(check) == 0
     assert server.running
     assert scrape(server.url)[1].startswith("# HELP")
+
+
+def listens(port: int) -> bool:
+    """Whether one of this process's file descriptors listens at the port."""
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as other:
+            if other.getsockname()[1:2] == (port,) and other.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                return True
+    return False
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="looks at /proc")
+def test_a_child_closes_its_copy_of_the_socket_although_nothing_holds_the_object():
+    server = MetricsServer(port=0)
+    port, url = server.port, server.url
+    del server
+    assert listens(port)
+
+    def check():
+        assert not listens(port)
+
+    assert in_child(check) == 0
+    assert scrape(url)[1].startswith("# HELP")
 
 
 def test_the_port_is_free_once_the_parent_closes_although_a_child_lives(server):

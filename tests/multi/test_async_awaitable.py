@@ -83,8 +83,9 @@ def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(que
     sub = queue.add_sub_queue("a")
     with pytest.warns(RuntimeWarning, match=r"coroutine 'SubQueue.put_async' was never awaited"):
         sub.put_async("lost")
-    with pytest.warns(RuntimeWarning, match=r"coroutine 'MultiQueue.get_async' was never awaited"):
+    with pytest.warns(RuntimeWarning, match=r"coroutine 'MultiQueue.get_async' was never awaited") as told:
         queue.get_async()
+    assert [warning.filename for warning in told] == [__file__], "the place that dropped it"
     assert queue.stats().put == 0
 
 
@@ -158,6 +159,16 @@ def test_throw_sets_the_traceback_it_is_given(queue):
     with pytest.raises(ValueError) as caught:
         queue.get_async().throw(ValueError, "text", traceback)
     assert traceback in list(_chain(caught.value.__traceback__))
+
+
+def test_an_exception_that_is_thrown_keeps_the_traceback_that_it_has(queue):
+    try:
+        raise LookupError
+    except LookupError as error:
+        thrown, before = error, error.__traceback__
+    with pytest.raises(LookupError) as caught:
+        queue.get_async().throw(thrown)
+    assert caught.value is thrown and before in list(_chain(thrown.__traceback__))
 
 
 def _chain(traceback):

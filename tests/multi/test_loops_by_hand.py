@@ -310,8 +310,7 @@ def test_a_loop_is_known_as_long_as_one_of_its_tasks_sleeps(side):
     del loop
     assert ghost() is not None
     third.close()
-    del first, second, third
-    assert (ghost(), [future() for future in futures]) == (None, [None] * 3)
+    assert (ghost(), [future() for future in futures]) == (None, [None] * 3), "although the coroutines live on"
     assert side.waiting() == 0
 
 

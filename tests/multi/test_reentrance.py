@@ -160,6 +160,18 @@ def test_cycles_through_a_removed_sub_queue_are_collected():
     assert queue.qsize() == 0
 
 
+def test_a_cycle_that_the_sub_queue_alone_can_break_is_collected():
+    """A tuple cannot be emptied: the sub-queue gives its items up."""
+    queue = MultiQueue()
+    sub = queue.add_sub_queue("a")
+    sub.put((sub,))
+    queue.remove_sub_queue("a")
+    ghost = weakref.ref(sub)
+    del sub
+    gc.collect()
+    assert ghost() is None
+
+
 def test_cycles_through_a_key_or_a_selection_are_collected():
     class Select(Node):
         def select(self, groups):

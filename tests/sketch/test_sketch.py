@@ -329,6 +329,25 @@ def test_a_buffer_is_added_without_the_gil():
         thread.join()
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, (0.01, 8192, 6)),
+        ({"relative_accuracy": 0.02}, (0.02, 4096, 5)),
+        ({"relative_accuracy": 0.25, "max_buckets": 7}, (0.25, 7, 1)),
+    ],
+)
+def test_a_sketch_says_how_it_was_made_and_what_it_holds(settings, told):
+    sketch = DDSketch(**settings)
+    assert (sketch.relative_accuracy, sketch.max_buckets, sketch.scale) == told
+    assert (sketch.count, sketch.sum, sketch.min, sketch.max, sketch.collapsed) == (0, 0.0, None, None, False)
+    assert repr(sketch) == f"<DDSketch of 0 values, relative accuracy {told[0]}>"
+    sketch.add(2.5, 3), sketch.add(-1, 1)
+    assert (sketch.count, sketch.sum, sketch.min, sketch.max) == (4, 6.5, -1.0, 2.5)
+    assert repr(sketch) == f"<DDSketch of 4 values from -1.0 to 2.5, relative accuracy {told[0]}>"
+    assert (sketch.relative_accuracy, sketch.max_buckets, sketch.scale) == told
+
+
 def test_a_sketch_is_a_value():
     assert sketch_of([1.0]) != sketch_of([2.0])
     assert sketch_of([1.0]) != 1.0

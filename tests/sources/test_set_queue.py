@@ -290,6 +290,37 @@ def test_a_cycle_through_the_queue_is_collected(in_flight):
     assert seen() is None
 
 
+@pytest.mark.parametrize("in_flight", ["forget", "ack"])
+def test_a_cycle_that_the_queue_alone_can_break_is_collected(in_flight):
+    """A tuple cannot be emptied: the queue gives its items up."""
+    waiting = SetQueue(in_flight=in_flight)
+    waiting.put((waiting,))
+    if in_flight == "ack":
+        waiting.get()
+    seen = weakref.ref(waiting)
+    del waiting
+    gc.collect()
+    assert seen() is None
+
+
+@pytest.mark.parametrize("held_by", ["key", "clock"])
+def test_a_cycle_through_a_key_or_a_clock_is_collected(held_by):
+    class Holder:
+        def __call__(self, item):
+            return item
+
+        def now(self):
+            return 0.0
+
+    holder = Holder()
+    holder.queue = SetQueue(in_flight="ttl", ttl=1, **{held_by: holder})
+    holder.queue.put("a")
+    seen = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert seen() is None
+
+
 def test_its_help_teaches():
     for name in ("put", "get", "get_many", "done", "begin_poll", "shutdown", "stats"):
         assert len(getattr(SetQueue, name).__doc__.splitlines()[0]) > 20, name

@@ -62,7 +62,7 @@ impl<'a> ImportedBatch<'a> {
         if children.is_none() || self.array.n_children != self.schema.n_children {
             return Err(Unreadable::Broken("a batch that has not the columns of its type"));
         }
-        if self.array.null_count != 0 && validity(self.array, self.rows)?.is_some() {
+        if validity(self.array, self.rows)?.is_some() {
             return Err(Unreadable::Broken("a struct with missing rows is no record batch"));
         }
         Ok(self)

@@ -315,16 +315,15 @@ fn batch_of(groups: &core::GroupBy) -> Result<ExportedBatch, GroupByRefusal> {
 }
 
 fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: ValidityBitmap) -> ExportedColumn {
-    let width = if let Kind::Int { width, .. } = kind.kind { width } else { 8 };
-    let data = match width {
-        0 => {
+    let data = match kind.kind {
+        Kind::Int { width: 0, .. } => {
             let mut bits = ValidityBitmap::with_capacity(values.len());
             values.iter().for_each(|value| bits.push(*value != 0));
             Data::Bits(bits.into_bytes())
         }
-        1 => Data::Int8(values.into_iter().map(|value| value as i8).collect()),
-        2 => Data::Int16(values.into_iter().map(|value| value as i16).collect()),
-        4 => Data::Int32(values.into_iter().map(|value| value as i32).collect()),
+        Kind::Int { width: 1, .. } => Data::Int8(values.into_iter().map(|value| value as i8).collect()),
+        Kind::Int { width: 2, .. } => Data::Int16(values.into_iter().map(|value| value as i16).collect()),
+        Kind::Int { width: 4, .. } => Data::Int32(values.into_iter().map(|value| value as i32).collect()),
         _ => Data::Int64(values),
     };
     column(name, kind, valid, data)

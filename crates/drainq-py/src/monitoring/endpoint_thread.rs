@@ -13,7 +13,7 @@ use drainq_core::sync::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -56,6 +56,15 @@ impl Endpoint {
         self.address
     }
 
+    /// Returns the address at which this machine reaches it.
+    pub fn address_here(&self) -> SocketAddr {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        address
+    }
+
     /// Whether requests are answered.
     pub fn is_open(&self) -> bool {
         self.open.lock().is_some()
@@ -65,10 +74,7 @@ impl Endpoint {
     pub fn close(&self) -> Option<impl FnOnce() + Send + use<>> {
         self.closing.store(true, Ordering::Release);
         let (listener, thread) = self.open.lock().take()?;
-        let mut awake = self.address;
-        if awake.ip().is_unspecified() {
-            awake.set_ip(if awake.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() });
-        }
+        let awake = self.address_here();
         Some(move || {
             // A connection wakes the thread; without one the thread wakes up by itself within `LONGEST_SLEEP`.
             let _ = TcpStream::connect_timeout(&awake, PAUSE);
@@ -154,7 +160,6 @@ impl Server {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
                     thread::sleep(PAUSE);
                     return;
@@ -202,7 +207,7 @@ impl Connection {
         false
     }
 
-    /// Does what can be done without waiting; returns whether the connection lives on.
+    /// Does what can be done without waiting, which no signal interrupts; returns whether the connection lives on.
     fn go_on(&mut self, now: Instant) -> bool {
         loop {
             let done = match &mut self.exchange {
@@ -213,7 +218,6 @@ impl Connection {
             match done {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return false,
             }
             match &self.exchange {
@@ -223,10 +227,9 @@ impl Connection {
                     }
                 }
                 Exchange::Answer(bytes, sent) if *sent == bytes.len() => {
-                    // Closed at once, a socket with unread bytes would take the answer back.
-                    if self.stream.shutdown(Shutdown::Write).is_err() {
-                        return false;
-                    }
+                    // Closed at once, a socket with unread bytes would take the answer back. If the client is gone, the
+                    // next read says so.
+                    let _ = self.stream.shutdown(Shutdown::Write);
                     self.deadline = now + LONGEST_GOODBYE;
                     self.exchange = Exchange::Goodbye;
                 }

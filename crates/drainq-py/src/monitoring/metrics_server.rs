@@ -6,7 +6,7 @@ use crate::{arguments, errors, gil, pickling};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Weak};
 
 /// An HTTP endpoint with the counters of this process, which answers also while a handler holds the GIL.
@@ -105,12 +105,7 @@ impl MetricsServer {
     /// The URL of the counters, to scrape from this machine.
     #[getter]
     fn url(&self) -> String {
-        let mut address = self.endpoint.address();
-        if address.ip().is_unspecified() {
-            let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
-            address.set_ip(loopback.parse::<IpAddr>().expect("an address of this machine"));
-        }
-        format!("http://{address}/metrics")
+        format!("http://{}/metrics", self.endpoint.address_here())
     }
 
     /// Whether requests are answered: until the close, and not in a forked child.

@@ -87,24 +87,15 @@ pub fn publish(kind: &str, name: &str, samples: Option<Vec<Sample>>) {
     let mut registry = REGISTRY.lock();
     let at = Instant::now();
     let known = registry.published.iter_mut().find(|other| other.kind == kind && other.name == name);
-    let replaced = match (known, samples) {
-        (Some(known), Some(samples)) => {
-            known.at = at;
-            std::mem::replace(&mut known.samples, samples)
-        }
-        (Some(known), None) => {
-            known.errors += 1;
-            return;
-        }
+    match (known, samples) {
+        (Some(known), Some(samples)) => (known.at, known.samples) = (at, samples),
+        (Some(known), None) => known.errors += 1,
         (None, samples) => {
             let errors = u64::from(samples.is_none());
             let samples = samples.unwrap_or_default();
             registry.published.push(Published { kind: kind.into(), name: name.into(), at, errors, samples });
-            return;
         }
-    };
-    drop(registry);
-    drop(replaced);
+    }
 }
 
 /// Forgets the samples that were published under a name.

@@ -84,12 +84,6 @@ impl QueueAwaitable {
         gil::call_method(iterator.bind(py), "__next__", []).map(Bound::unbind)
     }
 
-    /// Ends the coroutine whose call has its result.
-    fn finish(&mut self) {
-        self.sleep = None;
-        self.call = None;
-    }
-
     /// Ends the coroutine; a call that was begun and has no result is counted.
     fn give_up(&mut self) {
         self.sleep = None;
@@ -131,7 +125,7 @@ impl QueueAwaitable {
         match self.call()?.try_now(py)? {
             None => self.fall_asleep(py),
             Some(result) => {
-                self.finish();
+                self.call = None; // it has its result, so nothing is given up when the step ends the coroutine
                 Err(errors::stop_iteration(result))
             }
         }

@@ -16,7 +16,7 @@ use crate::{errors, gil};
 use drainq_core::sources::set_queue::Same;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
 
 /// A key that is being looked up.
 pub struct Identity<'py> {
@@ -91,14 +91,12 @@ enum Plain {
 impl Plain {
     #[inline]
     fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
-        if object.is_exact_instance_of::<PyInt>() {
+        if object.is_exact_instance_of::<PyInt>() || object.is_exact_instance_of::<PyFloat>() {
             Some(Self::Number)
         } else if object.is_exact_instance_of::<PyString>() {
             Some(Self::Text)
         } else if object.is_exact_instance_of::<PyBytes>() {
             Some(Self::Bytes)
-        } else if object.is_exact_instance_of::<PyFloat>() || object.is_exact_instance_of::<PyBool>() {
-            Some(Self::Number)
         } else {
             None
         }

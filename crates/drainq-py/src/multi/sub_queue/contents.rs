@@ -10,12 +10,11 @@ impl SubQueue {
     /// Takes `object` out, the very object and not an equal one; false if it is gone.
     fn take_out(&self, object: &Py<PyAny>) -> bool {
         let mut is_found = false;
-        let taken = self.core.remove(|item| {
+        drop(self.core.remove(|item| {
             let is_it = !is_found && item.is(object);
             is_found |= is_it;
             is_it
-        });
-        drop(taken);
+        }));
         is_found
     }
 

@@ -99,9 +99,8 @@ impl SubQueue {
     fn put_nowait(&self, py: Python<'_>, item: Py<PyAny>) -> PyResult<()> {
         match self.core.try_put(item) {
             Ok(()) => Ok(()),
-            Err((item, refusal)) => {
+            Err((_item, refusal)) => {
                 self.core.reject(1);
-                drop(item);
                 self.no_room(py, refusal, Otherwise::GiveUp)?;
                 Err(self.refused(py, PutRefusal::Full))
             }
