@@ -1,27 +1,41 @@
 """The figures of the Rust core: runs ``cargo bench``, which prints a JSON line a figure, judges and publishes them.
 
-Run it:  python -m benches.core [--quick] [--only WORD] [--rounds N] [--out DIR]
+Run it:  python -m benches.core [--quick] [--only WORD] [--part GROUP ...] [--rounds N] [--out DIR]
 
 Needs no drainq and no package, only cargo.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
 from typing import Any
 
 from benches.pages import Figure
-from benches.protocol import ROOT, AtMostTimes, Below, Faster, Goal, Report, arguments, figure
+from benches.protocol import ROOT, AtMostTimes, Below, Faster, Goal, Report, arguments, figure, run_parts
+
+PARTS = ("op", "contend", "source", "seed", "wake", "burst", "move", "grow", "shutdown", "sketch")
+"""The groups of the Rust program."""
 
 
 def main() -> int:
     """Run the figures that were asked for."""
-    options = arguments("core")
+    options = arguments("core", PARTS)
     rust = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     report = Report("core", options, {"rust": rust})
-    command = ["cargo", "bench", "-p", "drainq-core", "--", "--only", options.only]
+    if not options.part:
+        _bench(report, options.only)
+    else:
+        run_parts(report, PARTS, [functools.partial(_bench, report, f"{part}: ") for part in PARTS])
+    return report.finish()
+
+
+def _bench(report: Report, only: str) -> None:
+    """Add the figures whose name contains ``only``; ends the program if the Rust one fails."""
+    options = report.options
+    command = ["cargo", "bench", "-p", "drainq-core", "--", "--only", only]
     command += ["--quick"] * options.quick + (["--rounds", str(options.rounds)] if options.rounds else [])
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -30,7 +44,8 @@ def main() -> int:
                 report.add(judged(json.loads(line)))
             else:
                 print(line, end="")
-    return running.returncode or report.finish()
+    if running.returncode:
+        sys.exit(running.returncode)
 
 
 def judged(found: dict[str, Any]) -> Figure:

@@ -3,7 +3,7 @@
 Run it:  python -m benches.pages [TITLE ...]      renders docs/benchmarks from benches/results again
 
 A page has text of its own around one region, which is made here: the machine, what drainq loses, and a table a figure
-with a row a contestant.
+with a row a contestant. Other documents state some of the figures, in marked places that are made here as well.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = DOCS / "benchmarks"
+STATED = (DOCS.parent / "README.md", DOCS / "explain" / "not_the_right_tool.md", DOCS / "howto" / "tuning.md")
+"""Documents that state figures of the run of the batch queue, each between ``<!-- NAME -->`` and ``<!-- end of NAME -->``."""
 BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
 OURS = "drainq"
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 CPU = "cpu-"
+CHEAPEST = "the cost of the cheapest of"
+KNEE = "knee: "
 COUNTED = ("item", "message", "line")
 """What is also shown as a rate a second."""
 
@@ -79,18 +84,15 @@ def write(run: Run, path: Path) -> None:
 def read(path: Path) -> Run:
     """Read what :func:`write` wrote."""
     run = json.loads(path.read_text(encoding="utf-8"))
-    figures = [
-        Figure(
-            figure["name"],
-            figure["unit"],
-            figure["rounds"],
-            {name: Spread(**spread) for name, spread in figure["costs"].items()},
-            [Verdict(**verdict) for verdict in figure["verdicts"]],
-            figure["note"],
-        )
-        for figure in run["figures"]
-    ]
+    figures = [figure_of(figure) for figure in run["figures"]]
     return Run(run["title"], run["machine"], figures)
+
+
+def figure_of(made: Mapping[str, Any]) -> Figure:
+    """The figure that :func:`dataclasses.asdict` made this of."""
+    costs = {name: Spread(**spread) for name, spread in made["costs"].items()}
+    verdicts = [Verdict(**verdict) for verdict in made["verdicts"]]
+    return Figure(made["name"], made["unit"], made["rounds"], costs, verdicts, made["note"])
 
 
 def publish(run: Run, folder: Path) -> Path:
@@ -108,6 +110,46 @@ def rendered(page: str, run: Run) -> str:
         raise ValueError(f"the page of {run.title} has no region {BEGIN} ... {END} for its figures")
     parts = [about(run.machine), losses(run), *map(section, run.figures)]
     return before + BEGIN + "\n" + "\n\n".join(parts) + "\n" + END + after
+
+
+def state(run: Run) -> None:
+    """Put the figures of ``run`` into the other documents that state them."""
+    for path in STATED:
+        path.write_text(stated(path.read_text(encoding="utf-8"), run), encoding="utf-8")
+
+
+def stated(document: str, run: Run) -> str:
+    """The text of a document with the figures of ``run`` in their marked places."""
+    for name, text in {"bounded": bounded, "knees": knees}.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if run.title == "batch_queue" and begin in document:
+            before, _, rest = document.partition(begin)
+            document = before + begin + text(run) + end + rest.partition(end)[2]
+    return document
+
+
+def bounded(run: Run) -> str:
+    """From what share to what share of the cheapest rival's processor time an item takes where the queue is bounded."""
+    verdicts = [verdict for figure in run.figures for verdict in figure.verdicts]
+    reached = [
+        float(verdict.reached[:-1])
+        for verdict in verdicts
+        if f"{OURS} at most" in verdict.asked and CHEAPEST in verdict.asked
+    ]
+    return f"{min(reached):.2f} to {max(reached):.2f}"
+
+
+def knees(run: Run) -> str:
+    """A table of what an item costs at each value of the settings that decide the size of batches."""
+    lines = ["", "| setting | processor time an item |", "| --- | --: |"]
+    for figure in run.figures:
+        if figure.name.startswith(KNEE):
+            lines.append(f"| **{figure.name.removeprefix(KNEE)}** | |")
+            lines += [
+                f"| {name.removeprefix(f'{OURS}, ')} | {amount(cost.median, figure.unit)} |"
+                for name, cost in figure.costs.items()
+            ]
+    return "\n".join([*lines, ""])
 
 
 def about(machine: Mapping[str, Any]) -> str:
@@ -260,7 +302,9 @@ def count(many: int, thing: str) -> str:
 def main(titles: Sequence[str]) -> int:
     """Render the pages of these titles, or of all results."""
     for path in [RESULTS / f"{title}.json" for title in titles] or sorted(RESULTS.glob("*.json")):
-        print(publish(read(path), PAGES))
+        run = read(path)
+        print(publish(run, PAGES))
+        state(run)
     return 0
 
 

@@ -1,6 +1,7 @@
 """A benchmark that takes longer than a machine stays quiet is run in parts, each a call of its own.
 
-1. A part is one or more whole rounds of figures: what is compared is still measured in turns, within one call.
+1. A part is one or more whole rounds of figures, or whole figures: what is compared is still measured in turns, within
+   one call.
 2. Parts of one commit, without changes, go together; a part that is measured again replaces its last measurement.
 3. A page is written once all parts are there.
 """
@@ -9,8 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from benches.pages import Figure, figure_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "target" / "benchmarks" / "parts"
 
@@ -34,8 +38,15 @@ class Parts:
         self._here: dict[str, dict[str, Any]] = {}
 
     def keep(self, name: str, measured: Measured) -> None:
-        """Keep a part."""
-        part = {"load_before": self._load, "measured": {figure: dict(costs) for figure, costs in measured.items()}}
+        """Keep a part of rounds."""
+        self._keep(name, {"measured": {figure: dict(costs) for figure, costs in measured.items()}})
+
+    def keep_figures(self, name: str, figures: Sequence[Figure]) -> None:
+        """Keep a part of whole figures."""
+        self._keep(name, {"figures": [asdict(figure) for figure in figures]})
+
+    def _keep(self, name: str, content: dict[str, Any]) -> None:
+        part = {"load_before": self._load, **content}
         self._here[name] = part
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +64,11 @@ class Parts:
                 for contestant, rounds in costs.items():
                     together.setdefault(figure, {}).setdefault(contestant, []).extend(rounds)
         return together
+
+    def figures(self) -> list[Figure]:
+        """The figures of all parts that are there, in the order of the parts."""
+        kept = [part for name in self._names if (part := self._part(name)) is not None]
+        return [figure_of(figure) for part in kept for figure in part["figures"]]
 
     def load_before(self) -> float | None:
         """The highest load that a part began with."""

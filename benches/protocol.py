@@ -18,6 +18,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import platform
 import statistics
@@ -31,9 +32,10 @@ from typing import Any, Protocol
 
 from benches import pages
 from benches.pages import Figure, Spread, Verdict, amount, number
+from benches.parts import Parts
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE = ("benches/results", "docs/benchmarks")
+MADE = ("benches/results", "docs/benchmarks", *(str(path.relative_to(ROOT)) for path in pages.STATED))
 """What a benchmark writes: changes there do not make a tree unclean."""
 
 Round = Callable[[], float]
@@ -95,7 +97,7 @@ class NoMoreThanBest:
     def judge(self, costs: Costs) -> Verdict:
         cheapest = [min(others) for others in zip(*(costs[name] for name in self.theirs), strict=True)]
         best = Ratio(self.ours, "the cheapest", self.times, self.aim)
-        asked = f"{self.ours} at most {best.limits()} the cost of the cheapest of {', '.join(self.theirs)}"
+        asked = f"{self.ours} at most {best.limits()} {pages.CHEAPEST} {', '.join(self.theirs)}"
         ratios = best.ratios({self.ours: costs[self.ours], "the cheapest": cheapest})
         return _verdict(asked, ratios, "x", lambda reached, limit: reached <= limit, self.times, self.aim)
 
@@ -192,6 +194,8 @@ class Report:
     options: argparse.Namespace
     about: Mapping[str, Any] = field(default_factory=dict)
     figures: list[Figure] = field(default_factory=list)
+    missing: Sequence[str] = ()
+    """Parts without which the page is not written."""
 
     def __post_init__(self) -> None:
         self.machine = machine(**self.about)
@@ -209,15 +213,19 @@ class Report:
         """
         options = self.options
         part = options.quick or options.only or options.rounds
-        publish = not part and options.out is None and self.machine["clean"]
+        publish = not part and options.out is None and self.machine["clean"] and not self.missing
         folder = pages.RESULTS if publish else options.out or ROOT / "target" / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
         run = pages.Run(self.title, self.machine, self.figures)
         pages.write(run, folder / f"{self.title}.json")
         pages.publish(run, pages.PAGES if publish else folder)
+        if publish:
+            pages.state(run)
         print("\n" + pages.losses(run))
         if not publish and not part and options.out is None:
-            print("\nnot published: the tree has uncommitted changes")
+            unclean = "the tree has uncommitted changes"
+            missing = f"these parts of this commit are missing: {', '.join(self.missing)}"
+            print(f"\nnot published: {missing if self.machine['clean'] else unclean}")
         print(f"\n{folder / self.title}.json")
         return 0
 
@@ -279,21 +287,44 @@ def run(title: str, *figures: Callable[[Report, argparse.Namespace], None]) -> i
 
     Args:
         title: of the report.
-        figures: each adds its figures to the report.
+        figures: each adds its figures to the report, and is a part of its own for ``--part``.
     """
-    options = arguments(title)
+    names = [add.__name__ for add in figures]
+    options = arguments(title, names)
     report = Report(title, options)
-    for add in figures:
-        if wanted(add.__name__, options):
-            add(report, options)
+    run_parts(report, names, [functools.partial(add, report, options) for add in figures])
     return report.finish()
 
 
-def arguments(parser: argparse.ArgumentParser | str) -> argparse.Namespace:
+def run_parts(report: Report, names: Sequence[str], figures: Sequence[Callable[[], None]]) -> None:
+    """Run the parts that were asked for; with ``--part``, the report then has all that there are of this commit.
+
+    Args:
+        report: gets the figures.
+        names: of all parts, in order.
+        figures: each adds the figures of one part to the report.
+    """
+    options, machine = report.options, report.machine
+    whole = not (options.quick or options.rounds or options.only)
+    parts = Parts(report.title, names, machine if whole else {**machine, "clean": False})
+    for name, add in zip(names, figures, strict=True):
+        if name in options.part if options.part else wanted(name, options):
+            before = len(report.figures)
+            add()
+            if options.part:
+                parts.keep_figures(name, report.figures[before:])
+    if options.part:
+        report.figures[:] = parts.figures()
+        report.missing = parts.missing()
+        machine["load_before"] = parts.load_before()
+
+
+def arguments(parser: argparse.ArgumentParser | str, parts: Sequence[str] = ()) -> argparse.Namespace:
     """Add the options that every benchmark has to its own, and read them from the command line.
 
     Args:
         parser: the benchmark's own options, or just what its figures are of.
+        parts: the names of the parts in which it can be run, if any.
     """
     if isinstance(parser, str):
         parser = argparse.ArgumentParser(description=f"The {parser} figures.")
@@ -301,6 +332,9 @@ def arguments(parser: argparse.ArgumentParser | str) -> argparse.Namespace:
         "--quick", action="store_true", help="fewer items and rounds: to see that it runs, not to quote"
     )
     parser.add_argument("--only", default="", metavar="WORD", help="only the figures whose name contains this")
+    if parts:
+        note = "only these parts; the page is written once all parts of a commit are there"
+        parser.add_argument("--part", nargs="+", default=[], choices=parts, help=note)
     parser.add_argument("--rounds", type=int, default=None, help="rounds that count")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="where JSON and page go")
     return parser.parse_args()

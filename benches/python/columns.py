@@ -114,7 +114,7 @@ def parsing(report: Report, count: int) -> None:
                 OURS: cost(lambda: list(parsed(batches)), count),
                 "polars, a regular expression": cost(lambda: by_polars(texts), count),
             },
-            rounds=report.options.rounds or (3 if report.options.quick else 7),
+            rounds=report.options.rounds or (3 if report.options.quick else 11),
             goals=[Faster(OURS, "polars, a regular expression", 2.0)],
             note="the real lines with a request time; by polars the endpoint of a plain request only",
         )
@@ -126,7 +126,7 @@ def parsing(report: Report, count: int) -> None:
             {
                 OURS: cost(lambda: tables(batches), count),
             },
-            rounds=report.options.rounds or (3 if report.options.quick else 7),
+            rounds=report.options.rounds or (3 if report.options.quick else 11),
             goals=[Below(OURS, MOST, "cpu-s/line")],
             note="with a sketch for each endpoint and minute",
         )
@@ -170,7 +170,7 @@ def grouped(report: Report, count: int, name: str, paths: int) -> None:
             f"sum and count by text and number, {name} groups",
             "cpu-s/row",
             {rival: cost(work, count) for rival, work in {OURS: ours, **rivals}.items()},
-            rounds=report.options.rounds or (3 if report.options.quick else 7),
+            rounds=report.options.rounds or (3 if report.options.quick else 11),
             goals=[Faster(OURS, rival, 1.0) for rival in rivals],
             note=f"{count:,} rows, {len(ours()):,} groups; drainq takes batches of {BATCH:,} rows, the others the whole table",
         )
@@ -210,7 +210,7 @@ def sketches(report: Report, count: int) -> None:
                 "drainq, add_many of an array": cost(lambda: ours_at_once(values), count),
                 "ddsketch": cost(theirs, count),
             },
-            rounds=report.options.rounds or (3 if report.options.quick else 7),
+            rounds=report.options.rounds or (3 if report.options.quick else 11),
             goals=[Faster("drainq, add", "ddsketch", 5.0), Faster("drainq, add_many of an array", "ddsketch", 50.0)],
             note="lognormal latencies, relative accuracy 0.01",
         )

@@ -12,7 +12,9 @@ import argparse
 import collections
 import functools
 import itertools
+import operator
 import queue
+import random
 import statistics
 import subprocess
 import sys
@@ -30,7 +32,18 @@ OURS = "drainq"
 
 def main() -> int:
     """Run the figures that were asked for."""
-    figures = (produce, produce_many, partitions, record_batch, gil_wait, memory, idle, interrupt)
+    figures = (
+        produce,
+        dispatch_key,
+        produce_many,
+        mixed_types,
+        partitions,
+        record_batch,
+        gil_wait,
+        memory,
+        idle,
+        interrupt,
+    )
     return protocol.run("hot_path", *figures)
 
 
@@ -75,6 +88,17 @@ class Calls:
             taken.append((time.thread_time() - started) / items)
             self.empty()
         return statistics.median(taken)
+
+
+def one_by_one(one: BatchQueue) -> Callable[[Iterable[Any]], None]:
+    """A loop of ``produce`` over a list, as one writes it."""
+
+    def call(items: Iterable[Any]) -> None:
+        produce = one.produce
+        for item in items:
+            produce(item)
+
+    return call
 
 
 def ours(one: BatchQueue, arguments: Sequence[Any], many: bool = False) -> Calls:
@@ -149,6 +173,37 @@ def produce(report: Report, options: argparse.Namespace) -> None:
         compare(report, options, "produce", calls, len(items), goals, note)
 
 
+def dispatch_key(report: Report, options: argparse.Namespace) -> None:
+    """What does a produce call cost where a value in the item is its type?"""
+    items = [("kind", 1.0)] * 10_000
+    by_value = open_queue([], dispatch_key=operator.itemgetter(0))
+    by_value.add_handler("kind", ignore)
+    with by_value, open_queue([tuple]) as by_class:
+        calls = {
+            "drainq, by class": ours(by_class, items),
+            "drainq, dispatch_key=itemgetter(0)": ours(by_value, items),
+            "SimpleQueue.put": simple_queue(items),
+        }
+        goals = [AtMostTimes("drainq, dispatch_key=itemgetter(0)", "drainq, by class", 1.3, 1.0)]
+        compare(report, options, "dispatch key", calls, len(items), goals, "tuples; one partition")
+
+
+def mixed_types(report: Report, options: argparse.Namespace) -> None:
+    """What does an item cost in produce_many of lists whose items are of many types, against a loop of produce?"""
+    types = [type(f"Item{number}", (Item,), {"__slots__": ()}) for number in range(100)]
+    shuffled = [kind() for kind in types]
+    random.Random(1).shuffle(shuffled)
+    lists = [shuffled] * 100
+    with open_queue(types) as one, open_queue(types) as other:
+        calls = {
+            OURS: ours(one, lists, many=True),
+            "a loop of produce": Calls(one_by_one(other), other.flush, lists),
+        }
+        goals = [AtMostTimes(OURS, "a loop of produce", 0.6, 0.3)]
+        name = "produce_many(100) of 100 types"
+        compare(report, options, name, calls, 10_000, goals, "each list has an item of each type, shuffled", per="item")
+
+
 def produce_many(report: Report, options: argparse.Namespace) -> None:
     """What does an item cost in produce_many(100)?"""
     lists = [[Item()] * 100] * 100
@@ -221,7 +276,7 @@ def gil_wait(report: Report, options: argparse.Namespace) -> None:
     limit = 2 * sys.getswitchinterval()
     note = f"the limit of the counter's class; two switch intervals are {protocol.amount(limit)}"
     goals = [Below(OURS, limit * 1.0001)]
-    report.add(measure("wait for the GIL, p99", "s", {OURS: once}, rounds=rounds(options, 7), goals=goals, note=note))
+    report.add(measure("wait for the GIL, p99", "s", {OURS: once}, rounds=rounds(options, 11), goals=goals, note=note))
 
 
 MEMORY = """
@@ -261,7 +316,7 @@ def memory(report: Report, options: argparse.Namespace) -> None:
     note = "growth of the process while that many items are queued, the items themselves not included"
     goals = [Below(OURS, 9, "bytes")]
     report.add(
-        measure("memory of a place", "bytes", contestants, rounds=rounds(options, 5), warm=0, goals=goals, note=note)
+        measure("memory of a place", "bytes", contestants, rounds=rounds(options, 11), warm=0, goals=goals, note=note)
     )
 
 
@@ -299,7 +354,7 @@ with BatchQueue("idle", config) as queue:
 
 def idle(report: Report, options: argparse.Namespace) -> None:
     """What do four idle drain threads cost?"""
-    duration = 0.5 if options.quick else 4.0
+    duration = 0.5 if options.quick else 2.0
     woken: dict[str, list[float]] = {}
 
     def once(kind: str) -> float:
@@ -309,7 +364,7 @@ def idle(report: Report, options: argparse.Namespace) -> None:
 
     contestants = {kind: functools.partial(once, kind) for kind in (PLAIN, WATCHING, SLEEPING)}
     goals = [Below(PLAIN, 0.02, "%"), Below(WATCHING, 0.2, "%")]
-    number = rounds(options, 5)
+    number = rounds(options, 11)
     report.add(measure("idle, 4 drain threads", "% of a core", contestants, rounds=number, warm=0, goals=goals))
     note = "the process's voluntary switches; those of the thread that measures are among them"
     goals = [Below(PLAIN, 4, "a second")]

@@ -68,7 +68,7 @@ def throughput(report: Report, options: argparse.Namespace) -> None:
                 f"{counted(producers, 'producer')}, {counted(consumers, 'consumer')}, capacity 1,024 a producer",
                 "s/item",
                 contestants,
-                rounds=rounds(options, 7),
+                rounds=rounds(options, 11),
                 goals=[Faster(OURS, STANDARD, 5)],
             )
         )
@@ -85,7 +85,7 @@ def writers(report: Report, options: argparse.Namespace) -> None:
             "5 sub-queues x 50 writers, one reader",
             "s/item",
             contestants,
-            rounds=rounds(options, 5),
+            rounds=rounds(options, 11),
             goals=[Below(OURS, 1 / 3e6)],
             note="the goal is 3 M items/s; the Java original does 2.2 to 3.0 M/s on such a machine",
         )
@@ -251,7 +251,7 @@ def tasks(report: Report, options: argparse.Namespace) -> None:
         return asyncio.run(main())
 
     contestants = {OURS: ours, "asyncio.Queue (no threads)": standard, "culsans": threads_and_tasks}
-    report.add(measure("tasks of one loop", "s/item", contestants, rounds=rounds(options, 9)))
+    report.add(measure("tasks of one loop", "s/item", contestants, rounds=rounds(options, 11)))
 
 
 INTERRUPTED = """

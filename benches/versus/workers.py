@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _compare(label: str, url: str, report: Report, options: argparse.Namespace) -> None:
-    count, times = (40_000 if options.quick else 200_000), protocol.rounds(options, 9)
+    count, times = (40_000 if options.quick else 200_000), protocol.rounds(options, 11)
     rival = {"SQLite": "executemany", "PostgreSQL": "COPY"}[label]
     for kind, key in (("insert", None), ("upsert", ["id"])):
         name = f"{label}: {kind}"

@@ -27,6 +27,13 @@ def test_each_page_shows_the_figures_of_its_json(path):
     assert pages.rendered(page, pages.read(path)) == page
 
 
+@pytest.mark.parametrize("path", pages.STATED, ids=lambda path: path.stem)
+def test_other_documents_state_the_figures_of_the_json(path):
+    document = path.read_text(encoding="utf-8")
+    assert "<!-- end of " in document
+    assert pages.stated(document, pages.read(pages.RESULTS / "batch_queue.json")) == document
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_run_is_read_as_it_was_written(path, tmp_path):
     pages.write(pages.read(path), tmp_path / path.name)
@@ -106,6 +113,16 @@ def test_parts_of_one_commit_go_together_and_the_last_measurement_of_a_part_coun
     last = parts(load=1.5)
     last.keep("b", {"figure": {"ours": [3.0]}})
     assert last.missing() == [] and last.costs() == {"figure": {"ours": [1.0, 3.0]}} and last.load_before() == 2.0
+
+
+def test_whole_figures_are_parts_too(tmp_path):
+    parts = Parts("t", ["a", "b"], {"commit": "abc", "clean": True, "load_before": 1.0}, tmp_path)
+    put, get = (figure(name, "s", {"drainq": [1.0, 2.0]}, [Below("drainq", 3.0)]) for name in ("put", "get"))
+    parts.keep_figures("b", [get])
+    assert parts.missing() == ["a"]
+    parts.keep_figures("a", [put])
+    again = Parts("t", ["a", "b"], {"commit": "abc", "clean": True, "load_before": 1.0}, tmp_path)
+    assert again.missing() == [] and again.figures() == [put, get]
 
 
 def test_parts_of_a_changed_tree_are_not_kept(tmp_path):
