@@ -88,4 +88,12 @@ MUTANTS = [
         "reading.add(Family::SetBlockedPutters, &[name], state.getters.blocked());",
         "tests/monitoring/test_samples.py::test_a_set_queue_has_these_samples_and_no_others",
     ),
+    Mutant(
+        "preference_without_end",
+        "a client that prefers a format endlessly gets that format",
+        f"{ENDPOINT}/http_answer.rs",
+        "weight.filter(|weight| weight.is_finite())",
+        "weight.filter(|weight| !weight.is_nan())",
+        f"{TESTS}::test_the_format_is_the_one_that_the_client_prefers",
+    ),
 ]

@@ -360,4 +360,12 @@ MUTANTS = [
         "core.reject(1);",
         f"{TESTS}/test_model.py",
     ),
+    Mutant(
+        "dropped_put_is_not_counted",
+        "an item whose put was dropped while it waited is neither put nor rejected",
+        f"{BINDING}/multi/awaitable.rs",
+        "        self.warn_if_never_awaited();\n        self.give_up();\n",
+        "        self.warn_if_never_awaited();\n",
+        f"{TESTS}/test_loops_by_hand.py::test_a_task_that_is_dropped_while_it_sleeps_is_given_up",
+    ),
 ]

@@ -160,5 +160,7 @@ def test_what_is_no_array_of_lines_is_refused():
     ):
         with pytest.raises(TypeError, match=told):
             parse_access_log(wrong)
+    with pytest.raises(ValueError, match="^line 3 is null: drop nulls first$"):
+        parse_access_log(pa.chunked_array([[REGULAR, b"short"], [], [REGULAR, None]], pa.binary()))
     with pytest.raises(ValueError, match="line 1 is null: drop nulls first"):
         parse_access_log(pa.array([REGULAR, None], pa.binary()))

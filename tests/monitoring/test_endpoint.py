@@ -196,6 +196,16 @@ def test_a_request_gets_its_status(server, request_bytes, status):
         ("application/openmetrics-text;q=0.1,text/plain;q=0.9", False),
         ("application/openmetrics-text;q=0", False),
         ("application/openmetrics-text;q=nonsense", False),
+        ("application/openmetrics-text;q=inf", False),
+        ("application/openmetrics-text;q=nan", False),
+        ("application/openmetrics-text;q=-1", False),
+        ("text/plain;q=inf,application/openmetrics-text;q=0.1", True),
+        ("text/plain;q=0.5,application/openmetrics-text;q=0.5", True),
+        ("text/plain;q=0,application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=0.2,text/plain;q=0.5,application/openmetrics-text;q=0.9", True),
+        ("application/openmetrics-text;q=0.2,text/plain;q=0.5,text/plain;q=0.1", False),
+        (" Application/OpenMetrics-Text ; charset=utf-8 ; q=0.4 , text/plain ; q=0.3", True),
+        ("application/openmetrics-text-2", False),
     ],
 )
 def test_the_format_is_the_one_that_the_client_prefers(server, accept, is_openmetrics):

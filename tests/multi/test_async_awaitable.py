@@ -138,6 +138,8 @@ class Two(Exception):
         ((ValueError("instance"),), ValueError("instance")),
         ((ValueError("instance"), "extra"), TypeError("an exception that is an instance takes no separate value")),
         ((5,), TypeError("exceptions must derive from BaseException")),
+        ((int,), TypeError("exceptions must derive from BaseException")),
+        ((int, "no number"), TypeError("exceptions must derive from BaseException")),
     ],
 )
 def test_throw_takes_what_a_generators_takes(queue, arguments, expected):

@@ -224,3 +224,20 @@ def test_none_of_the_items_is_asked_for_and_nothing_is_waited_for(min_items):
         assert list(sub) == expected
         sub.put("x")
     assert queue.stats().got == 0
+
+
+@pytest.mark.parametrize("n", range(-1, 4))
+@pytest.mark.parametrize("min_items", range(-1, 5))
+@pytest.mark.parametrize("held", [0, 1, 2, 5])
+def test_every_pair_of_amounts_gives_what_is_there_or_is_refused(queue, n, min_items, held):
+    """At least ``min_items`` of ``n``: 0 to ``n``, and 1, which is the default, for an ``n`` of 0 or less."""
+    queue.add_sub_queue("a").put_many(range(held))
+    if not 0 <= min_items <= max(n, 1):
+        with pytest.raises(ValueError, match=rf"min_items must be 0 to n \({n}\) items, got {min_items}"):
+            queue.get_many(n, min_items=min_items, timeout=0)
+        taken = 0
+    else:
+        taken = min(max(n, 0), held)
+        assert queue.get_many(n, min_items=min_items, timeout=0) == list(range(taken))
+    stats = queue.stats()
+    assert (stats.put, stats.got, stats.depth, stats.blocked_getters) == (held, taken, held - taken, 0)

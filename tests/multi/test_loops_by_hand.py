@@ -314,6 +314,21 @@ def test_a_loop_is_known_as_long_as_one_of_its_tasks_sleeps(side):
     assert side.waiting() == 0
 
 
+def test_a_task_that_is_dropped_while_it_sleeps_is_given_up(side):
+    loop = HandLoop()
+    tasks = asleep(side, loop, 3)
+    before = side.queue.stats()
+    assert (side.waiting(), before.rejected) == (3, 0)
+    del tasks[1]
+    rejected = 1 if isinstance(side, Putters) else 0
+    after = side.queue.stats()
+    assert (side.waiting(), after.rejected, after.put, after.got) == (2, rejected, before.put, before.got)
+    results = [side.wake(), side.wake()]
+    assert loop.run() == ["call_soon_threadsafe"] and states(loop) == ["done", "pending", "done"]
+    assert [loop.step(task) for task in tasks] == results
+    assert (side.waiting(), side.queue.stats().rejected) == (0, rejected)
+
+
 @pytest.mark.parametrize("kind", [Getters, Putters])
 @pytest.mark.parametrize("holder", ["loop", "future"])
 def test_a_loop_or_future_that_holds_what_its_task_waits_for_is_collected(kind, holder):

@@ -118,6 +118,7 @@ WAYS = {
     "NumPy, 32 bits": lambda values: np.array(values, dtype=np.float32),
     "NumPy, each second": lambda values: np.repeat(np.array(values), 2)[::2],
     "NumPy, backwards": lambda values: np.array(values)[::-1],
+    "NumPy, three dimensions": lambda values: np.array(values).reshape(1, 2, -1).transpose(2, 0, 1),
     "NumPy, two dimensions": lambda values: np.array(values).reshape(2, -1),
     "NumPy, transposed": lambda values: np.array(values).reshape(2, -1).T,
     "NumPy, other byte order": lambda values: np.array(values).astype(">f8"),
@@ -129,6 +130,16 @@ WAYS = {
 def test_values_come_in_many_ways(way):
     values = [1.0, 0.0, -2.5, 1e9, 3.0, 0.125]
     assert sketch_of(WAYS[way](values)) == sketch_of(values)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "int16"])
+def test_a_number_without_dimensions_is_one_value(kind):
+    sketch = DDSketch()
+    try:
+        sketch.add_many(np.array(4, kind))
+    except TypeError as error:
+        assert kind == "int16" and "0-d array" in str(error)
+    assert (sketch.count, sketch.sum) == ((0, 0.0) if kind == "int16" else (1, 4.0))
 
 
 def test_integers_come_in_many_ways():

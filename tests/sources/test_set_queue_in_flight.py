@@ -19,9 +19,14 @@ def test_ack_keeps_an_item_known_until_it_is_done():
     assert list(waiting) == ["b", "a"]
 
 
-def test_done_wants_items_not_a_text():
-    with pytest.raises(TypeError, match=r"as in \[item\], got 'ab'"):
-        SetQueue(in_flight="ack").done("ab")
+@pytest.mark.parametrize("text", ["a", b"a"])
+def test_done_wants_items_not_a_text(text):
+    waiting = SetQueue(in_flight="ack")
+    waiting.put_many(["a", 97])
+    waiting.get_many(2)
+    with pytest.raises(TypeError, match=rf"as in \[item\], got {text!r}"):
+        waiting.done(text)
+    assert waiting.in_flight == 2
 
 
 def test_items_in_flight_do_not_count_against_the_capacity():

@@ -89,9 +89,9 @@ fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>
         "f" => Format::Single,
         _ => return Ok(None),
     };
-    let is_row = view.getattr("ndim")?.extract::<usize>()? == 1;
-    // Pieces can be cut from one dimension; others are copied whole, once.
-    let view = if is_row { view } else { view.call_method0("tobytes")? };
+    let has_rows = view.getattr("ndim")?.extract::<usize>()? > 0;
+    // Pieces are cut from the first dimension; a number of NumPy's without one is copied whole.
+    let view = if has_rows { view } else { view.call_method0("tobytes")? };
     Ok(Some((view, format)))
 }
 
