@@ -96,4 +96,12 @@ MUTANTS = [
         "weight.filter(|weight| !weight.is_nan())",
         f"{TESTS}::test_the_format_is_the_one_that_the_client_prefers",
     ),
+    Mutant(
+        "silent_clients_are_not_bounded",
+        "a client more than there may be does not take the place of the oldest",
+        f"{ENDPOINT}/endpoint_thread.rs",
+        "                        self.connections.remove(0);\n",
+        "",
+        f"{TESTS}::test_clients_that_send_nothing_keep_nobody_out",
+    ),
 ]

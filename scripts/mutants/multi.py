@@ -368,4 +368,12 @@ MUTANTS = [
         "        self.warn_if_never_awaited();\n",
         f"{TESTS}/test_loops_by_hand.py::test_a_task_that_is_dropped_while_it_sleeps_is_given_up",
     ),
+    Mutant(
+        "call_that_failed_counts_as_due",
+        "after a call into a loop that failed no other call is made, and the loop's other tasks sleep for ever",
+        f"{BINDING}/multi/event_loops.rs",
+        "                self.take_ready(address);\n",
+        "",
+        f"{TESTS}/test_loops_by_hand.py::test_a_call_that_failed_leaves_the_loops_other_tasks_theirs",
+    ),
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
-from drainq import MultiQueue, SetQueue, ShutDown
-from drainq._native import observe_native, read_samples, unobserve_native
+from drainq import MultiQueue, SetQueue, ShutDown, __version__
+from drainq._native import observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples
 from drainq.monitoring import watch
 
 PATIENCE = 30  # seconds for threads that end anyway
@@ -135,6 +136,23 @@ def test_a_queue_that_was_shut_down_or_is_gone_gives_its_name_up(make: type) -> 
     for queue in queues[2:4]:
         unobserve_native(queue)
     assert not [labels for _, labels, _ in read_samples() if labels and labels[0].startswith(name)]
+
+
+def test_the_version_is_a_label_and_the_age_of_published_samples_counts_from_the_last_ones() -> None:
+    def age() -> float:
+        (value,) = (value for family, labels, value in read_samples("drainq_sample_age_seconds") if "aged" in labels)
+        return value
+
+    assert read_samples("drainq_build_info") == [("drainq_build_info", [__version__], 1.0)]
+    try:
+        publish_samples("delayed", "aged", [])
+        while age() < 0.2:
+            os.sched_yield()
+        before = time.monotonic()
+        publish_samples("delayed", "aged", [])
+        assert 0 <= age() <= time.monotonic() - before
+    finally:
+        withdraw_samples("delayed", "aged")
 
 
 def test_one_name_may_stand_for_a_queue_of_each_kind() -> None:

@@ -270,6 +270,35 @@ def test_what_is_no_exception_of_a_program_is_told_and_the_call_is_made_again(si
     assert loop.step(task) == result
 
 
+def test_a_call_that_failed_leaves_the_loops_other_tasks_theirs(side, told):
+    loop = HandLoop()
+    first, second, third = asleep(side, loop, 3)
+    loop.errors = [RuntimeError("once")]
+    results = [side.wake(), side.wake()]
+    assert loop.run() == ["call_soon_threadsafe"] * 2, "one that failed, and one for the two that were told then"
+    assert (states(loop), told) == (["pending", "done", "done"], [])
+    assert [loop.step(task) for task in (second, third)] == results
+    assert side.waiting() == 1, "the first one sleeps on: its loop may be closed"
+    first.close()
+    (later,) = asleep(side, loop)
+    result = side.wake()
+    assert loop.run() == ["call_soon_threadsafe"] and loop.step(later) == result
+
+
+@pytest.mark.parametrize("where", ["both calls", "is_running"])
+def test_each_time_that_it_is_no_exception_of_a_program_is_told_and_the_next_is_woken(side, where, told):
+    broken, loop = HandLoop(), HandLoop()
+    _task, (late,) = asleep(side, broken), asleep(side, loop)
+    if where == "both calls":
+        broken.errors = [SystemExit("first"), SystemExit("second")]
+    else:
+        broken.running = SystemExit("second")
+    result = side.wake()
+    assert loop.run() == ["call_soon_threadsafe"] and loop.step(late) == result
+    assert told == [(SystemExit, "first"), (SystemExit, "second")][where == "is_running" :]
+    assert states(broken) == ["pending"]
+
+
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="handles a signal")
 def test_ctrl_c_in_the_loops_call_is_made_again_for_the_main_thread(side, told):
     loop, heard = HandLoop(), []
