@@ -126,8 +126,16 @@ MUTANTS = [
         "run_of_mixed_classes",
         "items of a list go by the route of the first one's class",
         f"{BATCH}/produce/many.rs",
-        "ptr::eq(object.get_type_ptr(), self.class) && Item::fits(object)",
-        "(ptr::eq(object.get_type_ptr(), self.class) || true) && Item::fits(object)",
+        "        if ptr::eq(class, self.class) {\n",
+        "        if ptr::eq(class, self.class) || true {\n",
+        "tests/batch/test_fast_path.py::test_hundreds_of_types_keep_their_order_and_their_counts",
+    ),
+    Mutant(
+        "run_of_mixed_partitions",
+        "items of a list go to the partition of the first one",
+        f"{BATCH}/produce/many.rs",
+        "ptr::eq(route.partition, self.route.partition)",
+        "(ptr::eq(route.partition, self.route.partition) || true)",
         "tests/batch/test_fast_path.py::test_hundreds_of_types_keep_their_order_and_their_counts",
     ),
     # -- the balancer -----------------------------------------------------------------------------

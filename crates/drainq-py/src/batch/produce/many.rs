@@ -1,5 +1,5 @@
-//! Many items in one call. Items of one class that follow each other in a list go in together: on the fast
-//! path, where it is open, and else as a run that claims its slots at once.
+//! Many items in one call. Items of one partition that follow each other in a list go in together on the fast path,
+//! where it is open; else items of one class that follow each other go in as a run that claims its slots at once.
 //!
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
@@ -56,7 +56,7 @@ impl SharedQueue {
         Ok(accepted)
     }
 
-    /// Queues the items of one class from index `from` of a list on, while the fast path can be kept open;
+    /// Queues the items of one partition from index `from` of a list on, while the fast path can be kept open;
     /// returns how many.
     fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
         let process = self.process();
@@ -118,16 +118,18 @@ impl SharedQueue {
     }
 }
 
-/// Items of one class that follow each other in a list.
+/// Items of one partition that follow each other in a list, and whose classes have routes.
 ///
 /// No Python code runs in here, so the list stays as it is meanwhile.
 struct Run<'a, 'py> {
     list: &'a Bound<'py, PyList>,
+    routes: &'a RouteCache,
     len: usize,
     index: usize,
+    /// The class of the last item, and its route.
     class: *mut ffi::PyTypeObject,
     route: CachedRoute<'a>,
-    /// The next item is of another class, or there is none.
+    /// The next item is of another partition or of a class without a route, or there is none.
     is_over: bool,
 }
 
@@ -137,15 +139,13 @@ impl<'a, 'py> Run<'a, 'py> {
         let len = list.len();
         let class = (from < len).then(|| item_at(list, from).get_type_ptr())?;
         let route = routes.of_class(class)?;
-        Some(Self { list, len, index: from, class, route, is_over: false })
+        Some(Self { list, routes, len, index: from, class, route, is_over: false })
     }
 
     #[inline(always)]
     fn next_item(&mut self) -> Option<Item> {
         let object = (self.index < self.len).then(|| item_at(self.list, self.index));
-        let is_same =
-            |object: &Borrowed<'_, '_, PyAny>| ptr::eq(object.get_type_ptr(), self.class) && Item::fits(object);
-        match object.filter(is_same) {
+        match object.filter(|object| Item::fits(object) && self.goes_on_with(object.get_type_ptr())) {
             Some(object) => {
                 self.index += 1;
                 // SAFETY: the object fits, and the tag holds the key of its class alone.
@@ -156,6 +156,18 @@ impl<'a, 'py> Run<'a, 'py> {
                 None
             }
         }
+    }
+
+    /// Whether items of this class go to the partition of the run: then it is the class of the last item.
+    #[inline(always)]
+    fn goes_on_with(&mut self, class: *mut ffi::PyTypeObject) -> bool {
+        if ptr::eq(class, self.class) {
+            return true;
+        }
+        let here = |route: &CachedRoute<'_>| ptr::eq(route.partition, self.route.partition);
+        let Some(route) = self.routes.of_class(class).filter(here) else { return false };
+        (self.class, self.route) = (class, route);
+        true
     }
 }
 
