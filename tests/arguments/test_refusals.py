@@ -18,13 +18,17 @@ from drainq import (
     BatchQueue,
     BatchQueueConfig,
     BufferStrategy,
+    DrainqError,
     MultiQueue,
     PartitionPolicy,
+    PrefetchSource,
     SetQueue,
     ShutDown,
     ThreadPolicy,
+    Weighted,
 )
 from drainq.delayed import DelayedQueue
+from drainq.monitoring import instrument
 
 from .calls import CALLS, SECONDS, WRONG, batch_queue
 
@@ -229,3 +233,32 @@ def test_each_public_time_is_in_the_table():
 
 
 KNOWN_ELSEWHERE = [("monitoring.WatchedObject", "interval")]  # made by ``watch`` alone
+
+
+def test_a_decorator_that_was_not_called_is_refused_where_it_stands():
+    with batch_queue() as queue, pytest.raises(TypeError, match="type must be a class.* got <function"):
+
+        @queue.handler
+        def show(batch: list[Any]) -> None:
+            """Would never be called."""
+
+
+def test_a_delayed_queue_that_was_closed_cannot_be_entered():
+    with DelayedQueue.open("memory:", "mail") as queue:
+        pass
+    with pytest.raises(ShutDown, match="'mail' is closed"), queue:
+        pass
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(DrainqError, match=r"x\.db'; there is no directory '.*nowhere'"):
+        DelayedQueue.open(f"sqlite:///{tmp_path}/nowhere/x.db", "mail")
+
+
+def test_a_strategy_and_a_meter_provider_of_another_kind_are_named():
+    with pytest.raises(TypeError, match="weights must map .* got 'x'"):
+        Weighted("x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="meter_provider must be .* got 3"):
+        instrument(3)
+    with pytest.raises(TypeError, match="source must be .* got 3"):
+        PrefetchSource(3, capacity=2, replenish_threshold=1)  # type: ignore[arg-type]

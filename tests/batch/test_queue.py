@@ -230,7 +230,7 @@ def test_removing_a_handler_lets_what_is_queued_be_handled_first(make_queue):
 
 @pytest.mark.parametrize("kind", ["not a class", 7])
 def test_a_handler_is_for_a_class(make_queue, kind):
-    with pytest.raises(TypeError, match="a handler is added for a class"):
+    with pytest.raises(TypeError, match="type must be a class"):
         make_queue().add_handler(kind, print)
 
 

@@ -207,6 +207,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         self._session.close()
 
     def __enter__(self) -> DelayedQueue[T]:
+        self._session.check_open()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -45,6 +45,8 @@ def instrument(meter_provider: MeterProvider | None = None) -> None:
             f"this needs a package that is not installed: pip install 'drainq[otel]' ({missing})"
         ) from missing
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    if not callable(getattr(provider, "get_meter", None)):
+        raise TypeError(f"meter_provider must be an OpenTelemetry MeterProvider, or None, got {meter_provider!r}")
     meter = provider.get_meter("drainq")
     for name, kind, labels, description in metric_families():
         if kind == "histogram":

@@ -76,6 +76,7 @@ class Weighted:
         weights: maps each source's name, or a strategy, to a weight > 0.
 
     Raises:
+        TypeError: ``weights`` is no mapping.
         ValueError: no child, or a weight that is not > 0.
 
     Example:
@@ -86,6 +87,10 @@ class Weighted:
     children: tuple[tuple[Child, float], ...]
 
     def __init__(self, weights: Mapping[Child, float]) -> None:
+        if not isinstance(weights, Mapping):
+            raise TypeError(
+                f"weights must map each source's name to a weight, as {{'x': 3, 'y': 1}} does, got {weights!r}"
+            )
         for child, weight in weights.items():
             _check_child(child)
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < math.inf:

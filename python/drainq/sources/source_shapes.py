@@ -54,7 +54,7 @@ def ask_of(source: PullSource[T] | Ask[T] | Iterator[T]) -> Ask[T]:
     if callable(source):
         return source
     raise TypeError(
-        "a source is an object with get_next_batch(batch_size), a callable of that shape, or an iterator; "
+        "source must be an object with get_next_batch(batch_size), a callable of that shape, or an iterator, "
         f"got {source!r}"
     )
 

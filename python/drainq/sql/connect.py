@@ -94,7 +94,9 @@ def connect_sqlite(
             connection = opened(f"file:{percent_encoded(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
             _set_up(connection, write_ahead=False)
     except sqlite3.Error as error:
-        error.args = (f"{error}: {path!r}",)
+        folder = os.path.dirname(os.path.abspath(path))
+        missing = "" if os.path.isdir(folder) else f"; there is no directory {folder!r}"
+        error.args = (f"{error}: {path!r}{missing}",)
         raise
     return connection
 

@@ -71,6 +71,7 @@ impl BatchQueue {
     /// Returns:
     ///     What registers a handler and returns it.
     /// Raises:
+    ///     TypeError: ``type`` is none, which the function itself is in ``@queue.handler`` without a call.
     ///     TypeError, ValueError, DrainqError: as ``add_handler``, where the function is decorated.
     ///
     /// Example:
@@ -87,6 +88,7 @@ impl BatchQueue {
         r#type: Bound<'py, PyAny>,
         #[pyo3(from_py_with = arguments::weight)] weight: f64,
     ) -> PyResult<Bound<'py, PyCFunction>> {
+        slf.get().shared().routing.keys.check(&r#type)?;
         let (queue, r#type) = (slf.clone().unbind(), r#type.unbind());
         PyCFunction::new_closure(slf.py(), Some(c"handler"), None, move |arguments: &Bound<'_, PyTuple>, _| {
             let (py, handler) = (arguments.py(), arguments.get_item(0)?);

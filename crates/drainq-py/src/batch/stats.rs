@@ -211,7 +211,10 @@ impl BatchQueueStats {
     /// Items in one partition.
     fn partition_used(&self, #[pyo3(from_py_with = arguments::index)] index: i64) -> PyResult<usize> {
         usize::try_from(index).ok().and_then(|index| self.snapshot.used.get(index).copied()).ok_or_else(|| {
-            errors::bad_value(format!("partitions are numbered 0 to {}, got {index}", self.snapshot.used.len() - 1))
+            errors::bad_value(format!(
+                "index must be a partition's, 0 to {}, got {index}",
+                self.snapshot.used.len() - 1
+            ))
         })
     }
 

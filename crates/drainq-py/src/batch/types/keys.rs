@@ -79,8 +79,8 @@ impl Keys {
     pub fn check(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.rule {
             KeyRule::Class if !name.is_instance_of::<PyType>() => Err(errors::bad_type(format!(
-                "the types of this queue are classes, so a handler is added for a class; got {}. \
-                 A queue with a dispatch_key has other types",
+                "type must be a class, because this queue dispatches items by their class, got {}; \
+                 a queue with a dispatch_key has other types",
                 errors::shown(name)?
             ))),
             KeyRule::Class => Ok(()),
