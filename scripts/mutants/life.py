@@ -24,6 +24,15 @@ MUTANTS = [
         f"{CYCLES}::test_a_cycle_through_anything_that_a_queue_holds_is_collected[consumer.on_idle-open]",
     ),
     Mutant(
+        "refused_without_a_yield",
+        "an item without room is refused though a drain thread waits for the GIL to make some",
+        f"{BATCH}/produce/wait_for_room.rs",
+        "            self.process().gil_yield.yield_to_drain_thread(py);\n",
+        "",
+        "tests/batch/test_gil_yield.py"
+        "::test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_had_the_gil",
+    ),
+    Mutant(
         "renewal_is_not_recorded",
         "in a forked child nothing is ever collected",
         f"{SRC}/fork.rs",

@@ -103,8 +103,16 @@ def test_what_the_conversion_of_a_value_raises_is_raised():
         def __index__(self) -> int:
             raise RuntimeError("no")
 
-    with pytest.raises(RuntimeError, match="no"):
-        ThreadPolicy.fixed(Angry())
+        def __float__(self) -> float:
+            raise RuntimeError("no")
+
+        def __bool__(self) -> bool:
+            raise RuntimeError("no")
+
+    for call in (ThreadPolicy.fixed, ThreadPolicy.cpu_cores, lambda value: BatchQueueConfig(threads=1, linger=value)):
+        with pytest.raises(RuntimeError) as raised:
+            call(Angry())
+        assert raised.value.args == ("no",)
 
 
 def test_a_value_whose_repr_raises_is_refused_all_the_same():

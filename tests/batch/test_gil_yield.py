@@ -118,3 +118,57 @@ def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
 
     assert any(stays() for _ in range(TRIES))
     assert queue.flush(PATIENCE)
+
+
+def ask_for_the_gil(queue: BatchQueue) -> bool:
+    """Have the drain thread take an item and ask for the GIL, which it does not get; whether it took one."""
+    assert queue._attempt(1).try_now()
+    end = time.perf_counter() + 0.5
+    while queue.stats().total_used() and time.perf_counter() < end:
+        pass
+    pass_time(0.01)
+    return queue.stats().total_used() == 0
+
+
+def test_an_attempt_is_crowded_while_a_drain_thread_waits_for_the_gil_and_a_quarter_is_used(make_queue):
+    queue, _ = queue_of(make_queue, buffer_size=8)
+
+    def is_told():
+        assert queue.flush(PATIENCE)
+        with keeping_the_gil():
+            taken, attempt = ask_for_the_gil(queue), queue._attempt(1)
+            answers = [attempt.is_crowded()]
+            for _ in range(2):
+                assert queue._attempt(1).try_now()
+                answers.append(attempt.is_crowded())
+            return taken and answers == [False, False, True]
+
+    assert any(is_told() for _ in range(TRIES))
+    assert queue.flush(PATIENCE)
+    assert not any(queue._attempt(1).is_crowded() for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    "produce",
+    [
+        lambda queue: queue.produce(1),
+        lambda queue: queue.offer(1),
+        lambda queue: queue.offer(1, timeout=0),
+        lambda queue: queue.produce_many([1]) == 1,
+        lambda queue: queue.produce_many(iter([1])) == 1,
+    ],
+    ids=["produce", "offer", "offer at once", "a list", "an iterator"],
+)
+def test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_had_the_gil(make_queue, produce):
+    queue, _ = queue_of(make_queue, buffer_size=8)
+
+    def goes_in():
+        assert queue.flush(PATIENCE)
+        with keeping_the_gil():
+            if not ask_for_the_gil(queue):
+                return False
+            while queue._attempt(1).try_now():
+                pass
+            return queue.stats().total_used() == 8 and produce(queue)
+
+    assert any(goes_in() for _ in range(TRIES))

@@ -7,6 +7,7 @@ import pytest
 
 from drainq import BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.batch.test_shutdown import drain_threads
 
 
 class Mover:
@@ -71,6 +72,9 @@ def test_without_a_balancer_or_with_one_thread_nothing_moves(make_queue):
     queue.produce_many(range(10))
     assert queue.flush(PATIENCE)
     assert queue.assignments() == [[0, 1, 2]]
+    assert [thread.name for thread in drain_threads(queue.name)] == [f"drainq-{queue.name}-0"], (
+        "nor is there a balancer"
+    )
 
 
 def test_a_partition_in_a_handler_call_changes_hands_when_the_call_ends(make_queue):

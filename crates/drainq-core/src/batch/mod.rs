@@ -19,6 +19,7 @@
 //! | [`produce`] | producing where one lock keeps the producers apart |
 //! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
 //! | [`rejection`] | why items were not accepted, and how many |
+//! | [`drop_counts`] | why items are not handled, how many, and when that is told |
 //! | [`drain_take`], [`drain_group`] | what a drain thread takes: begin a pass, take, group |
 //! | `drain_hand_out` | what a drain thread hands out and accounts for |
 //! | `drain_step` | what a drain thread does next, and how it waits |
@@ -41,6 +42,7 @@ mod drain_step;
 pub mod drain_take;
 pub mod drain_threads;
 pub mod drain_worker;
+pub mod drop_counts;
 pub mod flush;
 pub mod item;
 pub mod outcome_counters;

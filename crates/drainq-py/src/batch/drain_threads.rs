@@ -9,7 +9,6 @@
 
 use super::caller::Caller;
 use super::caller_count::Role;
-use super::drop_reports::DropReason;
 use super::handler::Handler;
 use super::interpreter_exit;
 use super::shared_queue::SharedQueue;
@@ -18,6 +17,7 @@ use super::types::item::Item;
 use crate::fork::Generation;
 use crate::python_calls::{self, log, log_error};
 use crate::{errors, gil, thread};
+use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;

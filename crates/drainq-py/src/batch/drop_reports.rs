@@ -1,5 +1,5 @@
 //! The reports of items that are not handled: one warning in the log and one call of `on_drop` for each
-//! reason, at most once a second. Every item is in one report.
+//! reason, at most once a second (`drop_counts.rs` in the core). Every item is in one report.
 //!
 //! A count that is added within a second of a report waits. A thread of its own, the reporter, reports it, unless
 //! something else does before: the next count of the same reason, a flush, or a shutdown. The queue's end only wakes
@@ -7,7 +7,7 @@
 //! library's, and a report would wait for the lock of the log's handler, say.
 //!
 //! # Invariants
-//! 1. The counts reported and the counts that wait add up to the counts added.
+//! 1. What `drop_counts.rs` says is to be told is reported, once.
 //! 2. `reports` is locked with the GIL held, and no Python code runs meanwhile.
 //! 3. While counts wait there is a reporter, unless no thread could be started: then they were reported at once.
 //! 4. A report is made by the reporter, or on a thread that called the queue: never by a finaliser.
@@ -21,6 +21,7 @@ use crate::fork::{self, Generation, Renew};
 use crate::python_calls::{self, log, log_error};
 use crate::{callables, gil, thread};
 use drainq_core::batch::config::EXIT_TIMEOUT;
+use drainq_core::batch::drop_counts::{DropCounts, DropReason, INTERVAL};
 use drainq_core::sync::Mutex;
 use drainq_core::wait::waiters::Waiters;
 use pyo3::prelude::*;
@@ -29,44 +30,6 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// No reason is reported more often than this.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Why items are not handled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum DropReason {
-    /// There was no room.
-    Full,
-    /// The queue was shutting down.
-    Closed,
-    /// There is no handler for the type.
-    Unrouted,
-    /// The queue's shutdown ran out of time.
-    Abandoned,
-}
-
-impl DropReason {
-    const ALL: [Self; 4] = [Self::Full, Self::Closed, Self::Unrouted, Self::Abandoned];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Closed => "closed",
-            Self::Unrouted => "unrouted",
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
-
-/// The count of one reason.
-#[derive(Clone, Copy, Default)]
-struct Pending {
-    /// Items that wait for a report.
-    count: u64,
-    /// When the last report was made.
-    last: Option<Instant>,
-}
 
 /// The thread that reports the counts that wait, as other threads see it.
 #[derive(Default)]
@@ -110,7 +73,7 @@ impl Reporter {
 
 #[derive(Default)]
 struct Reports {
-    pending: [Pending; DropReason::ALL.len()],
+    counts: DropCounts,
     /// The reporter, while there is one.
     reporter: Option<Arc<Reporter>>,
 }
@@ -133,36 +96,21 @@ impl DropReports {
 
     /// Adds `count` items, and reports them unless the last report was less than a second ago.
     pub fn add(self: &Arc<Self>, py: Python<'_>, reason: DropReason, count: u64) {
-        let due = {
-            let pending = &mut self.reports.lock().pending[reason as usize];
-            pending.count += count;
-            if interpreter_exit::is_over() || pending.last.is_none_or(|last| last.elapsed() >= INTERVAL) {
-                pending.last = Some(Instant::now());
-                mem::take(&mut pending.count)
-            } else {
-                0
-            }
-        };
-        if due > 0 {
+        if count == 0 {
+            return;
+        }
+        let due = self.reports.lock().counts.add(reason, count, Instant::now());
+        if let Some(due) = due {
             self.report(py, reason, due);
-        } else if count > 0 && !self.has_reporter() && self.start_reporter(py).is_err() {
+        } else if interpreter_exit::is_over() || (!self.has_reporter() && self.start_reporter(py).is_err()) {
             self.flush(py);
         }
     }
 
     /// Reports the counts that wait, and ends the reporter.
     pub fn flush(&self, py: Python<'_>) {
-        let counts = {
-            let mut reports = self.reports.lock();
-            DropReason::ALL.map(|reason| {
-                let pending = &mut reports.pending[reason as usize];
-                if pending.count > 0 {
-                    pending.last = Some(Instant::now());
-                }
-                mem::take(&mut pending.count)
-            })
-        };
-        for (reason, count) in DropReason::ALL.into_iter().zip(counts) {
+        let waiting = self.reports.lock().counts.take_all(Instant::now());
+        for (reason, count) in waiting {
             self.report(py, reason, count);
         }
         self.wake_reporter();
@@ -206,7 +154,7 @@ impl DropReports {
                 interpreter_exit::leave_child(py);
             }
             let mut reports = self.reports.lock();
-            if reports.pending.iter().all(|pending| pending.count == 0) {
+            if !reports.counts.wait() {
                 reports.reporter = None;
                 drop(reports);
                 reporter.end();
@@ -216,9 +164,6 @@ impl DropReports {
     }
 
     fn report(&self, py: Python<'_>, reason: DropReason, count: u64) {
-        if count == 0 {
-            return;
-        }
         log(py, "warning", &format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name()));
         let Some(on_drop) = &self.on_drop else { return };
         let answer = count.into_pyobject(py).map_err(PyErr::from).and_then(|count| {

@@ -57,6 +57,8 @@ impl Handlers {
         removed
     }
 
+    /// Counts what a handler and the one in whose place it comes want; the latter ends here, last, because its end may
+    /// run Python code.
     fn count_wanting_idle(&self, queue: &BatchQueue<Item>, key: Key, more: bool, less: Option<Registered>) {
         if more {
             self.wanting_idle.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +68,6 @@ impl Handlers {
             self.wanting_idle.fetch_sub(1, Ordering::Relaxed);
             queue.report_idle_passes_of(key, false);
         }
-        drop(less); // last, because its end may run Python code
     }
 
     /// Adds the same types to the queue of a forked child, with the weights of their handlers.
@@ -125,7 +126,7 @@ impl Handlers {
 
     /// Removes all handlers and gives their references back.
     pub fn clear(&self) {
-        let handlers = mem::take(&mut *self.by_key.lock());
-        drop(handlers); // last, because their end may run Python code
+        // Let go of when the lock is free again: their end may run Python code.
+        let _handlers = mem::take(&mut *self.by_key.lock());
     }
 }

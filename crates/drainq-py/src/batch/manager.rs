@@ -46,8 +46,8 @@ fn all(py: Python<'_>) -> Vec<Py<BatchQueue>> {
 /// Forgets these queues. By now there may be others of their names, which stay.
 fn forget(ended: &[Py<BatchQueue>]) {
     let is_ended = |queue: &Py<BatchQueue>| ended.iter().any(|other| other.is(queue));
-    let forgotten: Vec<_> = QUEUES.lock().extract_if(.., |(_, queue)| is_ended(queue)).collect();
-    drop(forgotten); // last, because the end of a queue may run Python code
+    // Let go of when the lock is free again: the end of a queue may run Python code.
+    let _forgotten: Vec<_> = QUEUES.lock().extract_if(.., |(_, queue)| is_ended(queue)).collect();
 }
 
 fn make(py: Python<'_>, name: &str, config: Py<BatchQueueConfig>) -> PyResult<Py<BatchQueue>> {

@@ -1,7 +1,6 @@
 //! The shutdown of a queue: by hand, and as a part of the interpreter's exit (`interpreter_exit.rs`).
 
 use super::coroutines;
-use super::drop_reports::DropReason;
 use super::interpreter_exit::{self, Live};
 use super::queue::BatchQueue;
 use super::shared_queue::SharedQueue;
@@ -13,6 +12,7 @@ use crate::errors;
 use crate::fork::Generation;
 use crate::gil;
 use drainq_core::batch::config::EXIT_TIMEOUT;
+use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyTuple};

@@ -5,9 +5,9 @@
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
 //!    without it. So the GIL is the lock that `try_produce_serialised` asks for.
 
-use crate::batch::drop_reports::DropReason;
 use crate::batch::shared_queue::SharedQueue;
 use crate::deadline::MayWait;
+use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::{Key, Keyed, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;

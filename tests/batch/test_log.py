@@ -1,0 +1,90 @@
+"""A log that raises: what cannot be logged goes to `sys.unraisablehook`, and stops no thread of drainq."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from drainq import BufferStrategy
+from tests.batch.conftest import PATIENCE, Gate
+from tests.batch.test_shutdown import drain_threads, ended
+
+
+class Raises(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise RuntimeError(f"cannot log: {record.getMessage()}")
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A log that raises, and what was told elsewhere because of it."""
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: seen.append(str(info.exc_value)))
+    logger, raises = logging.getLogger("drainq"), Raises()
+    logger.addFilter(raises)
+    yield seen
+    logger.removeFilter(raises)
+
+
+def test_a_warning_that_cannot_be_logged_stops_no_drain_thread(make_queue, lost):
+    told = []
+    queue = make_queue(on_drop=lambda reason, count: told.append((reason, count)))
+    for n in range(2):
+        assert queue.produce(n) and queue.flush(PATIENCE)
+    assert lost == [
+        "cannot log: queue \"test-0\" has no handler for <class 'int'>: its items are counted as unrouted",
+        'cannot log: queue "test-0": 1 items not handled: unrouted',
+        'cannot log: queue "test-0": 1 items not handled: unrouted',
+    ]
+    assert queue.shutdown(PATIENCE)
+    assert told == [("unrouted", 1)] * 2 and queue.stats().unrouted == 2
+
+
+def test_a_failure_that_cannot_be_logged_fails_its_batch_and_no_other(make_queue, lost):
+    seen = []
+
+    def handler(batch):
+        seen.extend(batch)
+        1 / (batch[0] - 1)
+
+    queue = make_queue(consumer=handler)
+    for n in range(3):
+        assert queue.produce(n) and queue.flush(PATIENCE)
+    assert lost == ['cannot log: a handler of queue "test-0" raised on a batch of 1']
+    stats = queue.stats()
+    assert (seen, stats.handled, stats.failed) == ([0, 1, 2], 2, 1)
+
+
+def test_an_error_handler_that_raises_is_told_of_with_what_it_was_to_handle(make_queue, lost):
+    def raises(*_):
+        raise KeyError("bad")
+
+    queue = make_queue(consumer=raises, error_handler=raises)
+    assert queue.produce(1) and queue.flush(PATIENCE)
+    assert lost == [
+        'cannot log: a handler of queue "test-0" raised',
+        'cannot log: and so did the error handler of queue "test-0"',
+    ]
+    assert queue.stats().failed == 1
+
+
+def test_a_refusal_that_cannot_be_logged_is_counted_and_told(make_queue, lost):
+    told, gate = [], Gate(is_open=False)
+    queue = make_queue(
+        buffer_size=1,
+        strategy=BufferStrategy.IF_POSSIBLE,
+        consumer=gate,
+        on_drop=lambda reason, count: told.append((reason, count)),
+    )
+    assert queue.produce(0)
+    gate.wait_entered()
+    assert queue.produce_many([1, 2, 3, 4]) == 1
+    assert queue.produce(5) is False and queue.offer(6) is False
+    gate.open()
+    assert queue.flush(PATIENCE) and queue.shutdown(PATIENCE)
+    assert told == [("full", 3), ("full", 2)] and queue.stats().rejected["full"] == 5
+    assert lost == [f'cannot log: queue "test-0": {count} items not handled: full' for count in (3, 2)]
+    ended(drain_threads("test-0"))
