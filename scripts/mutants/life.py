@@ -33,6 +33,14 @@ MUTANTS = [
         "::test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_had_the_gil",
     ),
     Mutant(
+        "reporter_that_never_was",
+        "refusals wait for ever for a thread that could not be started",
+        f"{BATCH}/drop_reports.rs",
+        "            self.reports.lock().reporter = None;\n",
+        "            let _ = &self.reports;\n",
+        f"{TOLD}::test_refusals_are_told_at_once_while_no_thread_can_be_started",
+    ),
+    Mutant(
         "renewal_is_not_recorded",
         "in a forked child nothing is ever collected",
         f"{SRC}/fork.rs",

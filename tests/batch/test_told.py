@@ -331,3 +331,23 @@ def test_refusals_after_a_reporter_has_ended_are_told_too(make_queue):
             assert queue.produce(n) is False
         told.wait_for("closed", total)
         ended(drain_threads("test-0-drops"))
+
+
+def test_refusals_are_told_at_once_while_no_thread_can_be_started(make_queue, monkeypatch):
+    told = Told()
+    queue = make_queue(on_drop=told)
+    queue.shutdown(PATIENCE)
+
+    def cannot(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", cannot)
+        for n in range(3):
+            assert queue.produce(n) is False
+        assert told.calls == [("closed", 1)] * 3
+    assert queue.produce_many([1, 2]) == 0
+    assert told.calls == [("closed", 1)] * 3, "a thread tells the others later"
+    told.wait_for("closed", 5)
+    assert told.calls[3:] == [("closed", 2)]
+    ended(drain_threads("test-0-drops"))

@@ -1,16 +1,16 @@
-//! The counts of items that are not handled, by reason, and when each may be told.
+//! The counts of items that are not handled, by reason, and when each may be reported.
 //!
-//! A count is told at once, unless its reason was told within the last [`INTERVAL`]: then it waits for the next count
+//! A count is reported at once, unless its reason was reported within the last [`INTERVAL`]: then it waits for the next count
 //! of its reason after the interval, or until all that waits is taken. The time is handed in.
 //!
 //! # Invariants
-//! 1. The counts told and the counts that wait add up to the counts added, reason by reason.
-//! 2. A reason is told at most once in an interval by [`DropCounts::add`]: since it was last told, by whatever call.
+//! 1. The counts reported and the counts that wait add up to the counts added, reason by reason.
+//! 2. A reason is reported at most once in an interval by [`DropCounts::add`]: since it was last reported, by whatever call.
 
 use crate::sync::planted;
 use std::time::{Duration, Instant};
 
-/// No reason is told more often than this, unless all that waits is taken.
+/// No reason is reported more often than this, unless all that waits is taken.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why items are not handled.
@@ -27,10 +27,10 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// All reasons, in the order in which they are told.
+    /// All reasons, in the order in which they are reported.
     pub const ALL: [Self; 4] = [Self::Full, Self::Closed, Self::Unrouted, Self::Abandoned];
 
-    /// Returns the name under which it is told.
+    /// Returns the name under which it is reported.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -44,14 +44,14 @@ impl DropReason {
 /// The count of one reason.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    /// Items that wait to be told.
+    /// Items that wait to be reported.
     count: u64,
-    /// When the reason was last told.
+    /// When the reason was last reported.
     last: Option<Instant>,
 }
 
 impl Pending {
-    /// Returns the items that wait, if there are any: they are told now.
+    /// Returns the items that wait, if there are any: they are reported now.
     fn take(&mut self, now: Instant) -> Option<u64> {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -66,7 +66,7 @@ impl Pending {
 pub struct DropCounts([Pending; DropReason::ALL.len()]);
 
 impl DropCounts {
-    /// Adds `count` items; returns how many are to be told now. If `None`, they wait.
+    /// Adds `count` items; returns how many are to be reported now. If `None`, they wait.
     pub fn add(&mut self, reason: DropReason, count: u64, now: Instant) -> Option<u64> {
         let pending = &mut self.0[reason as usize];
         pending.count += count;
@@ -74,7 +74,7 @@ impl DropCounts {
         if pending.last.is_none_or(is_due) || planted("drops_at_once") { pending.take(now) } else { None }
     }
 
-    /// Takes all counts that wait: they are told now.
+    /// Takes all counts that wait: they are reported now.
     pub fn take_all(&mut self, now: Instant) -> Vec<(DropReason, u64)> {
         let waiting = DropReason::ALL.into_iter().zip(&mut self.0);
         waiting.filter_map(|(reason, pending)| Some((reason, pending.take(now)?))).collect()

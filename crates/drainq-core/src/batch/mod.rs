@@ -19,7 +19,7 @@
 //! | [`produce`] | producing where one lock keeps the producers apart |
 //! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
 //! | [`rejection`] | why items were not accepted, and how many |
-//! | [`drop_counts`] | why items are not handled, how many, and when that is told |
+//! | [`drop_counts`] | why items are not handled, how many, and when that is reported |
 //! | [`drain_take`], [`drain_group`] | what a drain thread takes: begin a pass, take, group |
 //! | `drain_hand_out` | what a drain thread hands out and accounts for |
 //! | `drain_step` | what a drain thread does next, and how it waits |

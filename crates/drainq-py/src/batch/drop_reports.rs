@@ -7,7 +7,7 @@
 //! library's, and a report would wait for the lock of the log's handler, say.
 //!
 //! # Invariants
-//! 1. What `drop_counts.rs` says is to be told is reported, once.
+//! 1. Each count that the core's `DropCounts` returns is reported once.
 //! 2. `reports` is locked with the GIL held, and no Python code runs meanwhile.
 //! 3. While counts wait there is a reporter, unless no thread could be started: then they were reported at once.
 //! 4. A report is made by the reporter, or on a thread that called the queue: never by a finaliser.

@@ -37,7 +37,6 @@ impl ProduceAttempt {
     /// partition is full.
     fn try_now(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         if self.begun_in.is_past() {
-            std::mem::forget(self.item.lock().take());
             return Err(ctrl_c::forked(py));
         }
         let shared = self.queue.get().shared();
@@ -62,9 +61,7 @@ impl ProduceAttempt {
     /// Ends the attempt without the item: its time is over, or its task was cancelled.
     fn give_up(&self, py: Python<'_>) {
         let item = self.item.lock().take();
-        if self.begun_in.is_past() {
-            std::mem::forget(item);
-        } else if let Some(item) = item {
+        if item.is_some() && !self.begun_in.is_past() {
             drop(item);
             self.queue.get().shared().reject(py, Rejection::Full, self.weight);
         }

@@ -131,7 +131,7 @@ impl Keys {
 
     /// Returns the number of a name; a name without a number gets the next, which `number` returns.
     pub fn add(&self, name: &Bound<'_, PyAny>, number: impl FnOnce() -> Key) -> PyResult<Key> {
-        if self.names.lock().len() >= MAX_KEYS {
+        if self.count() >= MAX_KEYS {
             return Err(too_many(name));
         }
         let first = self.first(name)?;
@@ -145,11 +145,10 @@ impl Keys {
                 "a type's name lies at {address:#x}, above the 48 address bits that drainq supports"
             )));
         }
-        let mut names = self.names.lock();
-        if names.len() >= MAX_KEYS {
-            drop(names);
+        if self.count() >= MAX_KEYS {
             return Err(too_many(name));
         }
+        let mut names = self.names.lock();
         let key = number();
         assert_eq!(key as usize, names.len(), "keys and routes are made together");
         names.push(first.unbind());
