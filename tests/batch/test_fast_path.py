@@ -171,7 +171,6 @@ def test_a_long_list_of_a_class_that_the_queue_has_not_met_goes_in_whole_and_in_
 
 
 def test_an_item_is_handed_over_by_position_alone(make_queue):
-    """The methods that CPython calls directly take no names; those that they replace would."""
     queue = make_queue(consumer=len)
     for call in (lambda: queue.produce(item=1), lambda: queue.produce_many(items=[1])):
         with pytest.raises(TypeError, match="takes no keyword arguments"):
