@@ -82,12 +82,29 @@ MUTANTS = [
     ),
     # -- the multi-queue's binding ------------------------------------------------------------------
     Mutant(
-        "sub_queue_is_looked_up_past_the_door",
+        "lookups_past_the_door",
         "a daemon thread in the hash of a sub-queue's key aborts the process that ends",
-        f"{BINDING}/multi/queue/sub_queues.rs",
-        "gil::look_up(self.sub_queues.bind(key.py()), key)?.ok_or_else(|| self.unknown(key))",
-        "self.sub_queues.bind(key.py()).as_any().get_item(key)",
+        f"{BINDING}/guarded_calls.rs",
+        "    fn PyDict_GetItemWithError(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject;\n",
+        "",
         "tests/batch/test_exit.py",
+        dies="crashes",
+    ),
+    Mutant(
+        "sub_queue_cannot_break_a_cycle",
+        "a removed sub-queue in a tuple of its own is never collected",
+        f"{BINDING}/multi/sub_queue/mod.rs",
+        "        drop(self.core.clear());\n",
+        "",
+        "tests/multi/test_reentrance.py::test_a_cycle_that_the_sub_queue_alone_can_break_is_collected",
+    ),
+    Mutant(
+        "set_queue_cannot_break_a_cycle",
+        "a set queue in a tuple of its own is never collected",
+        f"{BINDING}/sources/set_queue/mod.rs",
+        "        let forgotten = self.state.lock().queue.reset();\n        drop(forgotten);\n",
+        "",
+        "tests/sources/test_set_queue.py::test_a_cycle_that_the_queue_alone_can_break_is_collected",
     ),
     Mutant(
         "select_may_name_anything",
