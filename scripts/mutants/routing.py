@@ -16,9 +16,19 @@ MUTANTS = [
         "fast_path_closed_without_the_gil",
         "a drain thread falls idle in the middle of a produce call, which then does not wake it",
         f"{BATCH}/drain_threads.rs",
-        "gil::held(|_| close_fast_path());",
-        "close_fast_path();",
+        "        process.gil_yield.ask();\n        gil::held(|_| {\n            close_fast_path();\n"
+        "            process.gil_yield.granted_to_sleep(process.queue.is_drained());\n        });\n",
+        "        let _ = process;\n        close_fast_path();\n",
         f"{GIL_YIELD}::test_a_drain_thread_falls_idle_only_with_the_gil",
+    ),
+    Mutant(
+        "gil_is_asked_for_in_silence_before_sleep",
+        "a drain thread that is about to sleep waits for the GIL, and no producer yields it",
+        f"{BATCH}/drain_threads.rs",
+        "        process.gil_yield.ask();\n        gil::held(|_| {\n            close_fast_path();\n"
+        "            process.gil_yield.granted_to_sleep(process.queue.is_drained());\n        });\n",
+        "        let _ = process;\n        gil::held(|_| close_fast_path());\n",
+        f"{GIL_YIELD}::test_a_drain_thread_that_is_about_to_sleep_gets_the_gil_from_a_producer_without_room",
     ),
     Mutant(
         "gil_yield_keeps_the_gil",

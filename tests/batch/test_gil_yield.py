@@ -106,15 +106,17 @@ def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
     queue.add_handler(int, lambda batch: None)
 
     def stays():
-        """Whether an item stays where it is, because the thread that would take it waits for the GIL."""
+        """Whether an item stays where it is, because the thread that would take it waits for the GIL, or its producer
+        yields to that thread."""
         for _ in range(2):  # twice in a row so many that a nap follows
             assert queue.produce_many([0] * 20_000)
             assert queue.flush(PATIENCE)
         with keeping_the_gil():  # within the nap
             pass_time(0.08)  # the nap is over, and nothing was found
+            before = queue.stats().gil_yields
             assert queue.produce(1)
             pass_time(0.08)
-            return queue.stats().total_used() == 1
+            return queue.stats().total_used() == 1 or queue.stats().gil_yields > before
 
     assert any(stays() for _ in range(TRIES))
     assert queue.flush(PATIENCE)
@@ -172,3 +174,23 @@ def test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_h
             return queue.stats().total_used() == 8 and produce(queue)
 
     assert any(goes_in() for _ in range(TRIES))
+
+
+def test_a_drain_thread_that_is_about_to_sleep_gets_the_gil_from_a_producer_without_room(make_queue):
+    """What came after its last look woke nobody; without the GIL the thread would neither sleep nor look again."""
+    room = 131_072
+    queue = make_queue(min_idle=0.03, buffer_size=room, strategy=BufferStrategy.IF_POSSIBLE)
+    queue.add_handler(int, lambda batch: None)
+
+    def is_yielded_to():
+        for _ in range(2):  # twice in a row so many that a nap follows
+            assert queue.produce_many([0] * 20_000) == 20_000
+            assert queue.flush(PATIENCE)
+        with keeping_the_gil():  # within the nap
+            pass_time(0.08)  # the nap is over, and nothing was found
+            assert queue.produce(1)
+            pass_time(0.02)
+            stays = queue.stats().total_used() == 1
+            return all(queue.produce(1) for _ in range(room)) and stays
+
+    assert any(is_yielded_to() for _ in range(TRIES))

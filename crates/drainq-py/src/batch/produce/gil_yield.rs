@@ -8,10 +8,12 @@
 //! a yield at each item would only move the wait from the drain thread to the producers.
 //!
 //! # Invariants
-//! 1. `asking` counts the threads between [`GilYield::ask`] and [`GilYield::granted`]; drain threads alone
-//!    change it. A producer reads it with the GIL held.
+//! 1. `asking` counts the threads between [`GilYield::ask`] and [`GilYield::granted`] or
+//!    [`GilYield::granted_to_sleep`]; drain threads alone change it. A producer reads it with the GIL held.
 //! 2. A producer enlists before it gives the GIL up, and `granted` is called with the GIL held: so
 //!    `granted` notifies every producer that yielded to its thread.
+//! 3. A thread that was granted the GIL to sleep, and leaves items in the queue, does not sleep: it, or the thread
+//!    whose they are, takes them and asks again. So the producers are notified then, when there is room.
 //!
 //! Measured: with four producers that spend 2 us of Python per item, 64 to 71 % of the items
 //! found their partition full without this, and none with it, at 3 to 7 ms for the
@@ -64,7 +66,7 @@ impl GilYield {
         }
     }
 
-    /// Announces that a drain thread, which has a pass to deliver, is about to ask for the GIL; returns the
+    /// Announces that a drain thread, which has a pass to deliver or is about to sleep, asks for the GIL; returns the
     /// time for [`Self::granted`].
     pub fn ask(&self) -> Instant {
         let now = Instant::now();
@@ -84,11 +86,22 @@ impl GilYield {
         self.asking.fetch_sub(1, Ordering::Relaxed);
         self.set_since(now);
         self.producers.notify_all();
+        // The wait of a thread without a pass is none of these: it held nothing up.
         let wait = now - asked_at;
         self.waited.fetch_add(wait.as_nanos() as u64, Ordering::Relaxed);
         let micros = wait.as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         self.waits[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a drain thread has the GIL that it asked for before it sleeps (invariant 3). Called with the GIL
+    /// held.
+    pub fn granted_to_sleep(&self, is_queue_empty: bool) {
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        self.set_since(Instant::now());
+        if is_queue_empty {
+            self.producers.notify_all();
+        }
     }
 
     /// Whether a drain thread waits for the GIL.
