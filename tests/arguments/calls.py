@@ -1,23 +1,18 @@
-"""The table of public calls: how each is made, and what kind of value each parameter takes."""
+"""The table of public calls: how each is made (``makers.py``), and what kind of value each parameter takes."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from drainq import (
     Backoff,
     BatchQueue,
-    BatchQueueConfig,
-    BatchQueueManager,
     DDSketch,
     ItemTracker,
     MultiQueue,
     PartitionPolicy,
     PartitionSelector,
-    PrefetchSource,
     SetQueue,
     SourceScheduler,
     ThreadPolicy,
@@ -25,12 +20,38 @@ from drainq import (
     tune,
 )
 from drainq.columns import GroupBy
-from drainq.delayed import AsyncDelayedQueue, DelayedQueue, RetryConfig, TimeConfig, to_delayed_queue
+from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
 from drainq.sources import Fair
 from drainq.testing import ManualClock
-from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
+
+from .makers import (
+    ONE,
+    aggregator,
+    close_handle,
+    closed,
+    config,
+    end_managed,
+    in_manager,
+    parking,
+    persister,
+    prefetch,
+    top_n,
+    with_async_queue,
+    with_cron,
+    with_delayed,
+    with_handlers,
+    with_message,
+    with_multi,
+    with_queue,
+    with_scheduler,
+    with_set_queue,
+    with_source,
+    with_stats,
+    with_sub_queue,
+    writer,
+)
 
 NAN = float("nan")
 
@@ -80,204 +101,6 @@ WRONG: dict[str, list[Any]] = {
 SECONDS = {"seconds", "seconds or None", "positive seconds"}
 """The kinds that a timedelta must do for."""
 
-
-@contextlib.contextmanager
-def batch_queue() -> Iterator[BatchQueue[Any]]:
-    with BatchQueue("arguments", BatchQueueConfig(threads=1, consumer=len)) as queue:
-        yield queue
-
-
-@contextlib.contextmanager
-def opened() -> Iterator[DelayedQueue[Any]]:
-    with DelayedQueue.open("memory:", "arguments") as queue:
-        yield queue
-
-
-def with_queue(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with batch_queue() as queue:
-            result = getattr(queue, method)(*arguments, **named)
-            return asyncio.run(result) if asyncio.iscoroutine(result) else result
-
-    return call
-
-
-def with_handlers(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with BatchQueue("arguments", BatchQueueConfig(threads=1)) as queue:
-            result = getattr(queue, method)(*arguments, **named)
-            return result(len) if method == "handler" else result
-
-    return call
-
-
-def with_delayed(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with opened() as queue:
-            return getattr(queue, method)(*arguments, **named)
-
-    return call
-
-
-def with_cron(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with opened() as queue:
-            return getattr(queue.cron, method)(*arguments, **named)
-
-    return call
-
-
-def with_message(method: str) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with opened() as queue:
-            queue.offer_or_update("k", 1, 0)
-            return getattr(queue.try_poll(), method)(**named)
-
-    return call
-
-
-def with_sub_queue(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        return getattr(MultiQueue().add_sub_queue("a"), method)(*arguments, **named)
-
-    return call
-
-
-def with_multi(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        queue: MultiQueue[Any] = MultiQueue()
-        queue.add_sub_queue("a").put_many([1, 2, 3])
-        result = getattr(queue, method)(*arguments, **named)
-        return asyncio.run(until(result)) if method.endswith("_async") else result
-
-    return call
-
-
-async def until(awaitable: Any) -> Any:
-    return await awaitable
-
-
-def with_set_queue(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        queue: SetQueue[Any] = SetQueue()
-        queue.put(1)
-        return getattr(queue, method)(*arguments, **named)
-
-    return call
-
-
-def with_scheduler(method: str, *arguments: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        scheduler = SourceScheduler({"a": iter([]), "b": iter([])}, lambda name, items: None, Fair("a"))
-        return getattr(scheduler, method)(*arguments, **named)
-
-    return call
-
-
-def with_source(method: str) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        source: PrefetchSource[Any] = PrefetchSource(lambda n: [1], 10, 5)
-        try:
-            return getattr(source, method)(**named)
-        finally:
-            source.close(1)
-
-    return call
-
-
-def with_stats(method: str) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        with batch_queue() as queue:
-            return getattr(queue.stats(), method)(**named)
-
-    return call
-
-
-def closed(make: Callable[..., Any], method: str | None = None) -> Callable[..., Any]:
-    """A worker or server that is made, perhaps called, and closed."""
-
-    def call(**named: Any) -> Any:
-        worker = make() if method else make(**named)
-        try:
-            return getattr(worker, method)(**named) if method else worker
-        finally:
-            worker.close(timeout=5)
-
-    return call
-
-
-def in_manager(method: str, **more: Any) -> Callable[..., Any]:
-    def call(**named: Any) -> Any:
-        try:
-            return getattr(BatchQueueManager, method)(**{**more, **named})
-        finally:
-            BatchQueueManager.shutdown_all()
-
-    return call
-
-
-def end_managed(**named: Any) -> Any:
-    BatchQueueManager.create(**ONE)
-    try:
-        return BatchQueueManager.shutdown(**{"name": "managed", **named})
-    finally:
-        BatchQueueManager.shutdown_all()
-
-
-def with_async_queue(method: str) -> Callable[..., Any]:
-    async def awaited(**named: Any) -> Any:
-        with opened() as queue:
-            queue.offer_or_update("k", 1, 0)
-            waiting = AsyncDelayedQueue(queue)
-            first = [await waiting.try_poll()] if method == "nack" else []
-            return await getattr(waiting, method)(*first, **named)
-
-    return lambda **named: asyncio.run(awaited(**named))
-
-
-def close_handle(**named: Any) -> Any:
-    with opened() as queue:
-        handle = queue.cron.install_periodic_tick("p", 60, lambda at: 1)
-        try:
-            return handle.close(**named)
-        finally:
-            handle.close()
-
-
-def parking(**named: Any) -> Any:
-    with opened() as queue:
-        return to_delayed_queue(queue, **named)
-
-
-def config(**named: Any) -> BatchQueueConfig:
-    own = {} if "shared_scheduler" in named else {"threads": 1}
-    return BatchQueueConfig(**{**own, **named})
-
-
-def aggregator(**named: Any) -> MetricsAggregator:
-    return MetricsAggregator(**{"key": len, "merge": lambda a, b: a, "sink": len, **named})
-
-
-def top_n(**named: Any) -> TopN:
-    return TopN(**{"n": 3, "score": len, "sink": len, **named})
-
-
-def prefetch(**named: Any) -> Any:
-    sizes = {"capacity": 10, "replenish_threshold": 5, **named}
-    source: PrefetchSource[Any] = PrefetchSource(lambda n: [], **sizes)
-    source.close(1)
-
-
-def writer(**named: Any) -> Any:
-    return BatchWriter(**{"url": "sqlite:////no/such/folder/x.db", "table": "t", "columns": ["a"], **named})
-
-
-def persister(**named: Any) -> Any:
-    given = {"url": "sqlite:////no/such/folder/x.db", "table": "t", "columns": ["a", "b"], "key": ["a"]}
-    return MetricsPersister(**{**given, "merge": {"b": "sum"}, **named})
-
-
-ONE = {"config": BatchQueueConfig(threads=1), "name": "managed"}
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "Backoff": (Backoff, {"initial": "positive seconds", "maximum": "seconds", "factor": "number", "jitter": "fraction"}),

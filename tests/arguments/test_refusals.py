@@ -30,7 +30,8 @@ from drainq import (
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import instrument
 
-from .calls import CALLS, SECONDS, WRONG, batch_queue
+from .calls import CALLS, SECONDS, WRONG
+from .makers import batch_queue
 
 PROBES = [
     pytest.param(call, parameter, value, id=f"{name}-{parameter}-{value!r}"[:90])

@@ -48,9 +48,7 @@ class DelayedQueueStats:
     redelivered: int
     dead: int
 
-    def _repr_html_(self) -> str:
-        """The counters as a table, for notebooks."""
-        return table_of(self)
+    _repr_html_ = table_of
 
 
 @dataclass(frozen=True)

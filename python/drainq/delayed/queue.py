@@ -219,9 +219,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
     def __repr__(self) -> str:
         return f"<DelayedQueue {self.name!r} in {type(self._session.storage).__name__}>"
 
-    def _repr_html_(self) -> str:
-        """The counters as a table, for notebooks."""
-        return table_of(self)
+    _repr_html_ = table_of
 
 
 def partition_kind(queue: str, type_name: str) -> str:

@@ -60,9 +60,7 @@ class WorkerStats:
     per_type: Mapping[Any, int] = field(default_factory=dict)
     unknown: int = 0
 
-    def _repr_html_(self) -> str:
-        """The counters as a table, for notebooks."""
-        return table_of(self)
+    _repr_html_ = table_of
 
 
 class Books:

@@ -149,9 +149,9 @@ class Launch:
         return context
 
     def _stop(self) -> None:
-        warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark")  # of a Java that is ending by itself
         with contextlib.suppress(BaseException):  # a Java that Ctrl-C ended cannot be asked to stop
-            with quiet_py4j():
+            with quiet_py4j(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a Java that is ending by itself
                 self._context.result().stop()
 
 

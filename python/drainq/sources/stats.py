@@ -40,9 +40,7 @@ class PrefetchStats:
     starved_pulls: int
     """Pulls that came away empty while a refill was running."""
 
-    def _repr_html_(self) -> str:
-        """The counters as a table, for notebooks."""
-        return table_of(self)
+    _repr_html_ = table_of
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,4 @@ class SchedulerStats:
     sources: Mapping[str, SourceCounts]
     """The same by source."""
 
-    def _repr_html_(self) -> str:
-        """The counters as a table, for notebooks."""
-        return table_of(self)
+    _repr_html_ = table_of

@@ -13,6 +13,7 @@ Source: SkyWalking's ``MetricsAggregateWorker`` (L1), here a combiner in front o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,7 @@ def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> It
     failures: list[BaseException] = []
     if spec.form is not None:
         config = of_slices(config, spec.form, failures)
+        items = functools.partial(slices, capacity=spec.capacity)
     with task_queue(config, failures=failures, unrouted=Unrouted.COUNT, info=info) as queue:
         for key, handler in handlers.items():
             queue.add_handler(key, handler if spec.form is None else taking_slices(handler, spec.form))
@@ -173,9 +175,6 @@ def _run(spec: Spec, batches: Iterable[Any], info: TaskInfo | None = None) -> It
             if items is not None:
                 for item in items(batch):
                     queue.produce(item)
-            elif spec.form is not None:
-                for part in slices(batch, spec.capacity):
-                    queue.produce(part)
             elif isinstance(batch, list):
                 queue.produce_many(batch)
             else:

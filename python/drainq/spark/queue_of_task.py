@@ -48,6 +48,26 @@ def default_config(
     )
 
 
+def noting(
+    failures: list[BaseException],
+    count: Callable[[list[Any]], int] = len,
+    kind: Callable[[list[Any]], type] = lambda batch: type(batch[0]),
+) -> Callable[[list[Any], BaseException], None]:
+    """An error handler that keeps each error, with a note of the batch that it was raised on.
+
+    Args:
+        failures: gets the errors.
+        count: the items of a batch. kind: their type.
+    """
+
+    def error_handler(batch: list[Any], error: BaseException) -> None:
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"raised on a batch of {count(batch)} {kind(batch).__name__} items")
+        failures.append(error)
+
+    return error_handler
+
+
 @contextlib.contextmanager
 def task_queue(
     config: BatchQueueConfig | None = None,
@@ -87,12 +107,7 @@ def task_queue(
     config = config or default_config(threads=info.cpus)
     theirs = config.error_handler
 
-    def error_handler(batch: list[Any], error: BaseException) -> None:
-        if hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(f"raised on a batch of {len(batch)} {type(batch[0]).__name__} items")
-        failed.append(error)
-
-    config = config.replace(error_handler=theirs or error_handler)
+    config = config.replace(error_handler=theirs or noting(failed))
     queue = BatchQueue(f"drainq-task-{info.task_attempt_id}", config)
     try:
         yield queue

@@ -16,6 +16,7 @@ from typing import Any
 
 from drainq._native import BatchQueueConfig
 from drainq.callables import check_answer, check_callable
+from drainq.spark.queue_of_task import noting
 from drainq.spark.rows import Rows
 
 MOST_ROWS = 1000  # of a slice
@@ -30,13 +31,8 @@ def of_slices(config: BatchQueueConfig, form: Rows, failures: list[BaseException
         failures: gets the errors of handlers.
     """
     kind = dict if form is Rows.RECORDS else tuple
-
-    def note(batch: list[Any], error: BaseException) -> None:
-        if hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(f"raised on a batch of {sum(map(_count, batch))} {kind.__name__} items")
-        failures.append(error)
-
-    return config.replace(dispatch_key=lambda part: kind, len_of=_count, error_handler=note)
+    error_handler = noting(failures, lambda batch: sum(map(_count, batch)), lambda batch: kind)
+    return config.replace(dispatch_key=lambda part: kind, len_of=_count, error_handler=error_handler)
 
 
 def taking_slices(handler: Any, form: Rows) -> Any:

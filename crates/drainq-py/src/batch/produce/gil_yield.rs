@@ -82,12 +82,8 @@ impl GilYield {
 
     /// Records that the drain thread has the GIL that it asked for, and notifies the producers that yielded.
     pub fn granted(&self, asked_at: Instant) {
-        let now = Instant::now();
-        self.asking.fetch_sub(1, Ordering::Relaxed);
-        self.set_since(now);
+        let wait = self.got() - asked_at;
         self.producers.notify_all();
-        // The wait of a thread without a pass is none of these: it held nothing up.
-        let wait = now - asked_at;
         self.waited.fetch_add(wait.as_nanos() as u64, Ordering::Relaxed);
         let micros = wait.as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
@@ -95,13 +91,20 @@ impl GilYield {
     }
 
     /// Records that a drain thread has the GIL that it asked for before it sleeps (invariant 3). Called with the GIL
-    /// held.
+    /// held. Its wait held up no items, so it is none of those that [`Self::waits`] counts.
     pub fn granted_to_sleep(&self, is_queue_empty: bool) {
-        self.asking.fetch_sub(1, Ordering::Relaxed);
-        self.set_since(Instant::now());
+        self.got();
         if is_queue_empty {
             self.producers.notify_all();
         }
+    }
+
+    /// Ends a request for the GIL; returns when.
+    fn got(&self) -> Instant {
+        let now = Instant::now();
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        self.set_since(now);
+        now
     }
 
     /// Whether a drain thread waits for the GIL.

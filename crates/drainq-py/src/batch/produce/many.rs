@@ -74,14 +74,15 @@ impl SharedQueue {
         run.index - from
     }
 
-    /// Takes further items of the type that the run is of from the list; returns how many.
+    /// Takes further items of the class that the run is of from the list; returns how many. Classes are the types of
+    /// this queue.
     ///
     /// No Python code runs in here, so the list stays as it is meanwhile.
     fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
         let end = list.len().min(from + CLAIM);
         for index in from..end {
             let object = item_at(list, index);
-            if self.routing.keys.of_type(object.get_type_ptr().addr()) != Some(key) {
+            if self.routing.keys.number(object.get_type_ptr().addr()) != Some(key) {
                 return index - from;
             }
             let Ok(item) = Item::new(&object, key) else { return index - from };

@@ -47,15 +47,6 @@ impl Keys {
         }
     }
 
-    /// Returns the key of the class at this address, if classes are the types of this queue and this one has a key.
-    #[inline]
-    pub fn of_type(&self, address: usize) -> Option<Key> {
-        match self.rule {
-            KeyRule::Class => self.number(address),
-            _ => None,
-        }
-    }
-
     /// Whether an item's class is all that its key depends on.
     pub fn are_types(&self) -> bool {
         matches!(self.rule, KeyRule::Class)
