@@ -175,6 +175,25 @@ def test_a_failed_task_runs_again_and_its_rows_may_be_written_twice_but_none_is_
     assert sorted(set(written(folder))) == list(range(ROWS))
 
 
+def test_a_call_has_one_write_id_in_all_its_tasks_and_attempts_and_the_next_call_another(numbers, tmp_path):
+    class Named:
+        def __init__(self, info):
+            self.info = info
+            (tmp_path / f"{info.write_id} {info.partition} {info.attempt}").touch()
+
+        def write(self, batch):
+            if self.info.partition == 2 and self.info.attempt == 0:
+                raise RuntimeError("the first attempt")
+
+    for _ in range(2):
+        sink(numbers, Named, threads=1, retries=0)
+    seen = {}
+    for path in tmp_path.iterdir():
+        write_id, partition, attempt = path.name.split()
+        seen.setdefault(write_id, set()).add((int(partition), int(attempt)))
+    assert list(seen.values()) == [{(0, 0), (1, 0), (2, 0), (2, 1), (3, 0)}] * 2
+
+
 def test_a_killed_worker_loses_nothing(numbers, tmp_path):
     mark, url = tmp_path / "killed", tmp_path / "rows.db"
     with sqlite3.connect(url) as connection:

@@ -16,8 +16,9 @@ The work of one task is in :mod:`drainq.spark.sink_task`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from drainq.arguments import Seconds, seconds
 from drainq.backoff import Backoff
@@ -183,13 +184,14 @@ def sink(
         close_timeout=seconds("close_timeout", close_timeout),
     )
     chosen = df if columns is None else df.select(*columns)
+    write_id = str(uuid4())
 
     def write(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         from drainq.spark.sink_task import SinkTask  # what a delivery needs is loaded in tasks alone
 
-        counts = SinkTask(settings, task_info()).run(batches)
+        counts = SinkTask(settings, replace(task_info(), write_id=write_id)).run(batches)
         yield pa.RecordBatch.from_pylist([{field.name: counts[field.name] for field in fields(PartitionReport)}])
 
     reports = chosen.mapInArrow(write, _SCHEMA).collect()

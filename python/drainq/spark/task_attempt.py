@@ -14,7 +14,7 @@ class TaskInfo:
         attempt: 0 for the first try of this partition, 1 for the next.
         task_attempt_id: no other attempt of the application has this number.
         cpus: processors that Spark counts for the task (``spark.task.cpus``).
-        write_id: set by drainq's own writers.
+        write_id: names one call of :func:`drainq.spark.sink`, in all its tasks and their attempts; None elsewhere.
         query_id, batch_id: the streaming query and its batch, if the task belongs to one.
     """
 
