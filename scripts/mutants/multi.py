@@ -1,4 +1,4 @@
-"""Faults in the multi-queue and the set queue: in the core, where Python's tests must notice, and in the binding."""
+"""Faults in the multi-queue: in the core, where Python's tests must notice, and in the binding."""
 
 from __future__ import annotations
 
@@ -99,14 +99,6 @@ MUTANTS = [
         "tests/multi/test_reentrance.py::test_a_cycle_that_the_sub_queue_alone_can_break_is_collected",
     ),
     Mutant(
-        "set_queue_cannot_break_a_cycle",
-        "a set queue in a tuple of its own is never collected",
-        f"{BINDING}/sources/set_queue/mod.rs",
-        "        let forgotten = self.state.lock().queue.reset();\n        drop(forgotten);\n",
-        "",
-        "tests/sources/test_set_queue.py::test_a_cycle_that_the_queue_alone_can_break_is_collected",
-    ),
-    Mutant(
         "select_may_name_anything",
         "a selection may choose a sub-queue that was not offered",
         f"{BINDING}/multi/selection.rs",
@@ -130,58 +122,22 @@ MUTANTS = [
         "                //",
         f"{TESTS}/test_async_awaitable.py::test_one_that_has_ended_does_nothing_more_and_counts_once",
     ),
-    # -- the set queue --------------------------------------------------------------------------------
     Mutant(
-        "set_put_wakes_nobody",
-        "a getter sleeps though there is an item",
-        f"{BINDING}/sources/set_queue/put.rs",
-        "                state.notify_duplicates(identity.hash());\n                self.release(state);\n",
-        "                state.notify_duplicates(identity.hash());\n                drop(state);\n",
-        "tests/sources/test_set_queue_waiting.py::test_a_blocked_get_wakes_for_an_item",
-        dies="hangs",
+        "task_loses_its_place",
+        "a task that was woken in vain sleeps on behind those that came after it",
+        f"{BINDING}/multi/awaitable.rs",
+        "            Some(sleep) => sleep,\n            None => Sleep {",
+        "            Some(_) | None => Sleep {",
+        f"{TESTS}/test_loops_by_hand.py::"
+        "test_a_woken_task_that_comes_too_late_sleeps_on_a_future_of_its_own_and_keeps_its_place",
     ),
     Mutant(
-        "set_take_wakes_nobody",
-        "a putter sleeps though there is room",
-        f"{BINDING}/sources/set_queue/get.rs",
-        "                self.release(state);\n                return Ok(taken.item);\n",
-        "                drop(state);\n                return Ok(taken.item);\n",
-        "tests/sources/test_set_queue_waiting.py::test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then",
-        dies="hangs",
-    ),
-    Mutant(
-        "set_putters_of_a_duplicate_sleep",
-        "a put that waits for room goes on waiting though its item is in by now",
-        f"{BINDING}/sources/set_queue/put.rs",
-        "                state.notify_duplicates(identity.hash());\n",
-        "",
-        "tests/sources/test_set_queue_waiting.py",
-        dies="hangs",
-    ),
-    Mutant(
-        "set_wake_up_is_not_passed_on",
-        "a waiter sleeps though there is room that another waiter was notified of and did not use",
-        f"{BINDING}/sources/set_queue/waiting.rs",
-        "leave(ticket);\n            self.queue.release(state);\n",
-        "leave(ticket);\n            drop(state);\n",
-        "tests/sources/test_set_queue_signals.py",
-        dies="hangs",
-    ),
-    Mutant(
-        "set_duplicates_do_not_count",
-        "an item that is refused as a duplicate counts nowhere",
-        f"{BINDING}/sources/set_queue/put.rs",
-        "                state.duplicates += 1;\n                drop(state);\n",
-        "                drop(state);\n",
-        "tests/sources/test_set_queue.py::test_stats_account_for_every_offer",
-    ),
-    Mutant(
-        "set_clock_may_go_wrong",
-        "a clock that gives a negative time is taken at its word",
-        f"{BINDING}/sources/set_queue/mod.rs",
-        '                Duration::try_from_secs_f64(seconds)\n                    .map_err(|_| errors::bad_value(format!("clock.now() must be',
-        '                Duration::try_from_secs_f64(seconds.abs())\n                    .map_err(|_| errors::bad_value(format!("clock.now() must be',
-        "tests/sources/test_set_queue_in_flight.py::test_a_clock_that_goes_wrong_is_an_error_before_any_change",
+        "later_add_of_a_key_wins",
+        "of two calls that add one key at once the later one returns a sub-queue that the multi-queue does not have",
+        f"{BINDING}/multi/queue/sub_queues.rs",
+        "            if winner.is(&made) {\n                return Ok(winner);\n",
+        "            if !winner.is_none() {\n                return Ok(made.into_any());\n",
+        f"{TESTS}/test_keys.py::test_of_two_calls_that_add_one_key_at_once_the_first_wins",
     ),
     # -- waiting ----------------------------------------------------------------------------------
     Mutant(
@@ -192,15 +148,6 @@ MUTANTS = [
         "        if answer.is_none() {\n            interrupted?;\n        }",
         "tests/multi/test_signals_first.py::test_an_interrupted_put_many_says_how_many_went_in "
         "tests/sources/test_set_queue_signals.py::test_an_interrupted_put_many_says_how_many_went_in",
-    ),
-    Mutant(
-        "set_queue_waiter_keeps_its_token",
-        "a call of a set queue that was notified and gives up stays among the waiters",
-        f"{BINDING}/sources/set_queue/waiting.rs",
-        "            let _waker = state.waiters(self.wait_for).leave(ticket);\n",
-        "            let _ = ticket;\n",
-        "tests/sources/test_set_queue_signals.py::test_the_wake_up_of_an_interrupted_putter_goes_to_the_next "
-        "tests/sources/test_set_queue_signals.py::test_the_wake_up_of_an_interrupted_getter_goes_to_the_next",
     ),
     Mutant(
         "stalled_wake_ups_stay",
@@ -237,14 +184,6 @@ MUTANTS = [
     ),
     # -- foreign code -----------------------------------------------------------------------------
     Mutant(
-        "text_compared_with_bytes_under_the_lock",
-        "a comparison that warns runs under the lock",
-        f"{BINDING}/sources/identity.rs",
-        "            if ours != theirs {\n                return Same::No;\n            }\n",
-        "            let _ = ours != theirs;\n",
-        "tests/sources/test_set_queue_hostile.py::test_under_python_b_the_hook_of_a_warning_may_use_the_queue",
-    ),
-    Mutant(
         "remove_if_forgets_how_often",
         "remove_if takes out one object once, however often it is there",
         f"{BINDING}/multi/sub_queue/contents.rs",
@@ -278,31 +217,6 @@ MUTANTS = [
         "        self.restart_in_child();",
         "",
         "tests/multi/test_fork.py::test_a_child_finds_the_sub_queues_empty_and_the_parent_keeps_its_items",
-    ),
-    Mutant(
-        "child_has_the_items_of_a_set_queue",
-        "a forked child delivers its parent's items once more",
-        f"{BINDING}/sources/set_queue/state.rs",
-        "        std::mem::forget(state.queue.reset());",
-        "",
-        "tests/sources/test_set_queue_fork.py::test_a_child_starts_empty_and_the_parent_keeps_its_items",
-    ),
-    Mutant(
-        "child_drops_the_items_of_its_parent",
-        "the items of the parent are finalised in the child",
-        f"{BINDING}/sources/set_queue/state.rs",
-        "        std::mem::forget(state.queue.reset());",
-        "        drop(state.queue.reset());",
-        "tests/sources/test_set_queue_fork.py::test_the_items_of_the_parent_are_not_finalised_in_a_child",
-    ),
-    Mutant(
-        "set_clear_wakes_no_put",
-        "a put sleeps beside the room that a clear made",
-        f"{BINDING}/sources/set_queue/contents.rs",
-        "        let entries = state.queue.clear();\n        self.release(state);\n",
-        "        let entries = state.queue.clear();\n        drop(state);\n",
-        "tests/sources/test_set_queue_waiting.py::test_a_clear_wakes_as_many_puts_as_it_makes_room_for",
-        dies="hangs",
     ),
     Mutant(
         "item_of_a_put_is_not_visited",

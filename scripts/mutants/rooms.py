@@ -17,6 +17,7 @@ from .operated import MUTANTS as OPERATED
 from .outcomes import MUTANTS as OUTCOMES
 from .python import MUTANTS as PYTHON
 from .routing import MUTANTS as ROUTING
+from .set_queue import MUTANTS as SET_QUEUE
 from .sketch import MUTANTS as SKETCH
 from .workers import MUTANTS as WORKERS
 
@@ -27,6 +28,7 @@ ROOMS: dict[str, list[Mutant]] = {
     "routing": ROUTING,
     "monitoring": MONITORING,
     "multi": MULTI,
+    "set_queue": SET_QUEUE,
     "delayed": DELAYED,
     "messages": MESSAGES,
     "operated": OPERATED,

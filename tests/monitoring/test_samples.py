@@ -116,6 +116,18 @@ def test_the_first_thousand_sub_queues_have_samples_of_their_own() -> None:
     assert depths == {str(key): 1 for key in range(1000)}
 
 
+def test_the_label_of_a_sub_queue_is_its_text_or_integer_or_the_class_of_its_key_and_200_characters_at_most() -> None:
+    texts = {
+        "mail": "mail", "": "", -5: "-5", 10**300: str(10**300)[:200], "é" * 201: "é" * 200, "é" * 200: "é" * 200 + "-2",
+        True: "<bool>", None: "<NoneType>", ("mail",): "<tuple>", b"mail": "<bytes>", 2.5: "<float>",
+    }  # fmt: skip
+    queue = MultiQueue()
+    for key in texts:
+        queue.add_sub_queue(key)
+    watch(queue, "labels-multi")
+    assert [key[1] for key in of("labels-multi") if key[0] == "multi_sub_queue_depth"] == list(texts.values())
+
+
 @pytest.mark.parametrize("make", [MultiQueue, SetQueue])
 def test_a_queue_that_was_shut_down_or_is_gone_gives_its_name_up(make: type) -> None:
     name = f"one-of-{make.__name__}"

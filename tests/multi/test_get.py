@@ -103,7 +103,7 @@ def test_a_blocked_get_is_woken_by_a_put(queue):
 
 
 def test_a_blocked_get_is_woken_by_a_sub_queue_added_later(queue):
-    got = in_thread(queue.get_item, timeout=PATIENCE)
+    got = in_thread(queue.get_item, timeout=10 * PATIENCE)
     eventually(blocked_getters(queue, 1))
     queue.add_sub_queue("late").put(1)
     assert got.result(PATIENCE) == ("late", 1)

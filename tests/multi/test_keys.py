@@ -162,6 +162,34 @@ def test_a_key_whose_comparison_adds_the_same_key_wins_once():
     assert queue.qsize() == sum(queue[key].qsize() for key in list(queue))
 
 
+@pytest.mark.parametrize("exist_ok", [True, False])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_of_two_calls_that_add_one_key_at_once_the_first_wins(at, exist_ok):
+    """The other call, which another thread might make, comes while the key is hashed for the first, second, third time."""
+
+    class Key:
+        hashed = 0
+
+        def __hash__(self):
+            self.hashed += 1
+            if self.hashed == at:
+                theirs.append(queue.add_sub_queue(self, capacity=1))
+            return 7
+
+    queue, theirs = MultiQueue(), []
+    if exist_ok:
+        ours = queue.add_sub_queue(Key(), capacity=2, exist_ok=True)
+        assert ours is theirs[0]
+    else:
+        with pytest.raises(KeyError, match="there is a sub-queue with the key"):
+            queue.add_sub_queue(Key(), capacity=2)
+    ((key, stats),) = queue.stats().sub_queues.items()
+    assert (queue[key], queue.keys(), stats.depth) == (theirs[0], [key], 0)
+    queue.add_sub_queue("other").put("b")
+    theirs[0].put("a")
+    assert (theirs[0].capacity, queue.get_many(9)) == (1, ["a", "b"])
+
+
 def sub_queue_of_a_key_whose_repr_raises(error):
     """A multi-queue, its full sub-queue, and the key."""
 

@@ -193,17 +193,20 @@ def test_only_those_that_were_notified_are_woken(side):
     assert states(loop) == ["done", "done"] and loop.step(second) == result
 
 
-def test_a_woken_task_that_comes_too_late_sleeps_on_a_future_of_its_own(side):
+def test_a_woken_task_that_comes_too_late_sleeps_on_a_future_of_its_own_and_keeps_its_place(side):
     loop = HandLoop()
-    (task,) = asleep(side, loop)
+    task, younger = asleep(side, loop, 2)
     side.wake()
     loop.run()
-    assert loop.step(side.coroutine()) != loop.futures[0], "another one was faster"
-    assert loop.step(task) is loop.futures[1] and states(loop) == ["done", "pending"]
-    assert side.waiting() == 1
+    assert isinstance(loop.step(side.coroutine()), tuple), "another one was faster"
+    assert loop.step(task) is loop.futures[2] and side.waiting() == 2
     result = side.wake()
     loop.run()
-    assert loop.step(task) == result and side.waiting() == 0
+    assert states(loop) == ["done", "pending", "done"], "it was there before the other that sleeps"
+    assert loop.step(task) == result and side.waiting() == 1
+    result = side.wake()
+    loop.run()
+    assert loop.step(younger) == result and side.waiting() == 0
 
 
 def test_a_cancelled_future_is_left_alone_and_its_wake_up_goes_to_the_next(side):

@@ -60,7 +60,7 @@ def test_a_timed_put_waits_at_least_that_long(full):
 
 
 def test_a_timed_put_succeeds_when_room_appears(queue, full):
-    put = in_thread(full.put, 2, timeout=PATIENCE)
+    put = in_thread(full.put, 2, timeout=10 * PATIENCE)
     eventually(lambda: full.stats().blocked_putters == 1)
     queue.get()
     put.result(PATIENCE)

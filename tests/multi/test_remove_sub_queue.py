@@ -102,7 +102,7 @@ def test_removal_wakes_blocked_putters(enabled):
     queue = MultiQueue()
     sub = queue.add_sub_queue("a", capacity=1, enabled=enabled)
     sub.put(0)
-    putters = [in_thread(sub.put, 1), in_thread(sub.put, 1, timeout=PATIENCE), in_thread(sub.put_many, [1, 2])]
+    putters = [in_thread(sub.put, 1), in_thread(sub.put, 1, timeout=10 * PATIENCE), in_thread(sub.put_many, [1, 2])]
     eventually(lambda: sub.stats().blocked_putters == 3)
     queue.remove_sub_queue("a")
     for putter in putters:

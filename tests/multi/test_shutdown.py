@@ -53,7 +53,7 @@ def test_gets_go_on_until_nothing_is_left_then_raise(queue, get):
 
 def test_shutdown_wakes_blocked_getters_and_putters():
     queue = MultiQueue()
-    getters = [in_thread(queue.get), in_thread(queue.get_item, timeout=PATIENCE), in_thread(queue.get_many, 5)]
+    getters = [in_thread(queue.get), in_thread(queue.get_item, timeout=10 * PATIENCE), in_thread(queue.get_many, 5)]
     sub = queue.add_sub_queue("a", capacity=1, enabled=False)
     sub.put(1)
     putters = [in_thread(sub.put, 2), in_thread(sub.put_many, [2])]

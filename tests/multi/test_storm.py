@@ -8,12 +8,20 @@ import threading
 import pytest
 
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
+from tests.time_limit import at_most
 
-from .helpers import PATIENCE, in_thread, totals_add_up
+from .helpers import in_thread, totals_add_up
 
 KEYS = range(6)
 PRODUCERS = 4
 ITEMS = 1500
+PATIENCE = 120.0  # a storm takes seconds
+
+
+@pytest.fixture(autouse=True)
+def time_limit():
+    with at_most(PATIENCE):
+        yield
 
 
 class Storm:
@@ -115,7 +123,7 @@ def test_nothing_is_lost_doubled_or_hung(seed, selection):
     consumers = [in_thread(storm.consume, number) for number in range(3)]
     consumers.append(in_thread(asyncio.run, storm.consume_in_loop()))
     meddlers = [in_thread(storm.meddle, number) for number in range(2)]
-    offered = [item for producer in producers for item in producer.result(PATIENCE * 4)]
+    offered = [item for producer in producers for item in producer.result(PATIENCE)]
     storm.stop.set()
     leftovers = [item for meddler in meddlers for item in meddler.result(PATIENCE)]
     queue = storm.queue

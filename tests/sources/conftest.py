@@ -1,12 +1,21 @@
-"""What the tests of the sources drive by hand: the clock, and the background."""
+"""What the tests of the sources drive by hand: the clock, and the background; and no test waits for ever."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from drainq import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, Delivered, HandExecutor
+from tests.time_limit import SECONDS, at_most
+
+
+@pytest.fixture(autouse=True)
+def time_limit() -> Iterator[None]:
+    with at_most(SECONDS):
+        yield
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drainq import SetQueue
+from tests.sources.threads import PATIENCE, blocked, waits
 
 
 def test_ack_keeps_an_item_known_until_it_is_done():
@@ -44,6 +45,18 @@ def test_ttl_keeps_an_item_known_for_that_long(clock):
     assert not waiting.put("a")
     clock.advance(0.1)
     assert not waiting.knows("a")
+    assert waiting.put("a")
+
+
+def test_ttl_counts_from_the_moment_of_the_take_however_long_the_get_had_waited(clock):
+    waiting, got = SetQueue(in_flight="ttl", ttl=5.0, clock=clock), []
+    getter = blocked(waiting.get, got)
+    waits(waiting, getters=1)
+    clock.advance(100)
+    waiting.put("a")
+    getter.join(PATIENCE)
+    assert (got, waiting.put("a")) == (["a"], False)
+    clock.advance(5)
     assert waiting.put("a")
 
 

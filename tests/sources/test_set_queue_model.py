@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import random
-import threading
 
 import pytest
 
 from drainq import SetQueue, ShutDown
 from drainq.testing import ManualClock
-
-PATIENCE = 30
+from tests.sources.threads import PATIENCE, blocked, waits
 
 
 class Model:
@@ -127,33 +126,10 @@ def test_every_answer_is_the_models(seed, capacity, in_flight, ttl):
     assert repr(real) == f"<SetQueue of {len(model.waiting)} items, capacity {capacity}>"
 
 
-def waits(waiting, getters=0, putters=0):
-    """Until so many threads wait in the queue."""
-    for _ in range(10_000_000):
-        stats = waiting.stats()
-        if (stats.blocked_getters, stats.blocked_putters) == (getters, putters):
-            return
-    raise AssertionError(stats)
-
-
-def blocked(call, outcome):
-    """A thread in a call of the queue; its answer, or the class of its error, goes into the outcome."""
-
-    def run():
-        try:
-            outcome.append(call())
-        except Exception as error:
-            outcome.append(type(error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread
-
-
 MAKES_ROOM = {
     "get": (lambda waiting: waiting.get() == "a", [True]),
     "get_nowait": (lambda waiting: waiting.get_nowait() == "a", [True]),
-    "get, timed": (lambda waiting: waiting.get(timeout=PATIENCE) == "a", [True]),
+    "get, timed": (lambda waiting: waiting.get(timeout=10 * PATIENCE) == "a", [True]),
     "get_many": (lambda waiting: waiting.get_many(9) == ["a"], [True]),
     "clear": (lambda waiting: waiting.clear() == ["a"], [True]),
     "shutdown": (lambda waiting: waiting.shutdown() is None, [ShutDown]),
@@ -168,7 +144,7 @@ def test_whatever_makes_room_wakes_who_waits_for_it(how, put):
     waiting.put("a")
     puts = {
         "put": lambda: waiting.put("b"),
-        "put, timed": lambda: waiting.put("b", timeout=PATIENCE),
+        "put, timed": lambda: waiting.put("b", timeout=10 * PATIENCE),
         "put_many": lambda: waiting.put_many(["b"]) == 1,
     }
     thread = blocked(puts[put], outcome)
@@ -183,14 +159,14 @@ def test_whatever_makes_room_wakes_who_waits_for_it(how, put):
 BRINGS_AN_ITEM = {
     "put": (lambda waiting: waiting.put("a"), ["a"]),
     "put_nowait": (lambda waiting: waiting.put_nowait("a"), ["a"]),
-    "put, timed": (lambda waiting: waiting.put("a", timeout=PATIENCE), ["a"]),
+    "put, timed": (lambda waiting: waiting.put("a", timeout=10 * PATIENCE), ["a"]),
     "put_many": (lambda waiting: waiting.put_many(["a"]), ["a"]),
     "shutdown": (lambda waiting: waiting.shutdown() is None, [ShutDown]),
     "shutdown at once": (lambda waiting: waiting.shutdown(immediate=True) is None, [ShutDown]),
 }
 
 
-@pytest.mark.parametrize("timeout", [None, PATIENCE])
+@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE])
 @pytest.mark.parametrize("how", BRINGS_AN_ITEM)
 def test_whatever_brings_an_item_wakes_who_waits_for_it(how, timeout):
     waiting, outcome, (call, expected) = SetQueue(), [], BRINGS_AN_ITEM[how]
@@ -219,9 +195,9 @@ def test_after_the_shutdown_gets_go_on_until_it_is_empty_and_puts_do_not():
     waiting = SetQueue()
     waiting.put_many(list("abc"))
     waiting.shutdown()
-    for call in (waiting.put, waiting.put_nowait):
+    for call, item in itertools.product((waiting.put, waiting.put_nowait), ["a", "d"]):
         with pytest.raises(ShutDown):
-            call("d")
+            call(item)
     with pytest.raises(ShutDown) as caught:
         waiting.put_many(list("de"))
     assert caught.value.accepted == 0
@@ -230,7 +206,8 @@ def test_after_the_shutdown_gets_go_on_until_it_is_empty_and_puts_do_not():
         with pytest.raises(ShutDown):
             call()
     assert waiting.get_many(1) == []
-    assert (waiting.stats().put, waiting.stats().got) == (3, 3)
+    stats = waiting.stats()
+    assert (stats.put, stats.got, stats.duplicates) == (3, 3, 0)
 
 
 @pytest.mark.parametrize(("in_flight", "ttl"), [("forget", None), ("ack", None), ("ttl", 5.0)])

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from drainq import SetQueue, ShutDown
+from tests.sources.threads import PATIENCE, blocked, waits
 
 
 def test_empty_and_full_are_the_standard_librarys():
@@ -47,7 +49,7 @@ def test_a_blocked_get_wakes_for_an_item():
     getter = threading.Thread(daemon=True, target=lambda: got.append(waiting.get()))
     getter.start()
     waiting.put("a")
-    getter.join(30)
+    getter.join(PATIENCE)
     assert got == ["a"]
 
 
@@ -59,7 +61,7 @@ def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
         putter.start()
     assert waiting.get() == "x"
     for putter in putters:
-        putter.join(30)
+        putter.join(PATIENCE)
     assert sorted(went_in) == [False, False, True]
     assert list(waiting) == ["a"]
 
@@ -70,12 +72,43 @@ def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
     putters = [threading.Thread(daemon=True, target=waiting.put, args=(item,)) for item in "ab"]
     for putter in putters:
         putter.start()
-    while waiting.stats().blocked_putters < 2:
-        os.sched_yield()
+    waits(waiting, putters=2)
     assert waiting.clear() == ["w", "x"]
     for putter in putters:
-        putter.join(30)
+        putter.join(PATIENCE)
     assert sorted(waiting) == ["a", "b"]
+
+
+def test_a_get_that_was_woken_in_vain_keeps_its_place():
+    class Clock:
+        reads = 0
+
+        def now(self):
+            self.reads += 1
+            return 0.0
+
+    clock, first, second = Clock(), [], []
+    waiting, interval = SetQueue(in_flight="ttl", ttl=1.0, clock=clock), sys.getswitchinterval()
+    elder = blocked(waiting.get, first)
+    waits(waiting, getters=1)
+    younger = blocked(waiting.get, second)
+    waits(waiting, getters=2)
+    sys.setswitchinterval(1000.0)  # this thread keeps the GIL
+    try:
+        assert waiting.put("a") and waiting.get_many(1) == ["a"]
+        tries = clock.reads
+    finally:
+        sys.setswitchinterval(interval)
+    end = time.monotonic() + PATIENCE
+    while clock.reads == tries:
+        assert time.monotonic() < end, "the elder one was not woken"
+        os.sched_yield()
+    waiting.put("b")
+    elder.join(PATIENCE)
+    assert (first, second) == (["b"], [])
+    waiting.shutdown()
+    younger.join(PATIENCE)
+    assert second == [ShutDown]
 
 
 def test_threads_lose_and_double_nothing():
@@ -136,7 +169,7 @@ def test_shutdown_wakes_all_that_wait():
         getter.start()
     waiting.shutdown(immediate=True)
     for getter in getters:
-        getter.join(30)
+        getter.join(PATIENCE)
     assert ended == [True] * 3
 
 
@@ -196,5 +229,5 @@ def test_an_interrupted_getter_hands_its_wake_up_on():
         signal.signal(signal.SIGUSR1, before)
     other = threading.Thread(daemon=True, target=lambda: got.append(waiting.get(timeout=30)))
     other.start()
-    other.join(30)
+    other.join(PATIENCE)
     assert got == ["a"]

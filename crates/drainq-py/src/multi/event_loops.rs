@@ -177,11 +177,6 @@ impl EventLoops {
         }
         Ok(())
     }
-
-    /// Removes all tasks. The garbage collector calls this.
-    pub fn clear(&self) {
-        let _dropped_without_the_lock = std::mem::take(&mut self.loops.lock().by_address);
-    }
 }
 
 /// Reports what a loop raised. A closed loop is no news; what a signal handler raised must not be lost.

@@ -182,7 +182,6 @@ impl MultiQueue {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        self.event_loops.clear();
         self.sub_queues.bind(py).clear();
     }
 }

@@ -135,7 +135,6 @@ impl SubQueue {
     }
 
     fn __clear__(&self) {
-        self.event_loops.clear();
         drop(self.core.clear());
     }
 }

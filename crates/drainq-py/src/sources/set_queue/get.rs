@@ -29,9 +29,9 @@ impl SetQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut may_wait = MayWait::new(block, timeout)?;
-        let now = self.now(py)?;
         let mut waiting = WaitingCall::new(self, WaitFor::Item);
         loop {
+            let now = self.now(py)?;
             let mut state = self.state.lock();
             if let Some(taken) = state.take(py, now) {
                 self.release(state);

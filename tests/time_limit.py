@@ -1,0 +1,36 @@
+"""The time that a test has: what waits for ever is a failed test, and not the end of the whole run."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+SECONDS = 30.0
+"""For a test that takes far less than a second on a machine that is not busy."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Fail what takes longer; a clean-up that hangs too is failed again.
+
+    The alarm ends calls of the main thread that wait, in Python or in drainq. What never comes back to Python ends
+    with the process (``faulthandler_timeout``).
+    """
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"it has not ended after {seconds:g} seconds")
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 5.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
