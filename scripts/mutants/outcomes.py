@@ -67,7 +67,7 @@ MUTANTS = [
         f"{SRC}/sketch/values.rs",
         "for start in (0..length).step_by(PIECE) {",
         "for start in (0..length.max(1) - 1).step_by(PIECE) {",
-        "tests/sketch/test_sketch.py::test_a_long_buffer_is_read_to_its_last_value",
+        "tests/sketch/test_buffers.py::test_a_long_buffer_is_read_to_its_last_value",
     ),
     Mutant(
         "groups_miscounted_while_a_thread_adds",
@@ -75,7 +75,7 @@ MUTANTS = [
         f"{SRC}/columns/group_by.rs",
         "Place::Away(_, before) => *before,",
         "Place::Away(_, before) => *before + 1,",
-        "tests/columns/test_group_by.py::test_the_number_of_groups_is_that_of_before_or_after_while_a_thread_adds",
+        "tests/columns/test_group_by_threads.py::test_the_number_of_groups_is_that_of_before_or_after_while_a_thread_adds",
     ),
     Mutant(
         "url_that_nobody_can_ask",
@@ -99,7 +99,7 @@ MUTANTS = [
         f"{SRC}/monitoring/endpoint_thread.rs",
         "            let _ = self.stream.write(&http_answer::too_slow());\n",
         "            let _ = http_answer::too_slow();\n",
-        f"{ANSWERS}::test_a_request_that_does_not_end_is_answered_after_some_seconds",
+        "tests/monitoring/test_endpoint_thread.py::test_slow_clients_are_given_up_after_some_seconds",
     ),
     Mutant(
         "busy_type_after_the_cut",

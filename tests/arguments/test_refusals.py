@@ -151,10 +151,16 @@ def test_what_the_repr_raises_does_not_hide_the_refusal(call):
         call(value)
 
 
-@pytest.mark.parametrize("call", [lambda: MultiQueue().add_sub_queue([1]), lambda: unnamed().add_handler([1], len)])
+@pytest.mark.parametrize("call", [MultiQueue().add_sub_queue, lambda value: unnamed().add_handler(value, len)])
 def test_a_name_that_cannot_be_hashed_is_refused_and_shown(call):
+    class Unhashed:
+        def __hash__(self) -> int:
+            raise LookupError("its own")
+
     with pytest.raises(TypeError, match=r"(key|type) must be hashable.*got \[1\]"):
-        call()
+        call([1])
+    with pytest.raises(LookupError, match="^its own$"):
+        call(Unhashed())
 
 
 def test_notify_is_refused_where_no_other_process_is():

@@ -88,6 +88,17 @@ def test_a_broken_batch_is_refused_and_adds_nothing(name: str) -> None:
     assert pa.record_batch(groups.result()).to_pydict() == {"k": ["a", "b", "c"], "total": [4, 2, 4]}
 
 
+def test_a_count_of_missing_values_that_is_not_known_is_looked_up() -> None:
+    """-1 says so."""
+    whole = pa.record_batch({"k": ["a", None, "a"], "v": pa.array([1, None, None], pa.int64())})
+    groups = GroupBy("k", {"total": ("v", "sum"), "n": ("v", "count")})
+    unknown = set_to(null_count=-1)
+    groups.add(
+        Broken(whole, lambda array: (unknown(array), in_column(0, unknown)(array), in_column(1, unknown)(array)))
+    )
+    assert pa.record_batch(groups.result()).to_pydict() == {"k": ["a", None], "total": [1, None], "n": [1, 0]}
+
+
 def test_values_at_an_odd_address_are_refused() -> None:
     groups = GroupBy("k", {"total": ("v", "sum")})
     with pytest.raises(ValueError, match="a buffer that is not aligned to its values"):

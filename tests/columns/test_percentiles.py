@@ -44,6 +44,8 @@ def test_takes_what_group_by_gives():
 def test_what_is_no_sketch_and_no_percent_is_refused():
     with pytest.raises(ValueError, match="sketch 1: these bytes are no sketch"):
         percentiles(pa.array([DDSketch().to_bytes(), b"x"]), [50])
+    with pytest.raises(ValueError, match="sketch 2: these bytes are no sketch"):
+        percentiles(pa.chunked_array([[DDSketch().to_bytes(), None], [b"x"]]), [50])
     with pytest.raises(TypeError, match="sketches must be bytes of sketches, got values of type int64"):
         percentiles(pa.array([1]), [50])
     for wrong in ([101], [-1], [50, 50]):

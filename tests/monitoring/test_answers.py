@@ -10,7 +10,7 @@ from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPol
 from drainq._native import publish_samples, read_samples, withdraw_samples
 from drainq.monitoring import MetricsServer, watch
 
-from .endpoint import OPENMETRICS, PATIENCE, exchange, sample, samples, scrape
+from .endpoint import OPENMETRICS, exchange, sample, samples, scrape
 
 PLAIN = "text/plain; charset=utf-8"
 
@@ -238,14 +238,3 @@ def test_openmetrics_names_the_unit_of_each_family_that_has_one(server):
     assert units["drainq_batch_buffer_bytes"] == "bytes"
     assert units["drainq_batch_gil_wait_seconds"] == "seconds"
     assert "# UNIT" not in plain
-
-
-def test_a_request_that_does_not_end_is_answered_after_some_seconds(server):
-    """The endpoint waits five seconds for the end of the head."""
-    silent = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
-    answer = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
-    with silent:
-        assert silent.recv(1) == b"", "who asked nothing gets no answer"
-    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert answer.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
-    assert scrape(server.url)[1].startswith("# HELP")

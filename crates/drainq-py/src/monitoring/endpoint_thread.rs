@@ -72,8 +72,8 @@ impl Endpoint {
 
     /// Has the thread end. Returns the rest of the close, which waits for the thread: it needs no GIL.
     pub fn close(&self) -> Option<impl FnOnce() + Send + use<>> {
-        self.closing.store(true, Ordering::Release);
         let (listener, thread) = self.open.lock().take()?;
+        self.closing.store(true, Ordering::Release);
         let awake = self.address_here();
         Some(move || {
             // A connection wakes the thread; without one the thread wakes up by itself within `LONGEST_SLEEP`.
@@ -85,7 +85,6 @@ impl Endpoint {
 
     /// Closes the child's copy of the listening socket, in a forked child: the parent goes on answering.
     pub fn forget_in_child(&self) {
-        self.closing.store(true, Ordering::Release);
         let Some(open) = self.open.lock().take() else { return };
         #[cfg(unix)]
         {

@@ -9,7 +9,7 @@ use crate::core_errors;
 use crate::{errors, gil};
 use drainq_core::columns::column::{Column, Kind, Values};
 use drainq_core::sketch::{DDSketch, SketchRefusal};
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
@@ -79,9 +79,8 @@ fn floats<'py>(values: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>
     let py = values.py();
     let view = match gil::call(py.get_type::<PyMemoryView>().as_any(), [values]) {
         Ok(view) => view,
-        Err(error) if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyBufferError>(py) => {
-            return Ok(None);
-        }
+        // It has no buffer, or one of values that a buffer cannot describe: it may have an iterator.
+        Err(error) if error.is_instance_of::<PyException>(py) => return Ok(None),
         Err(error) => return Err(error),
     };
     let format = match view.getattr("format")?.extract::<String>()?.as_str() {

@@ -1,0 +1,153 @@
+"""What the endpoint's thread lives through: clients that take their time, no free file descriptor, signals, and queues
+that end while it reads them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy
+from drainq.monitoring import MetricsServer
+
+from .endpoint import PATIENCE, exchange, scrape
+
+TASKS = Path("/proc/self/task")
+needs_proc = pytest.mark.skipif(not TASKS.exists(), reason="looks at /proc")
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    with MetricsServer(port=0) as server:
+        yield server
+
+
+@pytest.fixture
+def thread() -> Iterator[tuple[MetricsServer, Path]]:
+    """An endpoint, and where the kernel tells of its thread."""
+    before = set(TASKS.iterdir())
+    with MetricsServer(port=0) as server:
+        assert scrape(server.url)[1].startswith("# HELP")
+        [task] = [task for task in set(TASKS.iterdir()) - before if (task / "comm").read_text() == "drainq-metrics\n"]
+        yield server, task
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Let other threads run until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        os.sched_yield()
+
+
+def connections_to(address: tuple[str, int]) -> int:
+    """How many of this process's sockets are connected to a client's address."""
+    found = 0
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as other:
+            found += other.getpeername() == address
+    return found
+
+
+@needs_proc
+def test_slow_clients_are_given_up_after_some_seconds(server: MetricsServer) -> None:
+    """The endpoint waits five seconds for the end of the head, and one second for the end of an answered client."""
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as silent:
+        answered = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        answered.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        with answered.makefile("rb") as answer:
+            assert answer.read().endswith(b"\r\n\r\nok\n"), "it ends, although the client's own side is open"
+        cut_off = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
+        assert silent.recv(1) == b"", "who asked nothing gets no answer"
+    assert cut_off.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert cut_off.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
+    assert connections_to(answered.getsockname()) == 0, "it came later, and was given up before"
+    answered.close()
+    assert scrape(server.url)[1].startswith("# HELP")
+
+
+@needs_proc
+def test_a_process_without_free_file_descriptors_answers_once_it_has_some(thread: tuple[MetricsServer, Path]) -> None:
+    resource = pytest.importorskip("resource")
+    server, task = thread
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (task / "status").open() as status, socket.socket() as client:
+
+        def sleeps() -> int:
+            status.seek(0)
+            return int(status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+        client.settimeout(PATIENCE)
+        free = os.dup(client.fileno())
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            before = sleeps()
+            client.connect(("127.0.0.1", server.port))
+            until(lambda: sleeps() >= before + 6, "it tries to accept again and again")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        client.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        with client.makefile("rb") as answer:
+            assert answer.read().endswith(b"ok\n")
+    assert scrape(server.url)[1].startswith("# HELP")
+
+
+@needs_proc
+def test_a_signal_that_comes_to_its_thread_does_not_end_it(thread: tuple[MetricsServer, Path]) -> None:
+    server, task = thread
+    come: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: come.append(number))
+    try:
+        for count in range(1, 4):
+            assert ctypes.CDLL(None).tgkill(os.getpid(), int(task.name), signal.SIGUSR1) == 0
+            until(lambda count=count: len(come) == count, "the signal came")
+            assert exchange(server.port, b"GET /healthz HTTP/1.1\r\n\r\n").endswith(b"ok\n")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Consumer:
+    """Notes on which thread it ends."""
+
+    def __init__(self, ended: list[int]) -> None:
+        self.ended = ended
+
+    def __call__(self, batch: list[object]) -> None:
+        """Is never called."""
+
+    def __del__(self) -> None:
+        self.ended.append(threading.get_ident())
+
+
+def test_a_queue_whose_last_reference_is_the_endpoint_s_ends_all_the_same(server: MetricsServer) -> None:
+    """A queue is dropped between scrapes that follow each other, until one ends elsewhere: on a thread that has the GIL."""
+    ended: list[int] = []
+    deadline = time.monotonic() + PATIENCE
+    while set(ended) <= {threading.get_ident()}:
+        assert time.monotonic() < deadline, "some queue is dropped while it is read"
+        ended.clear()
+        many = PartitionPolicy.fixed(4096)
+        queue = BatchQueue("dropped", BatchQueueConfig(threads=1, partitions=many, consumer=Consumer(ended)))
+        queue.shutdown()
+        with contextlib.ExitStack() as scrapes:
+            clients = [
+                scrapes.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) for _ in range(5)
+            ]
+            for client in clients:
+                client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert clients[0].recv(1) == b"H"
+            del queue
+            for client in clients:
+                while client.recv(65536):
+                    pass
+        until(lambda: len(ended) == 1, "its consumer ends")
