@@ -19,7 +19,7 @@ import pytest
 from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy
 from drainq.monitoring import MetricsServer
 
-from .endpoint import PATIENCE, exchange, scrape
+from .endpoint import PATIENCE, exchange, own_sockets, scrape
 
 TASKS = Path("/proc/self/task")
 needs_proc = pytest.mark.skipif(not TASKS.exists(), reason="looks at /proc")
@@ -52,8 +52,8 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 def connections_to(address: tuple[str, int]) -> int:
     """How many of this process's sockets are connected to a client's address."""
     found = 0
-    for number in map(int, os.listdir("/proc/self/fd")):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as other:
+    for other in own_sockets():
+        with contextlib.suppress(OSError):
             found += other.getpeername() == address
     return found
 
@@ -66,11 +66,12 @@ def test_slow_clients_are_given_up_after_some_seconds(server: MetricsServer) -> 
         answered.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
         with answered.makefile("rb") as answer:
             assert answer.read().endswith(b"\r\n\r\nok\n"), "it ends, although the client's own side is open"
+        until(lambda: connections_to(answered.getsockname()) == 0, "who was answered is given up")
+        assert connections_to(silent.getsockname()) == 1, "who came before and was not answered has more time"
         cut_off = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
         assert silent.recv(1) == b"", "who asked nothing gets no answer"
     assert cut_off.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert cut_off.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
-    assert connections_to(answered.getsockname()) == 0, "it came later, and was given up before"
     answered.close()
     assert scrape(server.url)[1].startswith("# HELP")
 

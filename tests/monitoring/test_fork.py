@@ -15,7 +15,7 @@ from drainq._native import read_samples
 from drainq.monitoring import MetricsServer, watch
 
 from ..forked import in_child, needs_fork
-from .endpoint import exchange, sample, samples, scrape
+from .endpoint import exchange, own_sockets, sample, samples, scrape
 from .test_watch import Broken
 
 pytestmark = needs_fork
@@ -45,8 +45,8 @@ def test_a_child_does_not_listen_and_can_have_an_endpoint_of_its_own(server):
 
 def listens(port: int) -> bool:
     """Whether one of this process's file descriptors listens at the port."""
-    for number in map(int, os.listdir("/proc/self/fd")):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as other:
+    for other in own_sockets():
+        with contextlib.suppress(OSError):
             if other.getsockname()[1:2] == (port,) and other.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 return True
     return False

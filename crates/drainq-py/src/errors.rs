@@ -156,16 +156,16 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    warn_as(py, message, DRAINQ_WARNING.class(py)?, 2)
+    warn_as(py, message, DRAINQ_WARNING.class(py)?)
 }
 
 /// Warns that the caller's line uses a deprecated name.
 pub fn warn_deprecated(py: Python<'_>, message: &str) -> PyResult<()> {
-    warn_as(py, message, &py.get_type::<PyDeprecationWarning>(), 1)
+    warn_as(py, message, &py.get_type::<PyDeprecationWarning>())
 }
 
-fn warn_as(py: Python<'_>, message: &str, class: &Bound<'_, PyType>, level: i32) -> PyResult<()> {
-    let (message, level) = (PyString::new(py, message), level.into_pyobject(py)?);
-    gil::call_method(py.import("warnings")?.as_any(), "warn", [message.as_any(), class.as_any(), level.as_any()])?;
+fn warn_as(py: Python<'_>, message: &str, class: &Bound<'_, PyType>) -> PyResult<()> {
+    let message = PyString::new(py, message);
+    gil::call_method(py.import("warnings")?.as_any(), "warn", [message.as_any(), class.as_any()])?;
     Ok(())
 }
