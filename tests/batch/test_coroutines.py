@@ -217,6 +217,19 @@ def test_a_wait_for_room_ends_with_the_queue():
     asyncio.run(main())
 
 
+def test_a_flush_and_a_shutdown_that_are_awaited_end_at_their_timeout():
+    async def main() -> None:
+        gate = Gate()
+        queue = BatchQueue("awaited", config(consumer=gate))
+        assert await queue.produce_async(1)
+        assert not await queue.flush_async(timeout=0.0)
+        assert not await queue.shutdown_async(timeout=0.0)
+        assert queue.stats().abandoned == 1
+        gate.open.set()
+
+    asyncio.run(main())
+
+
 def test_an_item_whose_dispatch_key_raises_is_not_offered():
     async def main() -> None:
         async with BatchQueue("keys", config(dispatch_key=lambda item: item["kind"])) as queue:

@@ -101,8 +101,10 @@ def test_a_shutdown_closes_the_fast_path_too(make_queue):
     assert gate.items == list(range(600))
 
 
-def test_each_accepted_item_holds_one_reference(make_queue):
-    queue = make_queue(consumer=(gate := Gate(is_open=False)), buffer_size=1_000, strategy=BufferStrategy.IF_POSSIBLE)
+@pytest.mark.parametrize("settings", [{}, {"len_of": lambda item: 1}], ids=["its pointer", "with its weight"])
+def test_each_accepted_item_holds_one_reference(make_queue, settings):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate, buffer_size=1_000, strategy=BufferStrategy.IF_POSSIBLE, **settings)
     one = object()
     assert queue.produce(object())
     gate.wait_entered()

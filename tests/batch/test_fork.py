@@ -160,6 +160,24 @@ print(waited(child), queue.shutdown(20), handler.closed)
     assert lines == ["7 True 1"]
 
 
+def test_a_child_made_in_an_on_close_calls_no_other_of_its_parents():
+    lines = forks("""
+parent, children = os.getpid(), []
+class Handler:
+    def consume(self, batch):
+        pass
+    def on_close(self):
+        os.write(1, b"parent\\n" if os.getpid() == parent else b"child\\n")
+        if not children:
+            children.append(os.fork())
+queue = BatchQueue("closed", config())
+queue.add_handler(int, Handler()), queue.add_handler(str, Handler())
+assert queue.produce(1)
+print(queue.shutdown(20), waited(children[0]))
+""")
+    assert lines == ["parent", "parent", "True 0"]
+
+
 POOL = 'BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), max_batch=2, consumer=handler)'
 
 

@@ -94,6 +94,30 @@ def test_a_drain_thread_that_waited_for_long_gets_the_gil_from_a_partition_that_
     assert is_yielded(queue, handled, WAYS[way](queue), 100)
 
 
+def test_a_handler_that_produces_lets_another_drain_thread_run(make_queue):
+    queue = make_queue(threads=2, partitions=2, buffer_size=1_000, strategy=BufferStrategy.IF_POSSIBLE, min_idle=0.02)
+    handled: list[Any] = []
+    came: list[bool] = []
+
+    def produce_others(batch):
+        with keeping_the_gil():
+            for _ in range(900):
+                queue.produce("other")
+                if handled:
+                    break
+                pass_time(0.0001)
+            came.append(bool(handled))
+
+    queue.add_handler(int, produce_others)
+    queue.add_handler(str, handled.extend)
+    for _ in range(TRIES):
+        handled.clear()
+        assert queue.produce(1)
+        assert queue.flush(PATIENCE)
+    assert len(came) == TRIES and any(came)
+    assert queue.stats().gil_yields and queue.stats().rejected["full"] == 0
+
+
 def test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits(make_queue):
     """Its items go in without a check, far below a quarter of the partition; the call itself checks at its end."""
     queue, handled = queue_of(make_queue, buffer_size=1_000_000)
@@ -148,6 +172,23 @@ def test_an_attempt_is_crowded_while_a_drain_thread_waits_for_the_gil_and_a_quar
     assert any(is_told() for _ in range(TRIES))
     assert queue.flush(PATIENCE)
     assert not any(queue._attempt(1).is_crowded() for _ in range(3))
+
+
+def test_a_wait_for_the_gil_is_counted_among_those_of_its_length(make_queue):
+    queue, _ = queue_of(make_queue, buffer_size=8)
+    waited = 0.02
+
+    def is_counted():
+        assert queue.flush(PATIENCE)
+        longer = lambda: sum(count for bound, count in queue.stats().gil_waits if bound > waited)  # noqa: E731
+        before = longer()
+        with keeping_the_gil():
+            asks = ask_for_the_gil(queue)
+            pass_time(waited)
+        assert queue.flush(PATIENCE)
+        return asks and longer() > before
+
+    assert any(is_counted() for _ in range(TRIES))
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ impl SharedQueue {
     }
 
     /// Gives the GIL to a drain thread that asks for it, if the partition fills up or the drain thread has
-    /// waited for long.
+    /// waited for long. Who asks has no handler call under way: a handler that produces yields to another thread.
     pub fn yield_gil_if_due(&self, py: Python<'_>, partition: &Partition<Item>) {
         let process = self.process();
         let gil_yield = &process.gil_yield;
         let is_due =
             gil_yield.is_wanted() && (process.queue.holds_one_in(partition, FAST_SHARE) || gil_yield.is_overdue());
-        if is_due && !process.queue.is_draining_here() {
+        if is_due {
             // Another producer may get the GIL before the drain thread does: it is to check, and to yield, too.
             process.queue.close_fast_path(partition);
             gil_yield.yield_to_drain_thread(py);

@@ -72,7 +72,7 @@ impl SharedQueue {
     /// the producer first yields the GIL to it and tries once more: the drain thread may make room.
     fn produce_after_gil_yield(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
         let (mut reason, weight) = (Rejection::Full, item.weight());
-        if self.process().gil_yield.is_wanted() && !self.queue().is_draining_here() {
+        if self.process().gil_yield.is_wanted() {
             self.process().gil_yield.yield_to_drain_thread(py);
             // SAFETY: the GIL is held (invariant 1).
             match unsafe { self.queue().try_produce_serialised(partition, item) } {
