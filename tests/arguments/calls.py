@@ -81,7 +81,7 @@ WRONG: dict[str, list[Any]] = {
     "partitions": ["2", 1.5, 0, -1, True, 2**40],
     "strategy": ["wait", None, 3, ""],
     "selector": ["rr", 3],
-    "shared": ["io", ("io",), (3, 1), ("io", "x"), ("io", 0), ("", 1)],
+    "shared": ["io", ("io",), ("io", 1, 2), (3, 1), ("io", "x"), ("io", 0), ("", 1)],
     "config": [None, {}, 3],
     "backoff": [3, "x"],
     "in_flight": [None, "keep", 3],

@@ -224,6 +224,7 @@ def test_a_drain_thread_that_is_about_to_sleep_gets_the_gil_from_a_producer_with
     queue.add_handler(int, lambda batch: None)
 
     def is_yielded_to():
+        assert queue.flush(PATIENCE)  # of what the try before left
         for _ in range(2):  # twice in a row so many that a nap follows
             assert queue.produce_many([0] * 20_000) == 20_000
             assert queue.flush(PATIENCE)

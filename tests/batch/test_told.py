@@ -54,6 +54,22 @@ def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
     ended(drain_threads("test-0-drops"))
 
 
+def test_what_an_on_drop_loses_while_a_thread_of_drainq_calls_it_is_told_by_that_thread(make_queue):
+    told, threads = Told(), []
+
+    def on_drop(reason, count):
+        threads.append(threading.current_thread().name)
+        told(reason, count)
+        if len(threads) == 2:
+            assert queue.produce("a third") is False
+
+    queue = make_queue(on_drop=on_drop)
+    queue.shutdown(PATIENCE)
+    assert not queue.produce("a first") and not queue.produce("a second")
+    told.wait_for("closed", 3)
+    assert threads == ["MainThread", "drainq-test-0-drops", "drainq-test-0-drops"]
+
+
 def test_the_last_refusals_of_a_burst_are_told_while_the_queue_runs(make_queue):
     told, gate = Told(), Gate(is_open=False)
     queue = make_queue(on_drop=told, consumer=gate, buffer_size=1, strategy=BufferStrategy.IF_POSSIBLE)
