@@ -160,6 +160,24 @@ print(waited(child), queue.shutdown(20), handler.closed)
     assert lines == ["7 True 1"]
 
 
+def test_a_child_whose_threads_cannot_start_says_so_once_and_takes_nothing():
+    lines = forks("""
+def cannot_start(thread):
+    raise RuntimeError("no thread")
+queue = BatchQueue("unstarted", config(2, consumer=print))
+child = os.fork()
+if child == 0:
+    threading.Thread.start = cannot_start
+    try:
+        queue.produce(1)
+    except RuntimeError as error:
+        print(error, queue.running, queue.produce(2), queue.stats().rejected, flush=True)
+    os._exit(7)
+print(waited(child), queue.running, queue.shutdown(20))
+""")
+    assert lines == ["no thread False False {'full': 0, 'closed': 1, 'would_deadlock': 0}", "7 True True"]
+
+
 def test_a_child_made_in_an_on_close_calls_no_other_of_its_parents():
     lines = forks("""
 parent, children = os.getpid(), []
@@ -176,6 +194,33 @@ assert queue.produce(1)
 print(queue.shutdown(20), waited(children[0]))
 """)
     assert lines == ["parent", "parent", "True 0"]
+
+
+def test_a_selector_that_forks_has_chosen_among_the_partitions_that_the_child_has():
+    lines = forks("""
+import signal
+made, got = [], []
+def selector(item, count):
+    if item == "forks":
+        made.append(os.fork())
+    if made == [0]:
+        signal.alarm(10)
+    return count - 1
+queue = BatchQueue("chosen", BatchQueueConfig(
+    threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.adaptive(2), partition_selector=selector))
+kinds = [type(f"Kind{number}", (), {}) for number in range(10)]
+for kind in kinds:
+    queue.add_handler(kind, got.extend)
+for kind in kinds:  # the partitions stay
+    assert queue.remove_handler(kind)
+queue.add_handler(str, got.extend)
+accepted = queue.produce("forks"), queue.flush(20)
+if made == [0]:
+    os.write(1, f"{accepted} {got} {queue.partition_count > 2}\\n".encode())
+    os._exit(7)
+print(waited(made[0]), accepted, got)
+""")
+    assert lines == ["(True, True) ['forks'] True", "7 (True, True) ['forks']"]
 
 
 POOL = 'BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), max_batch=2, consumer=handler)'

@@ -101,11 +101,8 @@ def test_a_handler_that_produces_lets_another_drain_thread_run(make_queue):
 
     def produce_others(batch):
         with keeping_the_gil():
-            for _ in range(900):
-                queue.produce("other")
-                if handled:
-                    break
-                pass_time(0.0001)
+            while not handled and queue.produce("other"):
+                pass_time(0.0005)
             came.append(bool(handled))
 
     queue.add_handler(int, produce_others)
@@ -115,7 +112,7 @@ def test_a_handler_that_produces_lets_another_drain_thread_run(make_queue):
         assert queue.produce(1)
         assert queue.flush(PATIENCE)
     assert len(came) == TRIES and any(came)
-    assert queue.stats().gil_yields and queue.stats().rejected["full"] == 0
+    assert queue.stats().gil_yields
 
 
 def test_a_list_on_the_fast_path_checks_once_whether_a_drain_thread_waits(make_queue):

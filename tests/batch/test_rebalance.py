@@ -7,6 +7,7 @@ import pytest
 
 from drainq import BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.batch.test_lifecycle import run
 from tests.batch.test_shutdown import drain_threads
 
 
@@ -175,3 +176,20 @@ def test_a_balancer_that_raises_is_asked_again(make_queue, caplog):
     assert queue.shutdown(PATIENCE)
     failures = [record for record in caplog.records if record.getMessage() == 'the balancer of queue "test-0" failed']
     assert [record.exc_info[0] for record in failures] == [ZeroDivisionError, ZeroDivisionError, ValueError]
+
+
+def test_a_balancer_may_ask_for_a_plan_itself():
+    out = run("""
+import faulthandler
+from drainq import BatchQueue, BatchQueueConfig
+faulthandler.dump_traceback_later(15, exit=True)
+asked = []
+def balancer(throughput, owners, threads):
+    asked.append(owners)
+    if len(asked) == 1:
+        assert queue.rebalance() == 1
+    return [1, 1]
+queue = BatchQueue("asks", BatchQueueConfig(threads=2, partitions=2, balancer=balancer, consumer=print))
+print(queue.rebalance(), asked, queue.assignments(), queue.shutdown(20))
+""")
+    assert out == "0 [[0, 1], [0, 1]] [[], [0, 1]] True\n"
