@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,12 @@ from tests.spark_session import sessions
 
 settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("drainq")  # no test asserts a time, so a generated example may take as long as it takes
+
+
+@pytest.fixture
+def own_limit() -> None:
+    """Lift pytest's limit for a test that hangs: this one ends by itself, after minutes on a busy machine."""
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pygal")
 
 GOOD = 'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1\n'
+pytestmark = pytest.mark.usefixtures("own_limit")
 PATIENCE = 500  # seconds; a limit, not a measure: Spark starts slowly on a busy machine
 
 

@@ -22,9 +22,12 @@ from .books import assert_books
 from .kafka_broker import Broker
 from .kafka_mock import consumed
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("DRAINQ_TEST_ALL") != "1", reason="fetches and starts a real broker: make test-all"
-)
+pytestmark = [
+    pytest.mark.usefixtures("own_limit"),
+    pytest.mark.skipif(
+        os.environ.get("DRAINQ_TEST_ALL") != "1", reason="fetches and starts a real broker: make test-all"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ def drive(*arguments: object) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.usefixtures("own_limit")
 @pytest.mark.parametrize("engine", ["local", "file", "spark"])
 def test_each_line_counts_once_whichever_side_of_a_commit_the_kills_are_on(tmp_path, engine):
     if engine == "spark":

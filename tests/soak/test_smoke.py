@@ -17,6 +17,7 @@ NOTHING = dict.fromkeys(
 )
 
 
+@pytest.mark.usefixtures("own_limit")
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_runs_a_few_rounds(room):
     done = subprocess.run(

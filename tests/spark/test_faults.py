@@ -59,6 +59,7 @@ LAST_CASE = {
 }
 
 
+@pytest.mark.usefixtures("own_limit")
 @pytest.mark.skipif(not EVERYTHING, reason="DRAINQ_TEST_ALL=1 runs it")
 @pytest.mark.parametrize("scenario", LAST_CASE)
 def test_totals_are_exact_on_other_masters(scenario, tmp_path):

@@ -39,6 +39,7 @@ def published(url):
         return Counter(envelope.message_id)
 
 
+@pytest.mark.usefixtures("own_limit")
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_whatever_a_driver_was_at_when_it_died_each_message_is_published_once(database, tmp_path, request, monkeypatch):
     try:

@@ -44,6 +44,7 @@ def least(held):
     return tuple(min(of) for of in zip(*held))
 
 
+@pytest.mark.usefixtures("own_limit")
 @pytest.mark.skipif(os.environ.get("DRAINQ_TEST_ALL") != "1", reason="DRAINQ_TEST_ALL=1 runs it")
 def test_a_thousand_tasks_leave_a_worker_as_it_was(spark):
     by_value(__name__)
