@@ -76,6 +76,14 @@ def test_slow_clients_are_given_up_after_some_seconds(server: MetricsServer) -> 
     assert scrape(server.url)[1].startswith("# HELP")
 
 
+def test_a_client_that_sends_more_than_is_read_gets_its_answer_whole(server: MetricsServer) -> None:
+    """Closed with unread bytes, a socket would take the answer back."""
+    request = b"POST /metrics HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n" + b"x" * 4_000_000
+    for _ in range(5):
+        answer = exchange(server.port, request)
+        assert answer.startswith(b"HTTP/1.1 405 ") and answer.endswith(b"only GET and HEAD are answered\n")
+
+
 @needs_proc
 def test_a_process_without_free_file_descriptors_answers_once_it_has_some(thread: tuple[MetricsServer, Path]) -> None:
     resource = pytest.importorskip("resource")
