@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,12 +10,6 @@ from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, DrainqWarnin
 
 ONE = BatchQueueConfig(threads=1, consumer=len)
 SHARED = BatchQueueConfig(shared_scheduler=("warned", 1), consumer=len)
-
-
-@pytest.fixture(autouse=True)
-def all_queues_end() -> Iterator[None]:
-    yield
-    BatchQueueManager.shutdown_all()
 
 
 def make_first() -> None:
@@ -30,6 +24,7 @@ CALLS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.usefixtures("clean_manager")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_warning_points_at_the_line_of_the_call(call: Callable[[], object]) -> None:
     make_first()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import inspect
 import os
 import re
 import socket
@@ -174,6 +176,8 @@ def test_it_answers_while_a_handler_holds_the_gil(server, tmp_path):
         (b"GET /metrics HTTP/2\r\n\r\n", 400),
         (b"GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\na: " + b"b" * (8192 - 30) + b"\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\na: " + b"b" * (8193 - 30) + b"\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100 + b"\r\n", 431),
     ],
 )
@@ -233,8 +237,26 @@ def test_a_client_that_goes_away_harms_nobody(server):
 
 
 def test_a_taken_port_is_one_error_that_says_what_to_do(server):
-    with pytest.raises(OSError, match=rf"cannot listen at 127.0.0.1:{server.port}: .* pass another port="):
+    with pytest.raises(OSError, match=rf"cannot listen at 127.0.0.1:{server.port}: .* pass another port=") as raised:
         MetricsServer(port=server.port)
+    assert raised.value.errno == errno.EADDRINUSE
+
+
+def test_the_usual_port_is_the_one_of_its_signature():
+    usual = inspect.signature(MetricsServer).parameters["port"].default
+    assert usual == 9464
+    try:
+        with MetricsServer() as server:
+            assert server.port == usual
+    except OSError as taken:  # by another program of this machine
+        assert taken.errno == errno.EADDRINUSE and f"127.0.0.1:{usual}: " in str(taken)
+
+
+def test_the_end_of_the_block_closes_it_whatever_happened_there():
+    with pytest.raises(KeyError), MetricsServer(port=0) as server:
+        assert server.running
+        raise KeyError
+    assert not server.running
 
 
 @pytest.mark.parametrize("port", [-1, 65536, "80", 1.5, True])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -15,7 +17,7 @@ from drainq._native import read_samples
 from drainq.monitoring import MetricsServer, watch
 
 from ..forked import in_child, needs_fork
-from .endpoint import exchange, own_sockets, sample, samples, scrape
+from .endpoint import PATIENCE, exchange, own_sockets, sample, samples, scrape
 from .test_watch import Broken
 
 pytestmark = needs_fork
@@ -109,6 +111,37 @@ def test_forks_while_it_reads_leave_no_lock_taken(server):
     over.set()
     for reader in readers:
         reader.join()
+
+
+ASKED_AT_A_FORK = """
+import os, socket, sys
+answers = []
+
+def ask():
+    with socket.create_connection(("127.0.0.1", server.port), 30) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\\r\\n\\r\\n")
+        with client.makefile("rb") as answer:
+            answers.append(answer.read())
+
+os.register_at_fork(before=ask)  # hooks that are older run later: the fork is announced by then
+from drainq.monitoring import MetricsServer
+server = MetricsServer(port=0)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+ask()
+sys.stdout.buffer.write(b"\\n--\\n".join(answers))
+"""
+
+
+def test_a_scrape_in_the_middle_of_a_fork_is_to_be_made_again() -> None:
+    asked = [sys.executable, "-c", ASKED_AT_A_FORK]
+    ended = subprocess.run(asked, capture_output=True, timeout=PATIENCE, check=True)
+    during, after = ended.stdout.split(b"\n--\n")
+    assert during.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") and b"\r\nRetry-After: 1\r\n" in during
+    assert during.endswith(b"\r\n\r\nthe process forks at this moment\n")
+    assert after.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def published() -> set[tuple[str, ...]]:

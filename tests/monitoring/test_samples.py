@@ -150,6 +150,16 @@ def test_a_queue_that_was_shut_down_or_is_gone_gives_its_name_up(make: type) -> 
     assert not [labels for _, labels, _ in read_samples() if labels and labels[0].startswith(name)]
 
 
+@pytest.mark.parametrize("make", [MultiQueue, SetQueue])
+def test_a_number_is_free_again_once_its_queue_is_gone(make: type) -> None:
+    name = f"again-{make.__name__}"
+    first, second = make(), make()
+    assert [observe_native(queue, name) for queue in (first, second)] == [name, f"{name}-2"]
+    del second
+    third, fourth = make(), make()
+    assert [observe_native(queue, name) for queue in (third, fourth)] == [f"{name}-2", f"{name}-3"]
+
+
 def test_the_version_is_a_label_and_the_age_of_published_samples_counts_from_the_last_ones() -> None:
     def age() -> float:
         (value,) = (value for family, labels, value in read_samples("drainq_sample_age_seconds") if "aged" in labels)
