@@ -42,12 +42,24 @@ def test_an_unawaited_put_changes_nothing(queue):
     assert (stats.put, stats.rejected) == (0, 0)
 
 
-def test_a_queue_and_a_task_that_only_know_each_other_are_collected():
+WAITS = {
+    "get_async": lambda queue: queue.get_async(),
+    "get_item_async": lambda queue: queue.get_item_async(),
+    "get_many_async": lambda queue: queue.get_many_async(2),
+    "async for": lambda queue: queue.__anext__(),
+    "put_async": lambda queue: queue["full"].put_async("y"),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_queue_and_a_task_that_only_know_each_other_are_collected(name):
     class Canary:
         pass
 
     async def wait_forever(canary):
-        await MultiQueue().get_async()
+        queue = MultiQueue()
+        queue.add_sub_queue("full", capacity=1, enabled=False).put("x")
+        await WAITS[name](queue)
 
     async def main():
         canary = Canary()

@@ -71,6 +71,7 @@ def test_what_is_left_after_a_shutdown_is_handed_out():
 def test_less_than_one_item_is_refused(n):
     with pytest.raises(ValueError, match="n must be at least 1 item"):
         MultiQueue().get_many_async(n)
+    MultiQueue().get_many_async(1).close()
 
 
 def test_a_selection_of_the_users_is_asked():

@@ -201,7 +201,7 @@ def test_a_selection_that_forks_delivers_nothing_twice():
 
 
 SIGNALLED = """
-import os, signal, sys, threading
+import _thread, os, signal, sys, threading
 from drainq import DrainqError, MultiQueue
 
 queue, pid = MultiQueue(), os.getpid()
@@ -211,17 +211,14 @@ def handler(*_):
     global child
     child = os.fork()
     if child == 0:
-        signal.alarm(30)
+        signal.alarm(20)
 
 signal.signal(signal.SIGUSR1, handler)
 
 def disturb():
     while queue.stats().blocked_getters == 0:
         os.sched_yield()
-    os.kill(pid, signal.SIGUSR1)
-    while 'child' not in globals():
-        os.sched_yield()
-    sub.put("parent's")
+    {disturb}
 
 threading.Thread(target=disturb, daemon=True).start()
 try:
@@ -234,9 +231,23 @@ assert (os.getpid(), got) == (pid, "parent's")
 assert os.waitpid(child, 0)[1] == 0
 """
 
+DISTURBS = {
+    "the item comes later": """os.kill(pid, signal.SIGUSR1)
+    while 'child' not in globals():
+        os.sched_yield()
+    sub.put("parent's")""",
+    "the item comes with the signal": """interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # this thread keeps the GIL
+    _thread.interrupt_main(signal.SIGUSR1)
+    sub.put("parent's")
+    sys.setswitchinterval(interval)""",
+}
 
-def test_a_call_that_a_signal_handler_forks_in_ends_in_the_child_and_goes_on_in_the_parent():
-    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=60)
+
+@pytest.mark.parametrize("when", DISTURBS)
+def test_a_call_that_a_signal_handler_forks_in_ends_in_the_child_and_goes_on_in_the_parent(when):
+    program = SIGNALLED.replace("{disturb}", DISTURBS[when])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -67,7 +67,22 @@ def test_a_negative_timeout_is_a_value_error_and_nothing_is_taken(queue, timeout
             call(block, timeout)
     with pytest.raises(ValueError, match="timeout"):
         queue.get_many(1, timeout=timeout)
+    with pytest.raises(ValueError, match="timeout"):
+        queue.get_many(1, min_items=0, timeout=timeout)
     assert queue.qsize() == 1
+
+
+@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, float("inf")])
+def test_a_call_that_may_not_block_does_not_wait_whatever_the_timeout(queue, timeout):
+    full = queue.add_sub_queue("full", capacity=1, enabled=False)
+    full.put(1)
+    for call in (queue.get, queue.get_item):
+        with pytest.raises(std.Empty):
+            call(False, timeout)
+    with pytest.raises(std.Full):
+        full.put(2, False, timeout)
+    assert full.put_many([2, 3], False, timeout) == 0
+    assert (queue.get_many(9, min_items=0, timeout=timeout), list(full)) == ([], [1])
 
 
 def test_a_timeout_beyond_any_clock_never_comes(queue):

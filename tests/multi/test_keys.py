@@ -90,6 +90,18 @@ def test_a_missing_key_is_a_key_error_or_the_default():
     assert "a" not in queue
 
 
+@pytest.mark.parametrize(("count", "more"), [(0, ""), (1, ""), (20, ""), (21, " and 1 more"), (25, " and 5 more")])
+def test_the_refusal_of_an_unknown_key_shows_the_first_twenty_and_counts_the_others(count, more):
+    queue = MultiQueue()
+    for key in range(count):
+        queue.add_sub_queue(key)
+    stats, shown = queue.stats(), list(range(min(count, 20)))
+    for look_up in (lambda: queue["x"], lambda: queue.remove_sub_queue("x"), lambda: stats["x"]):
+        with pytest.raises(KeyError) as caught:
+            look_up()
+        assert caught.value.args == (f"key must be that of a sub-queue, got 'x'; there are {shown}{more}",)
+
+
 def test_a_found_sub_queue_is_the_one_that_was_added():
     queue = MultiQueue()
     sub = queue.add_sub_queue("a", 4)

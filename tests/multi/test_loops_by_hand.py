@@ -227,15 +227,16 @@ def test_a_cancelled_future_is_left_alone_and_its_wake_up_goes_to_the_next(side)
 
 def test_a_loop_that_does_not_run_is_told_all_the_same_and_the_next_is_woken(side):
     idle, loop = HandLoop(running=False), HandLoop()
-    (early,), (late,) = asleep(side, idle), asleep(side, loop)
+    (first, second), (late,) = asleep(side, idle, 2), asleep(side, loop)
     result = side.wake()
     assert (idle.run(), loop.run()) == (["call_soon_threadsafe"], ["call_soon_threadsafe"])
-    assert (states(idle), states(loop)) == (["done"], ["done"])
+    assert (states(idle), states(loop)) == (["done", "done"], ["done"]), "each of them was the next"
     assert loop.step(late) == result
     idle.running = True
-    assert idle.step(early) is idle.futures[1] and side.waiting() == 1
+    assert idle.step(first) is idle.futures[2] and side.waiting() == 2
     result = side.wake()
-    assert idle.run() == ["call_soon_threadsafe"] and idle.step(early) == result
+    assert idle.run() == ["call_soon_threadsafe"] and idle.step(first) == result
+    assert idle.step(second) is idle.futures[3] and side.waiting() == 1
 
 
 def test_a_running_loop_keeps_its_wake_up(side):

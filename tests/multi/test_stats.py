@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from drainq import MultiQueue
+from drainq import MultiQueue, ShutDown
 
 from .helpers import PATIENCE, blocked_getters, eventually, in_thread, totals_add_up
 
@@ -100,9 +100,21 @@ def test_a_snapshot_does_not_change_and_cannot_be_changed(queue):
 
 
 def test_repr_names_the_counters(queue):
-    queue.add_sub_queue("a").put(1)
-    assert repr(queue.stats()).startswith("MultiQueueStats(depth=1, high_water=1, put=1, got=0, ")
-    assert "'a': SubQueueStats(depth=1, high_water=1, put=1, got=0, rejected=0, " in repr(queue.stats())
+    """Each number is another one."""
+    sub = queue.add_sub_queue("a")
+    assert sub.put_many(range(9)) == 9 and queue.get_many(2) == [0, 1] and sub.remove(5)
+    sub.disable()
+    sub.capacity = 6
+    assert sub.put_many(range(8), block=False) == 0
+    waiting = [in_thread(sub.put, 9) for _ in range(3)] + [in_thread(queue.get) for _ in range(4)]
+    eventually(lambda: (queue.stats().blocked_putters, queue.stats().blocked_getters) == (3, 4))
+    stats, counters = queue.stats(), "depth=6, high_water=9, put=9, got=2, rejected=8, removed=1"
+    assert repr(stats["a"]) == (f"SubQueueStats({counters}, oldest_age={stats['a'].oldest_age:.6f}, blocked_putters=3)")
+    assert repr(stats) == (
+        f"MultiQueueStats({counters}, blocked_putters=3, blocked_getters=4, sub_queues={{'a': {stats['a']!r}}})"
+    )
+    queue.shutdown(immediate=True)
+    assert [type(one.exception(PATIENCE)) for one in waiting] == [ShutDown] * 7
 
 
 def test_the_oldest_item_is_as_old_as_its_wait_in_seconds():

@@ -276,14 +276,15 @@ def test_what_the_queue_does_not_hold_is_not_kept_alive():
 
 
 @pytest.mark.parametrize("in_flight", ["forget", "ack"])
-def test_a_cycle_through_the_queue_is_collected(in_flight):
+@pytest.mark.parametrize("key", [None, lambda item: 1], ids=["itself", "a number"])
+def test_a_cycle_through_the_queue_is_collected(in_flight, key):
     class Item:
         pass
 
-    waiting, item = SetQueue(in_flight=in_flight), Item()
+    waiting, item = SetQueue(key=key, in_flight=in_flight), Item()
     item.queue = waiting
     waiting.put(item)
-    if in_flight == "ack":
+    if in_flight == "ack" and key is None:
         waiting.get()
     seen = weakref.ref(item)
     del item, waiting

@@ -65,3 +65,23 @@ def test_an_exception_without_room_for_the_count_is_raised_all_the_same(monkeypa
     assert not hasattr(caught.value, "accepted")
     assert told == [(TypeError, "no room for accepted")]
     assert (list(queue), queue.stats().put, queue.stats().duplicates) == ([1, 2], 2, 1)
+
+
+@pytest.mark.parametrize("kind", [int, float, str, bytes])
+def test_an_eq_of_a_class_derived_from_a_built_in_one_is_asked_once_and_may_raise(kind):
+    """It is foreign code, and runs without the lock: it is not asked for a first answer under the lock."""
+    asked = []
+
+    class Derived(kind):
+        __hash__ = kind.__hash__
+
+        def __eq__(self, other):
+            asked.append(type(other))
+            raise RuntimeError("not today")
+
+    waiting, plain = SetQueue(), kind()
+    assert waiting.put(Derived())
+    for call in (waiting.put, waiting.knows, waiting.__contains__):
+        with pytest.raises(RuntimeError, match="not today"):
+            call(plain)
+    assert (asked, len(waiting), waiting.stats().duplicates) == ([kind] * 3, 1, 0)

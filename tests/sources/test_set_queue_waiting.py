@@ -31,6 +31,17 @@ def test_empty_and_full_are_the_standard_librarys():
     assert waiting.remaining_capacity() == 0
 
 
+@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, float("inf")])
+def test_a_call_that_may_not_block_does_not_wait_whatever_the_timeout(timeout):
+    waiting = SetQueue(1)
+    with pytest.raises(queue.Empty):
+        waiting.get(False, timeout)
+    waiting.put(1)
+    with pytest.raises(queue.Full):
+        waiting.put(2, False, timeout)
+    assert (waiting.put_many([1, 2, 3], False, timeout), list(waiting)) == (0, [1])
+
+
 def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
     waiting = SetQueue(1)
     waiting.put(1)
@@ -109,6 +120,23 @@ def test_a_get_that_was_woken_in_vain_keeps_its_place():
     waiting.shutdown()
     younger.join(PATIENCE)
     assert second == [ShutDown]
+
+
+def test_the_repr_of_the_counters_names_them():
+    """Each number is another one."""
+    waiting, outcome = SetQueue(2, in_flight="ack"), []
+    for item in range(9):
+        waiting.put(item)
+        waiting.done(waiting.get_many(1 if item < 7 else 0)[: int(item < 4)])
+    assert not waiting.put(8)
+    threads = [blocked(lambda item=item: waiting.put(item), outcome) for item in range(20, 24)]
+    waits(waiting, putters=4)
+    expected = "SetQueueStats(size=2, in_flight=3, put=9, got=7, duplicates=1, blocked_getters=0, blocked_putters=4)"
+    assert repr(waiting.stats()) == expected
+    waiting.shutdown(immediate=True)
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert outcome == [ShutDown] * 4
 
 
 def test_threads_lose_and_double_nothing():

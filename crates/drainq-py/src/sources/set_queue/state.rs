@@ -106,15 +106,11 @@ impl Guarded {
     /// Returns the waiters to wake once the lock is given back.
     #[inline]
     pub fn notify(&mut self, capacity: Option<usize>) -> Wakes<WaitFor> {
-        if !self.getters.is_idle() {
-            let offer = if self.closed { Offer::END } else { Offer::of(self.queue.len()) };
-            self.getters.notify(offer, WaitFor::Item, &mut self.wakes);
-        }
-        if !self.putters.is_idle() {
-            let room = capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.queue.len()));
-            let offer = if self.closed { Offer::END } else { Offer::of(room) };
-            self.putters.notify(offer, WaitFor::Room, &mut self.wakes);
-        }
+        let offer = |there| if self.closed { Offer::END } else { Offer::of(there) };
+        let room = capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.queue.len()));
+        let (items, room) = (offer(self.queue.len()), offer(room));
+        self.getters.notify(items, WaitFor::Item, &mut self.wakes);
+        self.putters.notify(room, WaitFor::Room, &mut self.wakes);
         std::mem::take(&mut self.wakes)
     }
 
