@@ -7,6 +7,7 @@ thread either, only let processor time pass; a drain thread that got none in tha
 
 from __future__ import annotations
 
+import _thread
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -233,3 +234,19 @@ def test_a_drain_thread_that_is_about_to_sleep_gets_the_gil_from_a_producer_with
             return all(queue.produce(1) for _ in range(room)) and stays
 
     assert any(is_yielded_to() for _ in range(TRIES))
+
+
+def test_an_item_without_room_whose_queue_closes_while_its_producer_yields_is_refused_as_closed(make_queue):
+    def closes_meanwhile():
+        queue, _ = queue_of(make_queue, buffer_size=8)
+        assert queue.flush(PATIENCE)
+        with keeping_the_gil():
+            if not ask_for_the_gil(queue):
+                return False
+            while queue._attempt(1).try_now():
+                pass
+            _thread.start_new_thread(queue.shutdown, (PATIENCE,))  # it asks for the GIL, too
+            queue.produce(1)
+        return queue.stats().rejected["closed"] == 1
+
+    assert any(closes_meanwhile() for _ in range(TRIES))

@@ -198,5 +198,6 @@ def test_what_a_coroutine_would_wait_for_itself():
         stats = queue.stats()
         accounts(stats)
         assert (refused, stats.rejected["would_deadlock"], stats.handled) == ([11], 11, 11)
+        assert told.sums == {}, "it is an error, and no drop"
 
     asyncio.run(main())
