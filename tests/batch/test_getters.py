@@ -2,6 +2,7 @@
 
 import collections
 import operator
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +38,13 @@ class Twisted(tuple):
         return ("twisted", key)
 
 
+class TwistedDict(dict):
+    """A dict whose items are not what the dict holds."""
+
+    def __getitem__(self, key):
+        return ("twisted", key)
+
+
 class Missing(dict):
     """A dict with an answer for every key."""
 
@@ -52,6 +60,7 @@ ITEMS = st.one_of(
     st.builds(Pair, KINDS, st.just(0)),
     st.builds(lambda kind: Twisted((kind,)), KINDS),
     st.builds(lambda kind: {"kind": kind, 0: kind}, KINDS),
+    st.builds(lambda kind: TwistedDict({"kind": kind, 0: kind}), KINDS),
     st.builds(lambda kind: Missing(other=kind), KINDS),
     st.builds(lambda kind: [kind, kind], KINDS),
     st.builds(Reader, KINDS),
@@ -112,6 +121,47 @@ def test_an_item_is_asked_once(make_queue, getter):
     assert [queue.offer(item, timeout=0) for item in items[1:]] == [True, True, False, False]
     assert [item.asked for item in items] == [1] * 5
     gate.open()
+
+
+def test_a_dict_is_asked_once(make_queue):
+    """For a new type, by the cached route, and where there is no room."""
+
+    class SameHash:
+        asked = 0
+
+        def __hash__(self):
+            return hash("kind")
+
+        def __eq__(self, other):
+            SameHash.asked += 1
+            return self is other
+
+    queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=(gate := Gate(is_open=False)), buffer_size=2)
+    items = [{SameHash(): 0, "kind": "a"} for _ in range(4)]
+    SameHash.asked = 0
+    assert queue.produce(items[0])
+    gate.wait_entered()
+    assert [queue.offer(item, timeout=0) for item in items[1:]] == [True, True, False]
+    assert SameHash.asked == 4
+    gate.open()
+
+
+def test_a_name_may_leave_its_item_while_it_is_looked_up(make_queue):
+    class Fleeting:
+        def __init__(self, item):
+            self.item = item
+            item["kind"] = self
+
+        def __hash__(self):
+            self.item.clear()
+            return 1
+
+    queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=(gate := Gate()))
+    item = {}
+    name = weakref.ref(Fleeting(item))
+    assert queue.produce(item)
+    assert queue.flush(PATIENCE)
+    assert gate.items == [{}] and name() in queue.stats().per_type
 
 
 def test_equal_names_are_one_type_on_every_path(make_queue):

@@ -158,17 +158,27 @@ pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<
 
 /// Returns what a dict holds for a key.
 pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    look_up_or_set(dict, key).ok_or_else(|| PyErr::fetch(key.py()))
+    // SAFETY: a reference is taken at once.
+    let found = unsafe { peek_or_set(dict, key) }.map(|found| found.map(|found| found.to_owned()));
+    found.ok_or_else(|| PyErr::fetch(key.py()))
 }
 
-/// Returns what a dict holds for a key, as [`look_up`] does; `None` if there was an exception, which is left set.
+/// Returns what a dict holds for a key, without a reference of its own; `None` if there was an exception, which is
+/// left set.
+///
+/// # Safety
+///
+/// The answer is used before any Python code runs and before the GIL is given up: either may change the dict.
 #[inline]
-pub fn look_up_or_set<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> Option<Option<Bound<'py, PyAny>>> {
+pub unsafe fn peek_or_set<'a, 'py>(
+    dict: &'a Bound<'py, PyDict>,
+    key: &Bound<'py, PyAny>,
+) -> Option<Option<Borrowed<'a, 'py, PyAny>>> {
     // SAFETY: the GIL is held and the objects are alive; the answer is borrowed from the dict, or null, with an
     // exception set if there was one.
     let found = unsafe {
         let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr());
-        Bound::from_borrowed_ptr_or_opt(key.py(), found)
+        Borrowed::from_ptr_or_opt(key.py(), found)
     };
     (found.is_some() || !PyErr::occurred(key.py())).then_some(found)
 }

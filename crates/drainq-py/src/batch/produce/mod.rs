@@ -16,7 +16,7 @@
 //! | step | taken when | file |
 //! | --- | --- | --- |
 //! | 1. raw method | always: CPython calls it | `raw_method.rs` |
-//! | 2. fast path | the class has a route in the cache, and `tail < fast_until` | `fast_path.rs`, `route_cache.rs` |
+//! | 2. fast path | the class, or the dispatch key's value, has a route in the cache, and `tail < fast_until` | `fast_path.rs`, `route_cache.rs` |
 //! | 3. cached route | the class, or the dispatch key's value, has a route; wakes the drain thread, reopens the fast path | `fast_path.rs` |
 //! | 4. slow path | a new name, a selector or weight of the user's, a full or closed partition | `slow_path.rs` |
 //!

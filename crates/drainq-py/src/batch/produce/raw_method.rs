@@ -2,8 +2,8 @@
 //!
 //! The wrapper that PyO3 writes takes part in its bookkeeping of references and panics, at
 //! about 10 ns a call. A raw method does without where no Python code runs and no call can fail: the item's
-//! class has a route in the cache, and its partition has room. Every other call takes PyO3's steps
-//! ([`call_method`]).
+//! class, or the dispatch key that it holds, has a route in the cache, and its partition has room. Every other call
+//! takes PyO3's steps ([`call_method`]).
 //!
 //! # Invariants
 //! 1. CPython calls a method with the GIL held, with `self` an instance of the class whose
@@ -69,10 +69,26 @@ unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject
     }
     // SAFETY: as CPython calls it. It is the last call of this function, so that the fast path keeps no registers
     // for it.
-    unsafe { produce_off_fast_path(queue, item) }
+    unsafe { produce_by_name_within(queue, item) }
 }
 
-#[cold]
+/// The fast path of an item that holds its dispatch key. What follows it is the last call again.
+#[inline(never)]
+unsafe extern "C" fn produce_by_name_within(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as CPython calls it.
+    let (this, object) = unsafe { arguments(queue, item) };
+    let shared = this.shared();
+    // SAFETY: no Python code runs, and the GIL is kept, until the item is queued or `produce_named` takes a reference.
+    let Some(held) = (unsafe { shared.routing.keys.name_within(&object) }) else { return ptr::null_mut() };
+    match held {
+        Some(name) if shared.produce_fast_by_name(&object, name.as_ptr().addr()) => py_true(object.py()),
+        // SAFETY: as CPython calls it, and the name is alive.
+        Some(name) => unsafe { produce_named(queue, item, name.as_ptr()) },
+        // SAFETY: as CPython calls it.
+        None => unsafe { produce_off_fast_path(queue, item) },
+    }
+}
+
 #[inline(never)]
 unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
@@ -87,6 +103,25 @@ unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut
     // The dispatch key is asked once, whichever way the item goes then. Its exception, and that of a comparison of what
     // it returned, is CPython's to hand on.
     let Some(name) = shared.routing.keys.name_or_set(&object) else { return ptr::null_mut() };
+    if shared.produce_fast_by_name(&object, name.as_ptr().addr()) {
+        return py_true(object.py());
+    }
+    // SAFETY: as CPython calls it, and the name is alive.
+    unsafe { produce_named(queue, item, name.as_ptr()) }
+}
+
+/// Queues an item whose dispatch key is known.
+#[inline(never)]
+unsafe extern "C" fn produce_named(
+    queue: *mut ffi::PyObject,
+    item: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as CPython calls it.
+    let (this, object) = unsafe { arguments(queue, item) };
+    let shared = this.shared();
+    // SAFETY: the caller has the name alive; from here on this reference keeps it so.
+    let name = unsafe { Bound::from_borrowed_ptr(object.py(), name) };
     let Some(is_queued) = shared.produce_by_plain_route(&object, &name) else { return ptr::null_mut() };
     if is_queued {
         return py_true(object.py());

@@ -66,6 +66,17 @@ impl Keys {
         self.rule.name_of(item)
     }
 
+    /// Returns the name of an item's type if the item holds it, as [`KeyRule::name_within`] does.
+    ///
+    /// # Safety
+    ///
+    /// That of [`gil::peek_or_set`].
+    #[inline(always)]
+    pub unsafe fn name_within<'a, 'py>(&self, item: &'a Bound<'py, PyAny>) -> Option<Option<Borrowed<'a, 'py, PyAny>>> {
+        // SAFETY: the caller promises what is asked for.
+        unsafe { self.rule.name_within(item) }
+    }
+
     /// Checks that `name` can be the name of a type in this queue.
     pub fn check(&self, name: &Bound<'_, PyAny>) -> PyResult<()> {
         match self.rule {
@@ -103,7 +114,8 @@ impl Keys {
         if !name.is_exact_instance_of::<PyString>() && !name.is_exact_instance_of::<PyInt>() {
             return Some(None);
         }
-        let first = gil::look_up_or_set(self.firsts.bind(name.py()), name)?;
+        // SAFETY: all that is used of the answer is its address, at once.
+        let first = unsafe { gil::peek_or_set(self.firsts.bind(name.py()), name) }?;
         Some(first.map(|first| first.as_ptr().addr()))
     }
 
