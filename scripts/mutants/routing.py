@@ -119,6 +119,7 @@ MUTANTS = [
         "let name = unsafe { Bound::from_borrowed_ptr(object.py(), name) };",
         "let name = std::mem::ManuallyDrop::new(unsafe { Bound::from_owned_ptr(object.py(), name) });",
         f"{GETTERS}::test_a_name_may_leave_its_item_while_it_is_looked_up",
+        dies="crashes",
     ),
     Mutant(
         "hash_under_the_lock",
