@@ -72,7 +72,7 @@ unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject
     unsafe { produce_by_name_within(queue, item) }
 }
 
-/// The fast path of an item that holds its dispatch key. What follows it is the last call again.
+/// Takes the fast path of an item that holds its dispatch key. What follows it is the last call again.
 #[inline(never)]
 unsafe extern "C" fn produce_by_name_within(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
