@@ -55,6 +55,7 @@ class Missing(dict):
 KINDS = st.sampled_from(["GET", "POST", "".join(["G", "ET"]), 1, 1.0, True, 10**20, None, ("a", 1)])
 ITEMS = st.one_of(
     st.tuples(KINDS, KINDS),
+    st.tuples(KINDS, KINDS, KINDS),
     st.tuples(KINDS),
     st.just(()),
     st.builds(Pair, KINDS, st.just(0)),

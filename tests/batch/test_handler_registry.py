@@ -1,5 +1,6 @@
 """The handlers of a queue by type: who gets the items, the idle calls and the end; what is left of a former handler."""
 
+import pickle
 import threading
 
 import pytest
@@ -157,3 +158,12 @@ def test_each_handler_of_now_is_told_once_of_the_end_and_a_former_one_never(make
     assert queue.shutdown(PATIENCE) is True and queue.shutdown(PATIENCE) is True
     assert [it.closed for it in (replaced, removed, kept, other)] == [0, 0, 1, 1]
     assert (kept.items, other.items) == ([1, 3], [2.0])
+
+
+@pytest.mark.parametrize("equal", [10**6, 1e6, "".join(["a ", "name"]), ("a", 10**6)], ids=str)
+def test_a_handler_is_removed_by_a_name_that_equals_that_of_its_type(make_queue, equal):
+    queue = make_queue(dispatch_key=lambda item: item)
+    queue.add_handler(pickle.loads(pickle.dumps(equal)), gate := Gate())
+    assert queue.produce(equal) and queue.remove_handler(equal)
+    assert gate.items == [equal]
+    assert not queue.remove_handler(equal)
