@@ -70,9 +70,9 @@ def test_a_queue_and_a_task_that_only_know_each_other_are_collected(name):
         task._log_destroy_pending = False
         del task, canary
         gc.collect()
-        return ghost
+        return ghost()  # the end of the loop would end the task
 
-    assert asyncio.run(main())() is None
+    assert asyncio.run(main()) is None
 
 
 def test_an_item_that_holds_the_put_it_waits_for_is_collected(queue):
