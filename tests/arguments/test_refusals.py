@@ -18,6 +18,7 @@ from drainq import (
     BatchQueue,
     BatchQueueConfig,
     BufferStrategy,
+    DDSketch,
     DrainqError,
     MultiQueue,
     PartitionPolicy,
@@ -89,6 +90,13 @@ def test_a_plain_value_does_where_it_can_mean_one_thing_only():
     assert (config.strategy, config.linger) == (BufferStrategy.IF_POSSIBLE, 0.005)
     assert config.replace(strategy="BLOCKING").strategy == BufferStrategy.BLOCKING
     assert BatchQueueConfig(shared_scheduler=("io", 3)).shared_scheduler == ("io", ThreadPolicy.fixed(3))
+
+
+@pytest.mark.parametrize("call", [ThreadPolicy.fixed, MultiQueue().get_many, DDSketch, DDSketch().quantile])
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_number_that_the_machine_cannot_hold_is_a_wrong_value_of_the_right_type(call, value):
+    with pytest.raises(ValueError, match=r"must be a number (of at most 64 bits|that a float can hold), got -?10{9}"):
+        call(value)
 
 
 def test_integers_of_other_kinds_are_numbers():

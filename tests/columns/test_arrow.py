@@ -49,6 +49,42 @@ def test_a_batch_is_taken_as_often_as_one_likes_and_outlives_its_object():
     assert column.to_pylist() == EXPECTED["k"]
 
 
+def test_a_name_that_cannot_be_told_in_c_keeps_all_but_its_zero_bytes():
+    groups = GroupBy("k", {"a\0b\0": ("k", "count")})
+    groups.add(pa.record_batch({"k": [1]}))
+    assert groups.result().column_names == ["k", "a\0b\0"]
+    assert pa.record_batch(groups.result()).to_pydict() == {"k": [1], "a\ufffdb\ufffd": [1]}
+
+
+@pytest.mark.parametrize("start", range(20))
+def test_truth_values_are_read_from_any_bit(start):
+    values = pa.array([place % 3 == 0 for place in range(40)]).slice(start, 17)
+    nulls = pa.array([None if place % 5 == 0 else place for place in range(40)]).slice(start, 17)
+    groups = GroupBy("k", {"rows": "count", "some": ("n", "count"), "least": ("n", "min")})
+    groups.add(pa.record_batch({"k": values, "n": nulls}))
+    rows = {}
+    for key, n in zip(values.to_pylist(), nulls.to_pylist()):
+        rows.setdefault(key, []).append(n)
+    expected = [
+        {"k": key, "rows": len(of), "some": len(some), "least": min(some)}
+        for key, of in rows.items()
+        for some in [[n for n in of if n is not None]]
+    ]
+    assert pa.record_batch(groups.result()).to_pylist() == expected
+
+
+def test_views_of_several_buffers_are_read():
+    parts = [
+        pa.array([f"a text of part {part}, too long for its view", "short"], pa.string_view()) for part in range(3)
+    ]
+    views = pa.concat_arrays(parts)
+    assert len(views.buffers()) > 3, "each part has a buffer of its own"
+    groups = GroupBy("k", {"rows": "count"})
+    groups.add(pa.record_batch({"k": views}))
+    expected = {text: views.to_pylist().count(text) for text in views.to_pylist()}
+    assert dict(zip(*pa.record_batch(groups.result()).to_pydict().values())) == expected
+
+
 def test_a_schema_is_taken_alone():
     assert pa.schema(grouped()).names == ["k", "n", "rows"]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 
+import pytest
+
 from drainq import Backoff, PrefetchSource
 from tests.sources.by_hand import Scripted
 
@@ -233,6 +235,38 @@ def test_close_ends_a_batch_that_is_not_read_to_its_end(make, background):
     assert source.close()
     assert ends == [3]
     assert source.get_next_batch(9) == [0, 1, 2, 3]
+
+
+def test_a_batch_that_closes_its_source_is_read_one_item_further(make, background):
+    read = []
+
+    def closes(n):
+        for item in itertools.count():
+            read.append(item)
+            yield item
+            if item == 1:
+                assert not source.close(), "not from within the source"
+
+    source = make(closes, capacity=9)
+    source.get_next_batch(0)
+    background.run()
+    assert read == source.get_next_batch(9) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("failure", [OSError("away"), 5], ids=["error", "no batch"])
+def test_an_answer_that_is_no_batch_leaves_no_poll_open(make, background, clock, failure):
+    """While a poll is open, what is done stays known."""
+    source = make(Scripted([1], failure, [1]), in_flight="ack")
+    source.get_next_batch(0)
+    background.run()
+    assert source.get_next_batch(1) == [1]
+    background.run()
+    assert source.stats().errors == 1 and source.done([1]) == 1
+    clock.advance(1)
+    source.get_next_batch(0)
+    background.run()
+    assert source.get_next_batch(1) == [1]
+    assert source.stats().duplicates == 0
 
 
 def test_what_is_held_can_be_taken_after_close(make, background):

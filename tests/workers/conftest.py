@@ -1,12 +1,20 @@
-"""What the tests of the workers share."""
+"""What the tests of the workers share; and no test waits for ever."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drainq.sql import Database
+from tests.time_limit import SECONDS, at_most
+
+
+@pytest.fixture(autouse=True)
+def time_limit() -> Iterator[None]:
+    with at_most(SECONDS):
+        yield
 
 
 @pytest.fixture
