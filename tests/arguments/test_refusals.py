@@ -29,7 +29,7 @@ from drainq import (
     Weighted,
 )
 from drainq.delayed import DelayedQueue
-from drainq.monitoring import instrument
+from drainq.monitoring import MetricsServer, instrument
 
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
@@ -97,6 +97,14 @@ def test_a_plain_value_does_where_it_can_mean_one_thing_only():
 def test_a_number_that_the_machine_cannot_hold_is_a_wrong_value_of_the_right_type(call, value):
     with pytest.raises(ValueError, match=r"must be a number (of at most 64 bits|that a float can hold), got -?10{9}"):
         call(value)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda text: BatchQueue(text, BatchQueueConfig(threads=1)), lambda text: MetricsServer(0, host=text)]
+)
+def test_a_str_that_is_no_text_says_where_it_is_none(call):
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+        call("a\ud800")
 
 
 def test_integers_of_other_kinds_are_numbers():

@@ -313,6 +313,18 @@ def test_an_age_that_is_none_is_refused(call, age, capsys):
     assert "--older-than" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("age", "seconds"), [("90", 90), ("1.5s", 1.5), ("30m", 1800), ("12h", 43_200), ("30d", 2_592_000), ("0", 0)]
+)
+def test_an_age_is_in_seconds_or_has_a_unit(age, seconds):
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True))
+    arguments = parser.parse_args(
+        ["delayed", "purge", "--url", "sqlite:///x.db", "--queue", "mail", "--older-than", age]
+    )
+    assert arguments.older_than == seconds
+
+
 @pytest.mark.parametrize("columns", [40, 60, 200])
 def test_tables_and_lines_fit_the_terminal(call, database, monkeypatch, columns):
     queue = database.open("mail", clock=None)

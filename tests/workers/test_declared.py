@@ -229,7 +229,8 @@ def test_a_declaration_that_cannot_be_is_refused(changes, error, says):
 
 
 def test_percents_and_names_that_cannot_be_are_refused(tmp_path):
-    for percents in ((), (101,)):
+    assert Value.percentile("ms", 0, 100).percents == (0, 100)
+    for percents in ((), (101,), (-1,), (100.5,), (50, -0.5)):
         with pytest.raises(ValueError, match="percents"):
             Value.percentile("ms", *percents)
     with pytest.raises(ValueError, match="name of its own"):

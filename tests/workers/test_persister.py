@@ -49,6 +49,25 @@ def test_writes_when_the_interval_is_over(url, rows):
     assert pages.close()
 
 
+def test_each_interval_that_is_over_at_a_batch_has_the_rows_written_aside(url, rows):
+    clock, taken = ManualClock(), 0
+    pages = persister(url, flush_interval=5.0, clock=clock)
+    for _ in range(3):
+        sent = pages.stats().sent
+        while pages.stats().sent == sent:  # by a thread of its own
+            clock.advance(5.0)
+            pages([("a", 1, 1, 1)])
+            taken += 1
+    assert pages.close()
+    assert rows(url) == [("a", taken, 1, 1)]
+
+
+@pytest.mark.parametrize("most", [True, 2.0, "2", None])
+def test_what_is_no_number_of_rows_is_refused(url, most):
+    with pytest.raises(TypeError, match=f"max_rows must be a number of rows, got {most!r}"):
+        persister(url, max_rows=most)
+
+
 def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows):
     pages = persister(url, flush_interval=None)
     pages([("a", 1, 1, 1)])
