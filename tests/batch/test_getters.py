@@ -140,10 +140,12 @@ def test_a_dict_is_asked_once(make_queue):
     queue = make_queue(dispatch_key=operator.itemgetter("kind"), consumer=(gate := Gate(is_open=False)), buffer_size=2)
     items = [{SameHash(): 0, "kind": "a"} for _ in range(4)]
     SameHash.asked = 0
+    assert items[0]["kind"] == "a"
+    (once, SameHash.asked) = (SameHash.asked, 0)  # a look-up may come by one entry several times, as the hash has it
     assert queue.produce(items[0])
     gate.wait_entered()
     assert [queue.offer(item, timeout=0) for item in items[1:]] == [True, True, False]
-    assert SameHash.asked == 4
+    assert SameHash.asked == 4 * once > 0
     gate.open()
 
 
