@@ -68,7 +68,7 @@ WRONG: dict[str, list[Any]] = {
     "whole": ["2", None, True, 1.5],
     "whole from 0": ["2", None, 1.5, -1],
     "number": ["x", None, [1], NAN],
-    "weight": ["x", None, True, NAN, 0, -1],
+    "weight": ["x", None, True, NAN, 0, -1, float("inf")],
     "fraction": ["x", None, NAN, -0.1, 1.1],
     "text": [None, 3, b"x"],
     "text or None": [3, b"x"],

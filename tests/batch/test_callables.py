@@ -143,11 +143,22 @@ def test_the_methods_of_a_handler_are_looked_at_too(make_queue):
     class Never(Consumes):
         consume = waits
 
+    class Closes:
+        def consume(self, batch):
+            pass
+
+        def on_close(self, one_more):
+            pass
+
     for offer, name in ((make_queue().add_handler, "handler"), (lambda _, value: config(consumer=value), "consumer")):
         with pytest.raises(TypeError, match=rf"^{name}\.on_idle must be a plain function that takes \(\), got .*async"):
             offer(int, Consumes())
         with pytest.raises(TypeError, match=rf"^{name}\.consume must be a plain function that takes \(batch\), got"):
             offer(int, Never())
+        with pytest.raises(
+            TypeError, match=rf"^{name}\.on_close is called with 0 positional arguments \(\), got .*one_more"
+        ):
+            offer(int, Closes())
 
 
 def test_a_balancers_method_is_looked_at():

@@ -189,8 +189,9 @@ def test_a_consumer_hears_of_the_end_and_may_not_wait_for_it_there(settings):
 
         def on_close(self):
             for wait in (queue.flush, queue.shutdown):
-                with pytest.raises(WouldDeadlock):
-                    wait()
+                for limit in ((), (0,), (0.0,), (PATIENCE,), (None,)):
+                    with pytest.raises(WouldDeadlock):
+                        wait(*limit)
                 self.raised.append(wait.__name__)
 
     consumer = Consumer()
@@ -251,6 +252,26 @@ def test_a_handler_that_is_busy_when_its_queue_is_found_finishes_whole():
     while any(thread.is_alive() for thread in threads):
         gc.collect()
     assert (gate.items, ends) == ([1], ["whole"])
+
+
+def test_what_a_queue_still_holds_when_the_collector_finds_it_is_handled(settings):
+    """Its handler is no part of the cycle: others hold it."""
+    gate, closed = Gate(is_open=False), threading.Event()
+    gate.on_close = closed.set
+    queue = BatchQueue("holds", settings)
+    queue.add_handler(int, gate)
+    queue.produce(0)
+    gate.wait_entered()
+    assert queue.produce_many(range(1, 10)) == 9
+    cycle = [queue]
+    cycle.append(cycle)
+    gone = weakref.ref(queue)
+    del queue, cycle
+    gc.collect()
+    assert gone() is None
+    gate.open()
+    assert closed.wait(PATIENCE)
+    assert gate.items == list(range(10))
 
 
 def test_a_queue_that_was_open_at_exit_calls_on_close():

@@ -264,6 +264,8 @@ PLACES = {
     "a dispatch key": "consumer=lambda batch: None, dispatch_key=fork",
     "a selector": "consumer=lambda batch: None, partition_selector=lambda item, count: fork() or 0",
     "len_of": "consumer=lambda batch: None, len_of=lambda item: fork() or 1",
+    "the end of a handled item": "consumer=lambda batch: None",
+    "the end of an item without a handler": "",
 }
 
 
@@ -277,6 +279,10 @@ def test_a_fork_at_any_place_leaves_both_processes_with_queues_that_work(place, 
     threads = 'shared_scheduler=("pool", ThreadPolicy.fixed(2))' if pool else "threads=ThreadPolicy.fixed(2)"
     lines = forks(f"""
 parent, made, accepted, calls_fork = os.getpid(), [], 0, {place in PRODUCING}
+class Item:
+    def __del__(self):
+        if {place.startswith("the end")} and threading.current_thread() is not threading.main_thread():
+            fork()
 def fork(*_):
     if os.getpid() != parent or made or not (accepted or calls_fork):
         return 0
@@ -301,8 +307,7 @@ accepted = queue.produce_many(range(100))
 if os.getpid() != parent:
     os._exit(0)  # in a callback of produce the thread that forked is the program's own
 while {place not in AT_THE_END} and not made:
-    queue.produce_many(list("once more"))
-    accepted += 9
+    accepted += queue.produce_many(Item() for _ in range(9))
 try:
     ok = queue.shutdown(20)
 except DrainqError:

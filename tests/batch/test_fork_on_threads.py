@@ -31,6 +31,34 @@ print(waited(made[0]), queue.shutdown(20), set(seen))
     assert sorted(lines) == ["0 True {1}", "child"]
 
 
+@pytest.mark.parametrize("forking", ["consumer", "int"])
+def test_a_fork_in_an_on_idle_calls_no_other_of_its_parents(forking):
+    lines = forks(f"""
+import warnings
+warnings.simplefilter("ignore")  # the consumer gets every batch, but each handler hears of an idle pass
+parent, made, ready = os.getpid(), [], threading.Event()
+class Handler:
+    def __init__(self, name):
+        self.name = name
+    def consume(self, batch):
+        pass
+    def on_idle(self):
+        if os.getpid() != parent:
+            os.write(1, f"child calls {{self.name}}\\n".encode())
+        elif self.name == {forking!r} and ready.is_set() and not made:
+            made.append(os.fork())
+            os.write(1, b"child\\n" if made == [0] else b"parent\\n")
+queue = BatchQueue("idle", config(consumer=Handler("consumer"), max_idle=0.001))
+for kind in (int, str, float):
+    queue.add_handler(kind, Handler(kind.__name__))
+ready.set()
+while not made:
+    pass
+print(waited(made[0]), queue.shutdown(20))
+""")
+    assert sorted(lines) == ["0 True", "child", "parent"]
+
+
 def test_a_fork_in_an_on_drop_that_a_thread_of_drainq_calls_later_ends_the_child():
     lines = forks("""
 made, told, kept = [], [], []

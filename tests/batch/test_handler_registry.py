@@ -1,5 +1,6 @@
 """The handlers of a queue by type: who gets the items, the idle calls and the end; what is left of a former handler."""
 
+import os
 import pickle
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 
 from drainq import PartitionPolicy
 from tests.batch.conftest import PATIENCE, Gate
+from tests.batch.test_shutdown import drain_threads
 
 
 def test_the_lack_of_a_handler_is_logged_once_and_again_after_a_handler_was_removed(make_queue, caplog):
@@ -86,6 +88,27 @@ def test_only_the_handler_of_now_hears_of_idle_passes(make_queue):
     queue.add_handler(str, again)
     again.wait_idle(20)
     assert not second.idle.acquire(blocking=False)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs the counters of Linux")
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_thread_whose_idle_passes_nobody_hears_of_any_more_sleeps(make_queue, how):
+    queue, worker, moment = make_queue(max_idle=0.001), Worker(), threading.Event()
+    queue.add_handler(int, worker)
+    worker.wait_idle(3)
+    assert queue.remove_handler(int) if how == "removed" else queue.add_handler(int, len) is None
+    (thread,) = drain_threads(queue.name)
+
+    def sleeps():
+        with open(f"/proc/self/task/{thread.native_id}/status") as status:
+            return status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0]
+
+    for _ in range(10):
+        before = sleeps()
+        moment.wait(0.05)  # fifty idle passes
+        if sleeps() == before:
+            return
+    raise AssertionError("it goes on to wake up")
 
 
 def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):

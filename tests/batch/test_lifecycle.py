@@ -69,6 +69,28 @@ def test_producers_and_executors_work_until_they_end_before_the_exit():
     assert sum(map(int, out.split())) == 2_000
 
 
+def test_an_executor_that_a_handler_uses_works_until_the_queue_is_empty_at_the_exit():
+    out = run(
+        """
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        pool = ThreadPoolExecutor(1)
+        class Handler:
+            done = 0
+            def consume(self, batch):
+                for item in batch:
+                    pool.submit(time.sleep, 0.001).result()
+                    self.done += 1
+            def on_close(self):
+                print(self.done, queue.stats().handled)
+        queue = BatchQueue("exit", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=Handler()))
+        queue.produce_many(range(200))
+        """
+    )
+    assert out == "200 200\n"
+
+
 def test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process():
     out = run(
         """

@@ -81,8 +81,16 @@ def test_the_balancer_spreads_skewed_load_and_leaves_balanced_load():
     loads = [sum(n for n, owner in zip([24, 24, 8, 8, 4, 4, 1, 1], plan) if owner == t) for t in (0, 1)]
     assert max(loads) / min(loads) < 1.05
     assert balancer.assign([100, 110], [0, 1], 2) is None
-    with pytest.raises(ValueError, match="one length"):
-        balancer.assign([1, 2], [0], 2)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "owners", "threads"),
+    [([1, 2], [0], 2), ([1], [0, 1], 2), ([9, 9, 1], [0, 0, 2], 2), ([9, 1], [3, 0], 2), ([9], [0], 0), ([], [1], 2)],
+)
+def test_the_balancer_refuses_owners_that_are_no_threads_and_lists_of_two_lengths(throughput, owners, threads):
+    with pytest.raises(ValueError, match="of one length and owners below threads, got") as refusal:
+        DrainBalancer.throughput_weighted().assign(throughput, owners, threads)
+    assert str(refusal.value).endswith(f"got {throughput}, {owners}, {threads}")
 
 
 @pytest.mark.parametrize("rule", ["type_hash", "round_robin", "by"])

@@ -1,5 +1,6 @@
 """The end of a queue: nothing accepted is lost, and no wait is for ever."""
 
+import asyncio
 import gc
 import os
 import threading
@@ -7,7 +8,15 @@ import weakref
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, DrainBalancer, PartitionPolicy, ThreadPolicy
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BatchQueueManager,
+    DrainBalancer,
+    PartitionPolicy,
+    ShutDown,
+    ThreadPolicy,
+)
 from tests.batch.conftest import PATIENCE, Gate, accounts
 
 
@@ -282,6 +291,21 @@ def test_the_threads_of_a_queue_have_ended_when_its_shutdown_returns(how):
         else:
             assert (queue.shutdown if how == "shutdown" else BatchQueueManager.shutdown_all)(PATIENCE) is True
         assert [thread.is_alive() for thread in threads] == [False] * 4
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__aenter__"])
+def test_a_block_that_could_produce_nothing_is_refused(make_queue, method):
+    async def enter():
+        entered = getattr(queue, method)()
+        return await entered if method == "__aenter__" else entered
+
+    queue = make_queue()
+    assert asyncio.run(enter()) is queue
+    queue.shutdown(PATIENCE)
+    with pytest.raises(
+        ShutDown, match='^queue "test-0" was shut down and takes no more items; make a new one to enter$'
+    ):
+        asyncio.run(enter())
 
 
 def test_what_was_abandoned_is_not_handled_afterwards(make_queue):

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, SetQueue, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, MultiQueue, PartitionPolicy, SetQueue, ThreadPolicy
 from drainq._native import metric_families
 from drainq.monitoring import MetricsServer, watch
 
@@ -29,6 +29,37 @@ FORMATS = ["text/plain", OPENMETRICS]
 def server() -> Iterator[MetricsServer]:
     with MetricsServer(port=0) as server:
         yield server
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+def test_each_partition_is_shown_with_its_items_and_its_owner(server, accept):
+    config = BatchQueueConfig(
+        threads=ThreadPolicy.fixed(3),
+        partitions=PartitionPolicy.fixed(6),
+        partition_selector=lambda item, count: int(item),
+    )
+    entered, leave = threading.Semaphore(0), threading.Event()
+
+    def hold(batch):
+        entered.release()
+        leave.wait(20)
+
+    with BatchQueue("parts", config) as queue:
+        for item in (0, "1", 2.0):  # each thread is busy with an item of its own type
+            queue.add_handler(type(item), hold)
+            queue.produce(item)
+            assert entered.acquire(timeout=20)
+        for partition in range(6):
+            queue.produce_many([partition] * partition)
+        stats, found = queue.stats(), samples(server.url, accept)
+        leave.set()
+
+        def shown(what):
+            return [sample(found, f"drainq_batch_partition_{what}", queue="parts", partition=str(n)) for n in range(6)]
+
+        assert shown("used") == [stats.partition_used(n) for n in range(6)] == [0, 1, 2, 3, 4, 5]
+        owners = {n: thread for thread, owned in enumerate(queue.assignments()) for n in owned}
+        assert shown("owner") == [owners[n] for n in range(6)] and set(owners.values()) == {0, 1, 2}
 
 
 def one_thread(**settings) -> BatchQueueConfig:
