@@ -117,9 +117,9 @@ queue = BatchQueue("grown", BatchQueueConfig(threads=ThreadPolicy.fixed(1), part
 kinds = [type(f"Kind{number}", (), {}) for number in range(10)]
 got = []
 for kind in kinds:
-    queue.add_handler(kind, got.extend)
+    queue.add_handler(kind, got.extend, weight=3)
 grown = queue.partition_count
-assert grown > 2
+assert grown > 10
 assert queue.produce_many([kind() for kind in kinds]) == 10 and queue.flush(20)
 """,
         """
