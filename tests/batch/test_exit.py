@@ -178,3 +178,27 @@ def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too():
         """
     )
     assert sum(map(int, out.split())) == 1_000
+
+
+def test_the_exit_waits_for_the_reports_of_queues_that_are_gone():
+    out = run(
+        """
+        import time
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        def queue(name):
+            def tell(reason, count):
+                time.sleep(0.05 * (count > 1))  # the main thread has ended meanwhile
+                print(name, reason, count, flush=True)
+            return BatchQueue(name, BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len, on_drop=tell))
+        queues = [queue(name) for name in ("first", "second", "third")]
+        while queues:
+            last = queues.pop()
+            last.shutdown()
+            assert [last.produce(n) for n in range(4)] == [False] * 4  # one is told at once, three in a second
+        del last
+        """
+    )
+    told = dict.fromkeys(("first", "second", "third"), 0)
+    for name, _, count in map(str.split, out.splitlines()):
+        told[name] += int(count)
+    assert told == {"first": 4, "second": 4, "third": 4}

@@ -58,17 +58,27 @@ def test_a_type_without_items_hears_of_an_idle_pass_while_another_type_keeps_the
     """The other handler produces the next item of its own, so there is always one: no pass is idle as a whole."""
     queue, worker, enough = make_queue(), Worker(), threading.Event()
 
-    def busy(batch):
-        if not enough.is_set():
-            assert queue.produce("next")
+    class Busy:
+        """It has an item in each pass, so it hears of none."""
 
+        batches, idle = 0, 0
+
+        def consume(self, batch):
+            self.batches += 1
+            if not enough.is_set():
+                assert queue.produce("next")
+
+        def on_idle(self):
+            self.idle += self.batches > 0 and not enough.is_set()
+
+    busy = Busy()
     queue.add_handler(str, busy)
     queue.produce("first")
     queue.add_handler(int, worker)
     worker.wait_idle(50)
     enough.set()
     assert queue.flush(PATIENCE)
-    assert worker.items == []
+    assert (worker.items, busy.idle) == ([], 0)
 
 
 def test_only_the_handler_of_now_hears_of_idle_passes(make_queue):
