@@ -1,9 +1,10 @@
-"""Runs a check in a forked child, with a time limit."""
+"""Runs a check in a forked child, with a time limit; and what a collection before the renewal finalises."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -39,3 +40,30 @@ def run_and_exit(check: Callable[[], object]) -> None:
         traceback.print_exc(file=sys.__stderr__)
     finally:
         os._exit(status)
+
+
+COLLECTS_FIRST = """
+import gc, os
+gc.disable()
+os.register_at_fork(after_in_child=gc.collect)  # comes before the hook of a module that is imported later
+from drainq import MultiQueue, SetQueue
+parent = os.getpid()
+class Item:
+    def __del__(self):
+        os.write(1, b"parent" if os.getpid() == parent else b"child")
+item = Item()
+item.queue = {queue}
+item.queue.put(item)
+del item
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+gc.collect()
+"""
+
+
+def finalises_its_items(queue: str) -> str:
+    """The processes that finalise the item of a lost queue, if the child collects before the queue is renewed."""
+    program = [sys.executable, "-W", "ignore", "-c", COLLECTS_FIRST.format(queue=queue)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=LIMIT, check=True).stdout

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import socket
 import threading
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy
-from drainq.monitoring import MetricsServer
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, SetQueue
+from drainq.monitoring import MetricsServer, watch
 
 from .endpoint import PATIENCE, exchange, own_sockets, scrape
 
@@ -82,6 +83,23 @@ def test_a_client_that_sends_more_than_is_read_gets_its_answer_whole(server: Met
     for _ in range(5):
         answer = exchange(server.port, request)
         assert answer.startswith(b"HTTP/1.1 405 ") and answer.endswith(b"only GET and HEAD are answered\n")
+
+
+def test_an_answer_that_is_larger_than_the_buffers_of_its_socket_comes_whole(server: MetricsServer) -> None:
+    """Larger than Linux lets the buffer of a sending socket grow; the client's buffer is small."""
+    queue = SetQueue()
+    watch(queue, "long name" * 200_000)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(PATIENCE)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        with client.makefile("rb") as answer:
+            head = b"".join(iter(answer.readline, b"\r\n"))
+            body = answer.read()
+    [length] = re.findall(rb"Content-Length: (\d+)\r\n", head)
+    assert len(body) == int(length) > 5_000_000
+    assert body.endswith(b"\n")
 
 
 @needs_proc

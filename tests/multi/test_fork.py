@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from drainq import MultiQueue, ShutDown
-from tests.forked import in_child, needs_fork, run_and_exit
+from tests.forked import finalises_its_items, in_child, needs_fork, run_and_exit
 
 from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, ended, eventually, in_thread, totals_add_up
 
@@ -273,3 +273,7 @@ def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
     over.append(True)
     for waiter in waiters:
         waiter.result(PATIENCE)
+
+
+def test_a_collection_before_the_renewal_finalises_no_item_of_the_parent():
+    assert finalises_its_items("MultiQueue().add_sub_queue('a')") == "parent"

@@ -155,7 +155,7 @@ def test_select_may_use_the_queue_itself():
     totals_add_up(queue)
 
 
-@pytest.mark.parametrize("call", ["get_nowait", "peek", "get", "get_item"])
+@pytest.mark.parametrize("call", ["get_nowait", "peek", "get", "get_item", "get_many"])
 def test_a_choice_that_is_empty_by_then_is_asked_for_again(call):
     class TooLate:
         asked = 0
@@ -175,6 +175,7 @@ def test_a_choice_that_is_empty_by_then_is_asked_for_again(call):
         "peek": queue.peek,
         "get": lambda: queue.get(timeout=0),
         "get_item": lambda: queue.get_item(block=False)[1],
+        "get_many": lambda: "".join(queue.get_many(1, min_items=0)),
     }
     assert calls[call]() == "there"
     got = int(call != "peek")

@@ -1,5 +1,6 @@
 """Shutdown with the semantics of Python 3.13's queue, on every version."""
 
+import asyncio
 import queue as std
 
 import pytest
@@ -91,13 +92,27 @@ def test_a_shutdown_can_be_made_immediate_later(queue):
     totals_add_up(queue)
 
 
-def test_items_of_a_disabled_sub_queue_can_be_got_once_it_is_enabled(queue):
+ONE = {
+    "get": MultiQueue.get,
+    "get_nowait": MultiQueue.get_nowait,
+    "get_item": lambda queue: queue.get_item()[1],
+    "get_many": lambda queue: queue.get_many(1)[0],
+    "get_async": lambda queue: asyncio.run(queue.get_async()),
+    "get_item_async": lambda queue: asyncio.run(queue.get_item_async())[1],
+    "get_many_async": lambda queue: asyncio.run(queue.get_many_async(1))[0],
+    "async for": lambda queue: asyncio.run(queue.__anext__()),
+}
+
+
+@pytest.mark.parametrize("call", ONE.values(), ids=ONE)
+def test_items_of_a_disabled_sub_queue_can_be_got_once_it_is_enabled(queue, call):
     queue["a"].disable()
     queue.shutdown()
-    with pytest.raises(ShutDown):
-        queue.get()
+    with pytest.raises((ShutDown, StopAsyncIteration)):
+        call(queue)
     queue["a"].enable()
-    assert drain(queue) == [1, 2]
+    assert call(queue) == 1
+    assert drain(queue) == [2]
 
 
 def test_removal_after_shutdown_hands_the_leftovers_back(queue):

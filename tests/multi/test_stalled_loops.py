@@ -1,6 +1,9 @@
 """A wake-up given to an event loop that does not run goes to a thread that waits, in bounded time."""
 
 import asyncio
+import sys
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,12 +17,11 @@ def queue():
     return MultiQueue()
 
 
-@pytest.fixture
-def stopped(queue):
-    """A loop that is not running, with a task that sleeps in ``get_async``."""
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(queue.get_async())
-    while not blocked_getters(queue, 1)():
+@contextmanager
+def task_of(loop, queue):
+    """Have a task of a loop sleep in ``get_async``; the loop is not running afterwards."""
+    before, task = queue.stats().blocked_getters, loop.create_task(queue.get_async())
+    while not blocked_getters(queue, before + 1)():
         loop.run_until_complete(asyncio.sleep(0))
     yield loop
     if loop.is_closed():
@@ -28,6 +30,13 @@ def stopped(queue):
         task.cancel()
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
         loop.close()
+
+
+@pytest.fixture
+def stopped(queue):
+    """A loop that is not running, with a task that sleeps in ``get_async``."""
+    with task_of(asyncio.new_event_loop(), queue) as loop:
+        yield loop
 
 
 def test_a_thread_gets_the_item_that_a_stopped_loop_was_woken_for(queue, stopped):
@@ -59,6 +68,50 @@ def test_a_task_of_another_loop_gets_the_item_of_a_stopped_loop(queue, stopped):
         return await task
 
     assert in_thread(asyncio.run, get()).result(PATIENCE) == "x"
+
+
+class TakesAtOnce(asyncio.SelectorEventLoop):
+    """A loop that takes the item for which its task is woken first, as soon as it is told."""
+
+    def __init__(self, queue):
+        super().__init__()
+        self.queue, self.taken = queue, []
+
+    def call_soon_threadsafe(self, callback, *args, context=None):
+        handle = super().call_soon_threadsafe(callback, *args, context=context)
+        if not self.taken:
+            self.taken.append(self.queue.get_nowait())
+        return handle
+
+
+def test_a_thread_that_passes_a_wake_up_on_and_finds_nothing_waits_on(queue):
+    sub, leave, interval = queue.add_sub_queue("a"), threading.Event(), sys.getswitchinterval()
+
+    async def busy():
+        task = asyncio.create_task(queue.get_async())
+        while not blocked_getters(queue, 1)():
+            await asyncio.sleep(0)
+        assert leave.wait(PATIENCE)
+        return await task
+
+    has_item = in_thread(asyncio.run, busy())
+    eventually(blocked_getters(queue, 1))
+    with task_of(TakesAtOnce(queue), queue) as loop:
+        thread = in_thread(queue.get)
+        eventually(blocked_getters(queue, 3))
+        sys.setswitchinterval(1000.0)  # what the thread does before it sleeps again comes in one piece
+        try:
+            sub.put("x")
+            eventually(lambda: loop.taken)
+        finally:
+            sys.setswitchinterval(interval)
+        assert not thread.done() and loop.taken == ["x"]
+        sub.put("y")
+        assert thread.result(PATIENCE) == "y"
+    leave.set()
+    sub.put("z")
+    assert has_item.result(PATIENCE) == "z"
+    totals_add_up(queue)
 
 
 def test_a_stopped_loop_that_runs_again_finds_what_came_meanwhile(queue, stopped):

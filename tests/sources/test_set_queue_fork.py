@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from drainq import SetQueue, ShutDown
-from tests.forked import in_child, needs_fork, run_and_exit
+from tests.forked import finalises_its_items, in_child, needs_fork, run_and_exit
 
 pytestmark = needs_fork
 
@@ -146,6 +146,11 @@ def test_the_items_of_the_parent_are_not_finalised_in_a_child():
     assert os.read(reading, 5) == b"x"
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.parametrize("in_flight", ["forget", "ack"])
+def test_a_collection_before_the_renewal_finalises_no_item_of_the_parent(in_flight):
+    assert finalises_its_items(f"SetQueue(in_flight={in_flight!r})") == "parent"
 
 
 def test_no_lock_is_left_taken_by_threads_that_wait():

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`column`] | a borrowed column: numbers or texts, and which places are valid |
+//! | [`text_ends`] | where texts end, in the width that Arrow's type has |
 //! | [`validity_bitmap`] | validity, owned and borrowed |
 //! | [`access_log`] | lines of access logs to columns |
 //! | [`group_by`] | aggregates by key |
@@ -12,4 +13,5 @@
 pub mod access_log;
 pub mod column;
 pub mod group_by;
+pub mod text_ends;
 pub mod validity_bitmap;

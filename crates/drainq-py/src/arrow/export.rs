@@ -6,6 +6,7 @@
 //! 2. The private data of a struct is a box that its `release` alone opens, once (rule 1 of the interface).
 
 use super::c_data::{ArrowArray, ArrowArrayStream, ArrowSchema, NULLABLE, Struct};
+use drainq_core::columns::text_ends::TextEnds;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -28,10 +29,8 @@ pub enum Data {
     Float32(Vec<f32>),
     /// Floats of eight bytes.
     Float64(Vec<f64>),
-    /// Texts: their ends after a 0, and their bytes.
-    Small(Vec<i32>, Vec<u8>),
-    /// Texts of more than 2 GB in all.
-    Large(Vec<i64>, Vec<u8>),
+    /// Texts: their ends, and their bytes.
+    Texts(TextEnds, Vec<u8>),
 }
 
 impl Data {
@@ -48,8 +47,8 @@ impl Data {
             Self::Int64(values) => vec![of(values)],
             Self::Float32(values) => vec![of(values)],
             Self::Float64(values) => vec![of(values)],
-            Self::Small(ends, bytes) => vec![of(ends), of(bytes)],
-            Self::Large(ends, bytes) => vec![of(ends), of(bytes)],
+            Self::Texts(TextEnds::Small(ends), bytes) => vec![of(ends), of(bytes)],
+            Self::Texts(TextEnds::Large(ends), bytes) => vec![of(ends), of(bytes)],
         }
     }
 }

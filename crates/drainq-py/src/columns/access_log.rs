@@ -8,6 +8,7 @@ use crate::{errors, gil};
 use drainq_core::columns::access_log::line::lines_of;
 use drainq_core::columns::access_log::records::{Records, Texts};
 use drainq_core::columns::column::{self, Kind, Values};
+use drainq_core::columns::text_ends::TextEnds;
 use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -133,7 +134,8 @@ fn batch(records: Records, format: &str) -> ExportedBatch {
         validity: valid.filter(|valid| valid.zeros() > 0).map(|valid| (valid.clone().into_bytes(), valid.zeros())),
         data,
     };
-    let text = |name, valid, texts: Texts| column(name, format, valid, Data::Small(texts.ends, texts.bytes));
+    let text =
+        |name, valid, texts: Texts| column(name, format, valid, Data::Texts(TextEnds::Small(texts.ends), texts.bytes));
     let number = |name, values| column(name, "l", None, Data::Int64(values));
     let (named, timed) = (Some(&records.named), Some(&records.timed));
     let columns = vec![

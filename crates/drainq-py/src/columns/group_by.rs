@@ -16,6 +16,7 @@ use drainq_core::columns::column::{Kind, Type};
 use drainq_core::columns::group_by::aggregate::{AggregateFunction, Output};
 use drainq_core::columns::group_by::keys::KeyColumn;
 use drainq_core::columns::group_by::{self as core, GroupByRefusal, GroupByRequest};
+use drainq_core::columns::text_ends::TextEnds;
 use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use drainq_core::sketch::{self, DDSketch};
 use drainq_core::sync::Mutex;
@@ -330,12 +331,8 @@ fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: ValidityBitmap) -> 
 }
 
 fn of_texts(name: &str, kind: &Type, ends: &[usize], bytes: Vec<u8>, valid: ValidityBitmap) -> ExportedColumn {
-    if bytes.len() <= i32::MAX as usize {
-        return column(name, kind, valid, Data::Small(ends.iter().map(|end| *end as i32).collect(), bytes));
-    }
-    let wide = if kind.format == "u" { "U" } else { "Z" };
-    let data = Data::Large(ends.iter().map(|end| *end as i64).collect(), bytes);
-    ExportedColumn { format: wide.to_owned(), ..column(name, kind, valid, data) }
+    let (kind, ends) = TextEnds::of(kind, ends);
+    column(name, &kind, valid, Data::Texts(ends, bytes))
 }
 
 fn column(name: &str, kind: &Type, valid: ValidityBitmap, data: Data) -> ExportedColumn {
