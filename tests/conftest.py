@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ from tests.spark_session import sessions
 
 settings.register_profile("drainq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("drainq")  # no test asserts a time, so a generated example may take as long as it takes
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell, and so in all its processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import sys
 PROGRAM = """
 import _thread, os, signal, sys, threading
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 ROUNDS = 5
 
 def blocked(queue):

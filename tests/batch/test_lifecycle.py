@@ -119,7 +119,6 @@ def test_a_handler_that_hangs_at_exit_does_not_hold_up_the_process():
 def test_ctrl_c_ends_every_wait_and_loses_nothing(blocked):
     code = f"""
         import os, signal, sys, threading
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
         from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
         entered, leave, seen = threading.Event(), threading.Event(), []
         def handler(batch):

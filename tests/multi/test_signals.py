@@ -12,7 +12,6 @@ PROGRAM = """
 import asyncio, os, signal, sys, threading
 from drainq import MultiQueue
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 queue = MultiQueue()
 sub = queue.add_sub_queue("a", capacity=2)
 {setup}

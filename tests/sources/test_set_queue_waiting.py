@@ -204,7 +204,6 @@ def test_shutdown_wakes_all_that_wait():
 CTRL_C = """
 import os, signal, threading, time
 from drainq import SetQueue
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 waiting = SetQueue(1)
 {before}
 sent = []
