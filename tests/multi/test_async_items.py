@@ -21,10 +21,10 @@ def queue_with(**items: list) -> MultiQueue:
 
 def test_they_take_in_the_order_of_get():
     async def main() -> None:
-        queue = queue_with(a=[1, 2], b=[3, 4])
+        queue = queue_with(a=[1, 2], b=[3, 4, 5])
         assert await queue.get_item_async() == ("a", 1)
         assert await queue.get_many_async(2) == [2, 3]
-        assert await queue.get_many_async(10) == [4]
+        assert await queue.get_many_async(10) == [4, 5]
 
     asyncio.run(main())
 
