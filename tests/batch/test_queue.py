@@ -90,7 +90,7 @@ def test_a_selector_names_the_partition(make_queue):
     gate.open()
 
 
-@pytest.mark.parametrize("answer", [3, -1, "first", None])
+@pytest.mark.parametrize("answer", [3, -1, 2**64, "first", None])
 def test_a_selector_that_names_no_partition_raises_and_offers_nothing(make_queue, answer):
     queue = make_queue(
         consumer=Gate(), partitions=PartitionPolicy.fixed(3), partition_selector=lambda item, count: answer
@@ -99,6 +99,17 @@ def test_a_selector_that_names_no_partition_raises_and_offers_nothing(make_queue
         queue.produce("x")
     with pytest.raises(ValueError, match="from 0 to 2"):
         queue.produce_many(["x"])
+    assert queue.stats().offered == 0
+
+
+def test_what_the_conversion_of_a_selectors_answer_raises_is_raised(make_queue):
+    class Answer:
+        def __index__(self):
+            raise LookupError("no number")
+
+    queue = make_queue(partition_selector=lambda item, count: Answer())
+    with pytest.raises(LookupError, match="no number"):
+        queue.produce("x")
     assert queue.stats().offered == 0
 
 

@@ -105,8 +105,8 @@ impl Routing {
             }
             PartitionChoice::Callable(selector) => {
                 let chosen = gil::call(selector.bind(item.py()), [item, count.into_pyobject(item.py())?.as_any()])?;
-                match chosen.extract::<usize>() {
-                    Ok(partition) if partition < count => Ok(partition as PartitionId),
+                match whole_number(&chosen)? {
+                    Some(partition) if partition < count as u64 => Ok(partition as PartitionId),
                     _ => Err(errors::bad_value(format!(
                         "the partition selector must return a number from 0 to {}, got {}",
                         count - 1,
@@ -129,20 +129,27 @@ impl Routing {
     }
 }
 
+/// Reads a number that a callable of the user's returned: `None` if it is none, or none from 0 to 2**64 - 1.
+fn whole_number(answer: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = answer.py();
+    match answer.extract::<u64>() {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyOverflowError>(py) => {
+            Ok(None)
+        }
+        // What its `__index__` raised.
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads the number of rows that `len_of` returned for an item.
 fn weight(rows: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let py = rows.py();
-    let whole = if rows.is_instance_of::<PyBool>() { Ok(None) } else { rows.extract::<u64>().map(Some) };
+    let whole = if rows.is_instance_of::<PyBool>() { None } else { whole_number(rows)? };
     match whole {
-        Ok(Some(weight)) if weight <= MAX_WEIGHT => return Ok(weight),
-        // What its `__index__` raised.
-        Err(error) if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) => {
-            return Err(error);
-        }
-        _ => {}
+        Some(weight) if weight <= MAX_WEIGHT => Ok(weight),
+        _ => Err(errors::bad_value(format!(
+            "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
+            errors::shown(rows)?
+        ))),
     }
-    Err(errors::bad_value(format!(
-        "len_of must say for how many rows an item counts, a whole number from 0 to {MAX_WEIGHT}, got {}",
-        errors::shown(rows)?
-    )))
 }
