@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from drainq import PartitionPolicy
+from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate
 from tests.batch.test_shutdown import drain_threads
 
@@ -102,23 +102,24 @@ def test_only_the_handler_of_now_hears_of_idle_passes(make_queue):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs the counters of Linux")
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_thread_whose_idle_passes_nobody_hears_of_any_more_sleeps(make_queue, how):
-    queue, worker, moment = make_queue(max_idle=0.001), Worker(), threading.Event()
-    queue.add_handler(int, worker)
-    worker.wait_idle(3)
-    assert queue.remove_handler(int) if how == "removed" else queue.add_handler(int, len) is None
-    (thread,) = drain_threads(queue.name)
+def test_a_thread_whose_idle_passes_nobody_hears_of_any_more_sleeps(how):
+    worker, moment = Worker(), threading.Event()
+    with BatchQueue(f"not heard, {how}", BatchQueueConfig(threads=ThreadPolicy.fixed(1), max_idle=0.001)) as queue:
+        queue.add_handler(int, worker)
+        worker.wait_idle(3)
+        assert queue.remove_handler(int) if how == "removed" else queue.add_handler(int, len) is None
+        (thread,) = drain_threads(queue.name)
 
-    def sleeps():
-        with open(f"/proc/self/task/{thread.native_id}/status") as status:
-            return status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0]
+        def sleeps():
+            with open(f"/proc/self/task/{thread.native_id}/status") as status:
+                return status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0]
 
-    for _ in range(10):
-        before = sleeps()
-        moment.wait(0.05)  # fifty idle passes
-        if sleeps() == before:
-            return
-    raise AssertionError("it goes on to wake up")
+        for _ in range(10):
+            before = sleeps()
+            moment.wait(0.05)  # fifty idle passes
+            if sleeps() == before:
+                return
+        raise AssertionError("it goes on to wake up")
 
 
 def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
