@@ -154,6 +154,15 @@ def ask_for_the_gil(queue: BatchQueue) -> bool:
     return queue.stats().total_used() == 0
 
 
+def fill_while_asked(queue):
+    """Leaves no room while a drain thread asks for the GIL: false if none did."""
+    if not ask_for_the_gil(queue):
+        return False
+    while queue._attempt(1).try_now():
+        pass
+    return True
+
+
 def test_an_attempt_is_crowded_while_a_drain_thread_waits_for_the_gil_and_a_quarter_is_used(make_queue):
     queue, _ = queue_of(make_queue, buffer_size=8)
 
@@ -206,10 +215,8 @@ def test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_h
     def goes_in():
         assert queue.flush(PATIENCE)
         with keeping_the_gil():
-            if not ask_for_the_gil(queue):
+            if not fill_while_asked(queue):
                 return False
-            while queue._attempt(1).try_now():
-                pass
             return queue.stats().total_used() == 8 and produce(queue)
 
     assert any(goes_in() for _ in range(TRIES))
@@ -241,10 +248,8 @@ def test_an_item_without_room_whose_queue_closes_while_its_producer_yields_is_re
         queue, _ = queue_of(make_queue, buffer_size=8)
         assert queue.flush(PATIENCE)
         with keeping_the_gil():
-            if not ask_for_the_gil(queue):
+            if not fill_while_asked(queue):
                 return False
-            while queue._attempt(1).try_now():
-                pass
             _thread.start_new_thread(queue.shutdown, (PATIENCE,))  # it asks for the GIL, too
             queue.produce(1)
         return queue.stats().rejected["closed"] == 1
