@@ -209,7 +209,7 @@ MUTANTS = [
         f"{BATCH}/drain_threads.rs",
         "            if begun_in.is_past() {\n                interpreter_exit::leave_child(py);\n            }\n            if !pass.account",
         "            if !pass.account",
-        f"{FORK}::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
+        "tests/batch/test_fork_on_threads.py::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
         dies="hangs",
     ),
     Mutant(
@@ -218,7 +218,7 @@ MUTANTS = [
         f"{BATCH}/interpreter_exit.rs",
         "calls::join_others(py).and_then(|()| end_live(py));",
         "calls::join_others(py);",
-        f"{FORK}::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
+        "tests/batch/test_fork_on_threads.py::test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents",
     ),
     Mutant(
         "child_waits_for_its_parent",

@@ -179,24 +179,6 @@ print(waited(child), queue.running, queue.shutdown(20))
     assert lines == ["no thread False False {'full': 0, 'closed': 1, 'would_deadlock': 0}", "7 True True"]
 
 
-def test_a_child_made_in_an_on_close_calls_no_other_of_its_parents():
-    lines = forks("""
-parent, children = os.getpid(), []
-class Handler:
-    def consume(self, batch):
-        pass
-    def on_close(self):
-        os.write(1, b"parent\\n" if os.getpid() == parent else b"child\\n")
-        if not children:
-            children.append(os.fork())
-queue = BatchQueue("closed", config())
-queue.add_handler(int, Handler()), queue.add_handler(str, Handler())
-assert queue.produce(1)
-print(queue.shutdown(20), waited(children[0]))
-""")
-    assert lines == ["parent", "parent", "True 0"]
-
-
 def test_a_selector_that_forks_has_chosen_among_the_partitions_that_the_child_has():
     lines = forks("""
 import signal
@@ -222,101 +204,6 @@ if made == [0]:
 print(waited(made[0]), accepted, got)
 """)
     assert lines == ["(True, True) ['forks'] True", "7 (True, True) ['forks']"]
-
-
-POOL = 'BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), max_batch=2, consumer=handler)'
-
-
-@pytest.mark.parametrize("settings", ["config(max_batch=2, consumer=handler)", POOL], ids=["own threads", "a pool"])
-def test_a_child_made_in_a_handler_hands_out_what_it_produces_and_nothing_of_its_parents(settings):
-    lines = forks(f"""
-made, parent = [], os.getpid()
-def handler(batch):
-    if 1 in batch and not made:
-        made.append(os.fork())
-        if made == [0]:
-            assert queue.stats().offered == 0
-            queue.produce_many(["child's"] * 5)
-    who = "parent" if os.getpid() == parent else "child"
-    os.write(1, "".join(f"{{who}} {{item}}\\n" for item in batch).encode())
-queue = BatchQueue("fork", {settings})
-queue.produce_many(range(1, 15))
-while not made:
-    pass
-assert queue.shutdown(20), queue.stats()
-os.write(1, b"status %d\\n" % waited(made[0]))
-""")
-    parent, child = ([line for line in lines if line.startswith(who)] for who in ("parent", "child"))
-    assert sorted(parent) == sorted(f"parent {n}" for n in range(1, 15))
-    # The batch that the child was born in is the caller's copy; after it come the child's own.
-    assert [line for line in child if "child's" in line] == ["child child's"] * 5
-    assert set(child) - {"child child's"} <= {"child 1", "child 2"}
-    assert lines[-1] == "status 0"
-
-
-PLACES = {
-    "a handler": "consumer=fork",
-    "an error handler": "consumer=lambda batch: 1 / 0, error_handler=fork",
-    "on_idle": "consumer=having(consume=lambda *_: None, on_idle=fork)",
-    "on_close": "consumer=having(consume=lambda *_: None, on_close=fork)",
-    "a balancer": "consumer=lambda batch: None, balancer=lambda *_: fork(), rebalance_interval=0.001",
-    "on_drop": "on_drop=lambda *_: fork()",
-    "a dispatch key": "consumer=lambda batch: None, dispatch_key=fork",
-    "a selector": "consumer=lambda batch: None, partition_selector=lambda item, count: fork() or 0",
-    "len_of": "consumer=lambda batch: None, len_of=lambda item: fork() or 1",
-    "the end of a handled item": "consumer=lambda batch: None",
-    "the end of an item without a handler": "",
-}
-
-
-PRODUCING = {"a dispatch key", "a selector", "len_of"}  # called on the thread that produces
-AT_THE_END = {"on_close"}
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("pool", [False, True], ids=["own threads", "a pool"])
-def test_a_fork_at_any_place_leaves_both_processes_with_queues_that_work(place, pool):
-    threads = 'shared_scheduler=("pool", ThreadPolicy.fixed(2))' if pool else "threads=ThreadPolicy.fixed(2)"
-    lines = forks(f"""
-parent, made, accepted, calls_fork = os.getpid(), [], 0, {place in PRODUCING}
-class Item:
-    def __del__(self):
-        if {place.startswith("the end")} and threading.current_thread() is not threading.main_thread():
-            fork()
-def fork(*_):
-    if os.getpid() != parent or made or not (accepted or calls_fork):
-        return 0
-    made.append(os.fork())
-    if made == [0]:
-        seen = []
-        with BatchQueue("other", config(consumer=seen.extend)) as other:
-            other.produce_many(range(100))
-        assert seen == list(range(100))
-        assert (queue.stats().offered, queue.stats().queued) == (0, 0)
-        assert queue.shutdown(20)
-        os.write(1, b"child\\n")
-    return 0
-class Having:
-    pass
-def having(**methods):
-    made = Having()
-    made.__dict__.update(methods)
-    return made
-queue = BatchQueue("fork", BatchQueueConfig({threads}, partitions=PartitionPolicy.fixed(2), {PLACES[place]}))
-accepted = queue.produce_many(range(100))
-if os.getpid() != parent:
-    os._exit(0)  # in a callback of produce the thread that forked is the program's own
-while {place not in AT_THE_END} and not made:
-    accepted += queue.produce_many(Item() for _ in range(9))
-try:
-    ok = queue.shutdown(20)
-except DrainqError:
-    os._exit(0 if os.getpid() != parent else 8)
-stats = queue.stats()
-ended = stats.handled + stats.failed + stats.unrouted
-os.write(1, f"parent {{accepted == ended}} {{ok}} {{waited(made[0])}}\\n".encode())
-""")
-    assert sorted(lines) == ["child", "parent True True 0"]
 
 
 def test_forks_under_producers_and_in_handlers_deliver_everything_once():
