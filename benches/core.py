@@ -13,8 +13,8 @@ import subprocess
 import sys
 from typing import Any
 
-from benches.pages import Figure
 from benches.protocol import ROOT, AtMostTimes, Below, Faster, Goal, Report, arguments, figure, run_parts
+from benches.runs import Figure
 
 PARTS = ("op", "contend", "source", "seed", "wake", "burst", "move", "grow", "shutdown", "sketch")
 """The groups of the Rust program."""

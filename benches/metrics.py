@@ -25,9 +25,9 @@ from pathlib import Path
 
 import psutil
 from benches.access_logs import LOG, own, repeated, write
-from benches.pages import Figure
 from benches.parts import Measured, Parts
 from benches.protocol import Below, Faster, Report, arguments, figure
+from benches.runs import Figure
 from benches.versus.metrics import WAYS
 
 SPARK, LOCAL, DUCKDB = "drainq metrics", "drainq metrics --engine local", "DuckDB"

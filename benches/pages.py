@@ -2,18 +2,19 @@
 
 Run it:  python -m benches.pages [TITLE ...]      renders docs/benchmarks from benches/results again
 
-A page has text of its own around one region, which is made here: the machine, what drainq loses, and a table a figure
-with a row a contestant. Other documents state some of the figures, in marked places that are made here as well.
+A page has text of its own around one region, which is made here: the machine, what drainq loses, how the ratios stand to
+those of the runs before, and a table a figure with a row a contestant. Other documents state some of the figures, in marked places that are made here as well.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from benches import ranges
+from benches.runs import Figure, Run, Verdict, read
 
 RESULTS = Path(__file__).resolve().parent / "results"
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -30,71 +31,6 @@ COUNTED = ("item", "message", "line")
 """What is also shown as a rate a second."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The middle half of a contestant's rounds: lower quartile, median, upper quartile."""
-
-    low: float
-    median: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a goal asked for and what was reached; ``spread`` is the middle half of the rounds.
-
-    ``aim`` says whether the goal's further aim was reached too; None: it has none.
-    """
-
-    asked: str
-    reached: str
-    spread: str
-    met: bool
-    aim: bool | None = None
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One question: what it cost each contestant, and how that stands to the goals."""
-
-    name: str
-    unit: str
-    rounds: int
-    costs: Mapping[str, Spread]
-    verdicts: Sequence[Verdict]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Run:
-    """The figures of one run, and the machine that made them."""
-
-    title: str
-    machine: Mapping[str, Any]
-    figures: Sequence[Figure]
-
-
-def write(run: Run, path: Path) -> None:
-    """Write a run as JSON, a line a figure."""
-    figures = ",\n".join("  " + json.dumps(asdict(figure)) for figure in run.figures)
-    head = f' "title": {json.dumps(run.title)},\n "machine": {json.dumps(dict(run.machine))},\n'
-    path.write_text(f'{{\n{head} "figures": [\n{figures}\n ]\n}}\n', encoding="utf-8")
-
-
-def read(path: Path) -> Run:
-    """Read what :func:`write` wrote."""
-    run = json.loads(path.read_text(encoding="utf-8"))
-    figures = [figure_of(figure) for figure in run["figures"]]
-    return Run(run["title"], run["machine"], figures)
-
-
-def figure_of(made: Mapping[str, Any]) -> Figure:
-    """The figure that :func:`dataclasses.asdict` made this of."""
-    costs = {name: Spread(**spread) for name, spread in made["costs"].items()}
-    verdicts = [Verdict(**verdict) for verdict in made["verdicts"]]
-    return Figure(made["name"], made["unit"], made["rounds"], costs, verdicts, made["note"])
-
-
 def publish(run: Run, folder: Path) -> Path:
     """Put a run's figures into its page in ``folder``, in the place of those that it has."""
     page, known = folder / f"{run.title}.md", PAGES / f"{run.title}.md"
@@ -108,8 +44,8 @@ def rendered(page: str, run: Run) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"the page of {run.title} has no region {BEGIN} ... {END} for its figures")
-    parts = [about(run.machine), losses(run), *map(section, run.figures)]
-    return before + BEGIN + "\n" + "\n\n".join(parts) + "\n" + END + after
+    parts = [about(run.machine), losses(run), ranges.summary(run), *map(section, run.figures)]
+    return before + BEGIN + "\n" + "\n\n".join(filter(None, parts)) + "\n" + END + after
 
 
 def state(run: Run) -> None:
@@ -130,13 +66,17 @@ def stated(document: str, run: Run) -> str:
 
 def bounded(run: Run) -> str:
     """From what share to what share of the cheapest rival's processor time an item takes where the queue is bounded."""
-    verdicts = [verdict for figure in run.figures for verdict in figure.verdicts]
-    reached = [
-        float(verdict.reached[:-1])
-        for verdict in verdicts
+    verdicts = [
+        verdict
+        for figure in run.figures
+        for verdict in figure.verdicts
         if f"{OURS} at most" in verdict.asked and CHEAPEST in verdict.asked
     ]
-    return f"{min(reached):.2f} to {max(reached):.2f}"
+    text = ranges.ends([verdict.reached for verdict in verdicts])
+    if run.earlier:
+        over = ranges.ends([reached for verdict in verdicts for reached in ranges.reached(verdict)])
+        text += f" (over the last {1 + len(run.earlier)} published runs {over})"
+    return text.replace("x", "")
 
 
 def knees(run: Run) -> str:
@@ -167,7 +107,7 @@ def losses(run: Run) -> str:
     """What drainq loses in these figures: goals that were missed, and rivals that cost less."""
     verdicts = [(figure, verdict) for figure in run.figures for verdict in figure.verdicts]
     missed = [
-        f"- Missed, *{figure.name}*: {verdict.asked}; reached {verdict.reached} ({verdict.spread})."
+        f"- Missed, *{figure.name}*: {verdict.asked}; reached {verdict.reached} ({spreads(verdict)})."
         for figure, verdict in verdicts
         if not verdict.met
     ]
@@ -221,7 +161,12 @@ def section(figure: Figure) -> str:
 def _goal(verdict: Verdict) -> str:
     aim = {None: "", True: ", its aim too", False: ""}[verdict.aim]
     mark = f"met{aim}" if verdict.met else "**missed**"
-    return f"- {verdict.asked}: {verdict.reached} ({verdict.spread}), {mark}"
+    return f"- {verdict.asked}: {verdict.reached} ({spreads(verdict)}), {mark}"
+
+
+def spreads(verdict: Verdict) -> str:
+    """The middle half of this run's rounds, and the range over the last runs if there is one."""
+    return "; ".join(filter(None, (verdict.spread, ranges.over_runs(verdict))))
 
 
 class _Unit:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benches.pages import Figure, figure_of
+from benches.runs import Figure, figure_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "target" / "benchmarks" / "parts"
 

@@ -30,9 +30,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from benches import pages
-from benches.pages import Figure, Spread, Verdict, amount, number
+from benches import pages, ranges, runs
+from benches.pages import amount, number
 from benches.parts import Parts
+from benches.runs import Figure, Spread, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ("benches/results", "docs/benchmarks", *(str(path.relative_to(ROOT)) for path in pages.STATED))
@@ -208,6 +209,8 @@ class Report:
     def finish(self) -> int:
         """Write the JSON and the page: the published ones after a whole run of a clean commit, else copies in ``target``.
 
+        A published run takes what the runs before it reached into its ranges.
+
         Returns:
             The exit code 0: a missed goal is a finding and stands in the page.
         """
@@ -216,8 +219,11 @@ class Report:
         publish = not part and options.out is None and self.machine["clean"] and not self.missing
         folder = pages.RESULTS if publish else options.out or ROOT / "target" / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
-        run = pages.Run(self.title, self.machine, self.figures)
-        pages.write(run, folder / f"{self.title}.json")
+        run, path = runs.Run(self.title, self.machine, self.figures), folder / f"{self.title}.json"
+        if publish:
+            former = runs.read(path) if path.is_file() else None
+            run = ranges.following(run, former, again=bool(getattr(options, "part", ())))
+        runs.write(run, path)
         pages.publish(run, pages.PAGES if publish else folder)
         if publish:
             pages.state(run)
@@ -226,7 +232,7 @@ class Report:
             unclean = "the tree has uncommitted changes"
             missing = f"these parts of this commit are missing: {', '.join(self.missing)}"
             print(f"\nnot published: {missing if self.machine['clean'] else unclean}")
-        print(f"\n{folder / self.title}.json")
+        print(f"\n{path}")
         return 0
 
 

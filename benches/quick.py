@@ -19,6 +19,7 @@ from benches.protocol import Report, rounds
 from benches.python import hot_path, multi
 from benches.python.batch_loads import dataclasses, dicts, tuples
 from benches.python.batch_rivals import LEAN, OURS, RIVALS
+from benches.runs import Run
 from benches.versus import batch_queue
 
 ROUNDS = 5
@@ -32,7 +33,7 @@ def main() -> int:
     for add in (calls, end_to_end, latency, multi_queue):
         if protocol.wanted(add.__name__, options):
             add(report, options)
-    print("\n" + pages.losses(pages.Run(report.title, report.machine, report.figures)))
+    print("\n" + pages.losses(Run(report.title, report.machine, report.figures)))
     return 0
 
 

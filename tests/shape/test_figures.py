@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from benches import pages
-from benches.pages import Figure, Run, Spread, amount, count, rate
+from benches import pages, runs
+from benches.pages import amount, count, rate
 from benches.parts import Parts
 from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure
+from benches.runs import Figure, Run, Spread
 
 RESULTS = sorted(pages.RESULTS.glob("*.json"))
 
@@ -24,19 +25,19 @@ def test_the_search_finds_the_results():
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_each_page_shows_the_figures_of_its_json(path):
     page = (pages.PAGES / f"{path.stem}.md").read_text(encoding="utf-8")
-    assert pages.rendered(page, pages.read(path)) == page
+    assert pages.rendered(page, runs.read(path)) == page
 
 
 @pytest.mark.parametrize("path", pages.STATED, ids=lambda path: path.stem)
 def test_other_documents_state_the_figures_of_the_json(path):
     document = path.read_text(encoding="utf-8")
     assert "<!-- end of " in document
-    assert pages.stated(document, pages.read(pages.RESULTS / "batch_queue.json")) == document
+    assert pages.stated(document, runs.read(pages.RESULTS / "batch_queue.json")) == document
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_run_is_read_as_it_was_written(path, tmp_path):
-    pages.write(pages.read(path), tmp_path / path.name)
+    runs.write(runs.read(path), tmp_path / path.name)
     assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
 
 
@@ -96,7 +97,7 @@ def test_a_quick_run_leaves_the_published_figures_alone(tmp_path):
     before = (pages.RESULTS / "core.json").read_bytes(), (pages.PAGES / "core.md").read_bytes()
     assert report.finish() == 0
     assert before == ((pages.RESULTS / "core.json").read_bytes(), (pages.PAGES / "core.md").read_bytes())
-    assert pages.read(tmp_path / "core.json").figures == report.figures
+    assert runs.read(tmp_path / "core.json").figures == report.figures
     assert "| drainq" in (tmp_path / "core.md").read_text(encoding="utf-8")
 
 
