@@ -15,5 +15,6 @@ take turns as they like, so a seed may have to be tried a few times.
 | `hostile.py` | items, keys, selectors and handlers that do what they should not |
 | `batch.py` | rounds of one batch queue; `program.py` is what its producers do |
 | `pools.py`, `forks.py`, `exits.py` | shared schedulers, forked children, interpreters that end |
+| `cores.py` | whether an interpreter that crashed did so in CPython's own code |
 | `multi.py`, `sets.py`, `prefetch.py` | rounds of the multi-queue, the set queue, the prefetching source |
 """

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
+from tests.soak.cores import is_pythons_own, keep_cores, stack_of
 from tests.soak.ledger import PATIENCE, Wrong
 
 PROGRAM = """
@@ -93,19 +98,26 @@ def run(seed: int) -> None:
     if chosen["drops"]:
         chosen["waited"] = 0
     program = textwrap.dedent(PROGRAM).format(**chosen)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=2 * PATIENCE,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise Wrong(f"an interpreter did not end\n{chosen}\n{late.stderr!r}") from late
+    keep_cores()
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=2 * PATIENCE,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise Wrong(f"an interpreter did not end\n{chosen}\n{late.stderr!r}") from late
+        stack = stack_of(sys.executable, Path(directory)) if done.returncode == -signal.SIGSEGV else []
     said = f"{chosen}\n{done.stderr[-4000:]}"
-    if done.returncode != 0:
-        raise Wrong(f"an interpreter ended with {done.returncode}\n{said}")
+    if daemons and is_pythons_own(stack):
+        print(f"known {seed} CPython ended by itself, in {' < '.join(stack[:4])}", flush=True)
+    elif done.returncode != 0:
+        raise Wrong(f"an interpreter ended with {done.returncode}; its stack: {stack or 'no core, or no gdb'}\n{said}")
     if "Fatal" in done.stderr or "Traceback" in done.stderr:
         raise Wrong(f"an interpreter complained at its end\n{said}")
     lines = done.stdout.split()
