@@ -307,4 +307,12 @@ MUTANTS = [
         "",
         f"{TESTS}/test_loops_by_hand.py::test_a_call_that_failed_leaves_the_loops_other_tasks_theirs",
     ),
+    Mutant(
+        "sub_queue_collected_before_renewal",
+        "a collection that comes before the renewal of a forked child finalises the parent's items there",
+        f"{BINDING}/multi/sub_queue/mod.rs",
+        "        if !fork::is_renewed() {\n            return Ok(());\n        }\n",
+        "",
+        f"{TESTS}/test_fork.py::test_a_collection_before_the_renewal_finalises_no_item_of_the_parent",
+    ),
 ]

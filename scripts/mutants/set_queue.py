@@ -16,6 +16,14 @@ MUTANTS = [
         "tests/sources/test_set_queue.py::test_a_cycle_that_the_queue_alone_can_break_is_collected",
     ),
     Mutant(
+        "set_queue_collected_before_renewal",
+        "a collection that comes before the renewal of a forked child finalises the parent's items there",
+        f"{BINDING}/sources/set_queue/mod.rs",
+        "        if !fork::is_renewed() {\n            return Ok(());\n        }\n",
+        "",
+        "tests/sources/test_set_queue_fork.py::test_a_collection_before_the_renewal_finalises_no_item_of_the_parent",
+    ),
+    Mutant(
         "time_to_live_from_the_call",
         "an item that came after a long wait is forgotten as if it had been taken when the wait began",
         f"{BINDING}/sources/set_queue/get.rs",

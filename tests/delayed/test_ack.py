@@ -90,6 +90,17 @@ def test_read_takes_nothing(queue, world):
     assert queue.read("unknown") is None
 
 
+def test_a_read_message_tells_the_deliveries_so_far(queue, world):
+    queue.offer_or_update("a", 1, world.now)
+    before = queue.read("a")
+    queue.try_poll()
+    after = queue.read("a")
+    assert [(read.attempt, read.delivery_type) for read in (before, after)] == [
+        (0, DeliveryType.FIRST_DELIVERY),
+        (1, DeliveryType.REDELIVERY),
+    ]
+
+
 def test_a_read_message_that_is_unchanged_can_be_acknowledged(queue, world):
     queue.offer_or_update("a", 1, world.now)
     assert queue.read("a").ack() is True

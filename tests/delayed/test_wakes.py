@@ -111,6 +111,37 @@ def test_the_pause_ends_when_something_is_due_and_after_a_poll_period(queue, clo
     assert 0 < pause(now) == pause(now - 5_000) <= 0.01  # others may be taking it
 
 
+@pytest.mark.parametrize(
+    ("due", "timeout", "least", "most"),
+    [
+        (None, None, 3600, 3600),  # a poll period
+        (7200, None, 3600, 3600),
+        (600, None, 600, 600),
+        (600, 1800, 600, 600),
+        (None, 7200, 3600, 3600),
+        (None, 1800, 900, 1800),  # real time
+        (2400, 1800, 900, 1800),
+    ],
+)
+def test_a_poll_sleeps_a_poll_period_unless_something_is_due_or_its_time_is_over(
+    clock, monkeypatch, due, timeout, least, most
+):
+    settings = QueueSettings.of("mail", clock=clock, time=TimeConfig(poll_period=3600))
+    pauses = []
+    with DelayedQueue(MemoryStorage(), settings) as queue:
+        if due is not None:
+            queue.offer_or_update("later", "L", START + due)
+
+        def wait(_noted, seconds):
+            pauses.append(seconds)
+            queue.offer_or_update("now", "N", START)
+
+        monkeypatch.setattr(queue._session.wakeup, "wait", wait)
+        assert queue.poll(timeout=timeout).payload == "N"
+    (pause,) = pauses
+    assert least <= pause <= most
+
+
 def test_a_worn_out_message_is_dead_and_one_at_its_limit_is_delivered(clock):
     with DelayedQueue(
         MemoryStorage(), QueueSettings.of("mail", clock=clock, max_attempts=2, time=TimeConfig(acquire_timeout=1))
