@@ -138,15 +138,21 @@ def test_what_is_no_batch_is_an_error(make, background):
     assert [type(error) for error in heard] == [TypeError]
 
 
-def test_min_interval_keeps_refills_apart(make, background, clock):
-    prefetch = make(Scripted([1], [2], [3]), min_interval=5.0)
+@pytest.mark.parametrize("answer", [[1], [], ValueError("down")], ids=["an item", "nothing", "an error"])
+def test_min_interval_is_kept_from_start_to_start_whatever_a_refill_brought(make, background, clock, answer):
+    def slow(_n):
+        clock.advance(2.0)
+        if isinstance(answer, ValueError):
+            raise answer
+        return answer
+
+    prefetch = make(Scripted(slow), min_interval=5.0, on_error=lambda error: None)
     prefetch.get_next_batch(1)
     background.run()
-    prefetch.get_next_batch(1)
-    assert background.waiting == []
-    clock.advance(5.0)
-    prefetch.get_next_batch(1)
-    assert len(background.waiting) == 1
+    for wait, refills in ((0.0, 0), (2.5, 0), (0.5, 1)):
+        clock.advance(wait)
+        prefetch.get_next_batch(1)
+        assert len(background.waiting) == refills
 
 
 def test_a_refill_that_brought_only_duplicates_is_repeated_when_something_was_taken(make, background):
