@@ -167,6 +167,28 @@ def test_a_row_is_kept_for_its_time_from_the_end_of_its_period(late, rows):
     assert tables.count(metric.tables["minute"]) == rows and tables.count(metric.tables["day"]) == 1
 
 
+@pytest.mark.parametrize(("late", "days"), [(0, [11, 12]), (1, [13])])
+def test_a_row_that_was_written_is_deleted_when_a_flush_would_leave_it_out(url, late, days):
+    clock = ManualClock(11.25 * DAY)
+    with declared(url, [hits(keep={"day": DAY})], clock=clock) as metrics:
+        for _ in range(2):
+            metrics([Hit("/", 200, clock.now(), 1, 1.0, "a")])
+            assert metrics.flush()
+            clock.advance(1.75 * DAY - 1 + late)
+        assert [row["time"] / DAY for row in metrics.read("hits", "day")] == days
+
+
+def test_old_rows_are_deleted_out_of_the_tables_of_their_metric_alone(tmp_path):
+    clock = ManualClock(10 * DAY)
+    longer = Metric("hits_minute", Login, keys={}, time="at", values={"n": Value.count()})
+    with declared(f"sqlite:///{tmp_path}/names.db", [hits(keep={"minute": 60}), longer], clock=clock) as metrics:
+        for _ in range(2):
+            metrics([Hit("/", 200, clock.now(), 1, 1.0, "a"), Login("ann", clock.now())])
+            assert metrics.flush()
+            clock.advance(DAY)
+        assert [len(metrics.read(name)) for name in ("hits", "hits_minute")] == [1, 2]
+
+
 def test_an_item_counts_once_however_many_periods_its_row_goes_into():
     merged = Merged(hits())
     merged.add([(merged.read(Hit("/", 200, at, 1, 1.0, "a")), 1) for at in (0.0, 1.0, 61.0)])

@@ -96,8 +96,8 @@ class Metric:
         values: column -> what is worked out; :class:`Value`.
         time: what of the item is its time, in seconds since the epoch.
         every: the periods: of ``"minute"``, ``"hour"`` and ``"day"``.
-        keep: period -> seconds after which its rows are deleted; a period that is not named is kept for ever. An item
-            that is too old for all of them is refused, and counted as ``expired``.
+        keep: period -> seconds for which a row is kept after its minute, hour or day is over; a period that is not
+            named is kept for ever. An item that is too old for all of them is refused, and counted as ``expired``.
         integers: which of the key columns hold whole numbers; the others hold text.
     Raises:
         ValueError, TypeError: a name is used twice, or an option is none.

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
 from drainq.sql import Database, DatabaseUrl, Dialect, Upsert
 from drainq.workers.merged import quantiles
-from drainq.workers.metric import Metric
+from drainq.workers.metric import PERIODS, Metric
 from drainq.workers.sql_sink import TableSink
 
 
@@ -55,6 +56,11 @@ def tables_of(metric: Metric) -> list[MetricTable]:
     return found
 
 
+def _beside(metric: Metric) -> list[str]:
+    """The columns that have a table of their own in each period."""
+    return [column for column, value in metric.values.items() if value.kind in ("percentile", "distinct")]
+
+
 class MetricsSink(TableSink):
     """Writes entries of declared metrics; see :mod:`drainq.workers.merged`."""
 
@@ -85,16 +91,18 @@ class MetricsSink(TableSink):
         return []
 
     def clear(self, metric: Metric, now: float) -> int:
-        """Delete what is older than the metric keeps; return how many rows."""
+        """Delete the rows whose period ended longer ago than the metric keeps them; return how many."""
         deleted = 0
         with self._connection() as database:
             mark, quote = database.dialect.placeholder, database.dialect.quote
-            for period, seconds in metric.keep.items():
-                name = metric.tables.get(period, "")
-                for table in [of for of in self.tables if name and (of == name or of.startswith(f"{name}_"))]:
+            for period, name in metric.tables.items():
+                if period not in metric.keep:
+                    continue
+                last = math.floor(now - metric.keep[period] - PERIODS[period])  # as a flush leaves rows out
+                for table in (name, *(f"{name}_{column}" for column in _beside(metric))):
                     with database.transaction():
-                        statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} < {mark}"
-                        deleted += max(0, database.connection.execute(statement, [int(now - seconds)]).rowcount)
+                        statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} <= {mark}"
+                        deleted += max(0, database.connection.execute(statement, [last]).rowcount)
         return deleted
 
     def rows(self, metric: Metric, period: str, since: float | None, until: float | None) -> list[dict[str, Any]]:
@@ -102,11 +110,7 @@ class MetricsSink(TableSink):
         name, keys = metric.tables[period], [*metric.keys, "time"]
         with self._connection() as database, database.transaction():
             found = self._select(database, name, since, until)
-            beside = {
-                column: self._select(database, f"{name}_{column}", since, until)
-                for column, value in metric.values.items()
-                if value.kind in ("percentile", "distinct")
-            }
+            beside = {column: self._select(database, f"{name}_{column}", since, until) for column in _beside(metric)}
         grouped: dict[str, dict[tuple[Any, ...], list[Any]]] = {}
         for column, of_column in beside.items():
             groups = grouped[column] = {}
