@@ -210,11 +210,16 @@ def test_other_calls_refuse_with_the_value_too():
         (lambda: sketch.quantile(1.01), r"q must be from 0 to 1, got 1\.01"),
         (lambda: sketch.quantile(math.nan), "q must be from 0 to 1, got NaN"),
         (lambda: sketch.merge(DDSketch(0.02)), r"relative_accuracy and max_buckets are the same, got 0\.01 and 0\.02"),
-        (lambda: sketch.exponential(7), "scale must be from -10 to 6, the sketch's own, got 7"),
     ):
         with pytest.raises(ValueError, match=told):
             call()
     assert sketch == sketch_of([1.0])
+
+
+@pytest.mark.parametrize("scale", [7, -11, 2**31, 2**32, 2**32 + 6, 2**63 - 1, -(2**31) - 1, -(2**32), -(2**63)])
+def test_a_scale_out_of_range_is_refused_however_large(scale):
+    with pytest.raises(ValueError, match=f"scale must be from -10 to 6, .*got {scale}$"):
+        sketch_of([1.0]).exponential(scale)
 
 
 def test_more_than_can_be_counted_is_an_error_that_changes_nothing():

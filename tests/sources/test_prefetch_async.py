@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from drainq import Backoff, PrefetchSource
+from drainq.sources.async_items import AsyncItems
 
 
 def test_it_ends_with_the_stream():
@@ -87,3 +88,45 @@ def test_cancelled_tasks_take_nothing(seed):
         assert sorted(taken) == list(range(200))
 
     asyncio.run(main())
+
+
+class FindsNothingAtFirst:
+    """A source whose first pull is empty; the second gives, raises, or finds the end of the stream."""
+
+    closed = False
+
+    def __init__(self, second):
+        self.answers = [[], second]
+        self.listeners = []
+        self.subscribe, self.unsubscribe = self.listeners.append, self.listeners.remove
+
+    @property
+    def finished(self) -> bool:
+        return len(self.answers) == 1 and self.answers[0] is None
+
+    def get_next_batch(self, _n):
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer or []
+
+
+@pytest.mark.parametrize(
+    ("second", "outcome"),
+    [
+        (["a"], "a"),
+        (None, StopAsyncIteration),
+        (OSError("away"), OSError),
+        (asyncio.CancelledError(), asyncio.CancelledError),
+    ],
+)
+def test_a_step_that_had_to_wait_leaves_no_listener_behind(second, outcome):
+    source = FindsNothingAtFirst(second)
+
+    async def main():
+        try:
+            return await AsyncItems(source).__anext__()
+        except BaseException as error:
+            return type(error)
+
+    assert (asyncio.run(main()), source.listeners) == (outcome, [])

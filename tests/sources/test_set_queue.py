@@ -56,6 +56,22 @@ def test_none_is_an_item():
     assert waiting.get() is None
 
 
+class EqualToNothing:
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return False
+
+
+@pytest.mark.parametrize("item", [float("nan"), (float("nan"),), EqualToNothing()], ids=["nan", "tuple", "object"])
+@pytest.mark.parametrize("key", [None, lambda item: item])
+def test_an_item_is_its_own_duplicate_even_if_it_is_equal_to_nothing(item, key):
+    waiting = SetQueue(key=key, in_flight="ack")
+    assert [waiting.put(item), waiting.put(item), item in waiting, len(waiting)] == [True, False, True, 1]
+    assert waiting.get() is item
+    assert [waiting.put(item), waiting.done([item]), waiting.put(item)] == [False, 1, True]
+
+
 def test_with_a_key_the_key_decides_and_the_first_item_stays():
     waiting = SetQueue(key=lambda row: row["id"])
     assert waiting.put({"id": 1, "text": "first"})

@@ -56,7 +56,7 @@ def tables_of(metric: Metric) -> list[MetricTable]:
     return found
 
 
-def _beside(metric: Metric) -> list[str]:
+def _columns_with_tables(metric: Metric) -> list[str]:
     """The columns that have a table of their own in each period."""
     return [column for column, value in metric.values.items() if value.kind in ("percentile", "distinct")]
 
@@ -99,7 +99,7 @@ class MetricsSink(TableSink):
                 if period not in metric.keep:
                     continue
                 last = math.floor(now - metric.keep[period] - PERIODS[period])  # as a flush leaves rows out
-                for table in (name, *(f"{name}_{column}" for column in _beside(metric))):
+                for table in (name, *(f"{name}_{column}" for column in _columns_with_tables(metric))):
                     with database.transaction():
                         statement = f"DELETE FROM {quote(table)} WHERE {quote('time')} <= {mark}"
                         deleted += max(0, database.connection.execute(statement, [last]).rowcount)
@@ -110,7 +110,10 @@ class MetricsSink(TableSink):
         name, keys = metric.tables[period], [*metric.keys, "time"]
         with self._connection() as database, database.transaction():
             found = self._select(database, name, since, until)
-            beside = {column: self._select(database, f"{name}_{column}", since, until) for column in _beside(metric)}
+            beside = {
+                column: self._select(database, f"{name}_{column}", since, until)
+                for column in _columns_with_tables(metric)
+            }
         grouped: dict[str, dict[tuple[Any, ...], list[Any]]] = {}
         for column, of_column in beside.items():
             groups = grouped[column] = {}
