@@ -138,6 +138,52 @@ MUTANTS = [
         "(ptr::eq(route.partition, self.route.partition) || true)",
         "tests/batch/test_fast_path.py::test_hundreds_of_types_keep_their_order_and_their_counts",
     ),
+    # -- producing in a process that just forked --------------------------------------------------
+    Mutant(
+        "threads_before_a_len_of_that_forks",
+        "an item whose len_of forks is queued in the child without drain threads",
+        f"{BATCH}/produce/slow_path.rs",
+        "        // Last, because the callables above may have forked.\n        self.start_threads(object.py())?;\n",
+        "",
+        "tests/batch/test_fork_in_produce.py::test_an_item_whose_len_of_forks_is_handled_in_both_processes[produce-]",
+        dies="hangs",
+    ),
+    Mutant(
+        "run_goes_on_without_threads",
+        "the rest of a run whose report forks is queued in the child without drain threads",
+        f"{BATCH}/produce/many.rs",
+        "            self.start_threads(py)?;\n",
+        "",
+        "tests/batch/test_fork_in_produce.py"
+        "::test_a_run_of_one_class_during_which_an_on_drop_forks_is_handled_in_the_child",
+    ),
+    Mutant(
+        "pool_without_threads_takes_items",
+        "a queue of a pool whose threads could not start in a forked child takes items for ever",
+        f"{BATCH}/drain_threads.rs",
+        "                // The pool may have no thread at all, and an item that the queue took would wait for ever.\n"
+        "                process.queue.close();\n",
+        "",
+        "tests/batch/test_fork.py::test_a_child_whose_threads_cannot_start_says_so_once_and_takes_nothing",
+    ),
+    # -- what the collector is shown --------------------------------------------------------------
+    Mutant(
+        "counters_are_hidden_from_the_collector",
+        "a class that holds the counters of its queue is never collected",
+        f"{BATCH}/stats.rs",
+        "self.names.iter().try_for_each(|name| visit.call(name))",
+        "Some(visit).map_or(Ok(()), |_| Ok(()))",
+        "tests/batch/test_cycles.py::test_a_type_that_holds_the_counters_of_its_queue_is_collected_after_the_queue",
+    ),
+    Mutant(
+        "awaited_item_is_hidden_from_the_collector",
+        "an item that holds the coroutine which offers it is never collected",
+        f"{BATCH}/produce/attempt.rs",
+        "self.object.try_lock().map_or(Ok(()), |object| visit.call(&*object))",
+        "self.object.try_lock().map_or(Ok(()), |_| Ok(()))",
+        "tests/batch/test_cycles.py"
+        "::test_an_item_that_holds_the_coroutine_which_offers_it_is_collected_while_the_queue_lives",
+    ),
     # -- the balancer -----------------------------------------------------------------------------
     Mutant(
         "plan_of_any_length",

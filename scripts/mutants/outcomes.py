@@ -40,8 +40,8 @@ MUTANTS = [
         "a_cancelled_coroutine_counts_one",
         "an item of many rows that a coroutine gives up counts as one",
         f"{BATCH}/produce/attempt.rs",
-        "reject(py, Rejection::Full, self.weight);",
-        "reject(py, Rejection::Full, 1);",
+        "reject(py, reason, self.weight.unwrap_or(1));",
+        "reject(py, reason, 1);",
         f"{WEIGHTS}::test_what_a_coroutine_gives_up",
     ),
     Mutant(

@@ -158,7 +158,7 @@ MUTANTS = [
     Mutant(
         "equal_classes_lose_counts",
         "of classes that are equal per_type shows the last",
-        f"{BATCH}/stats.rs",
+        f"{BATCH}/type_stats.rs",
         'Ok(gil::call_method(per_type, "setdefault", [name, stats.as_any()])?.cast_into()?)',
         "per_type.set_item(name, stats).map(|()| stats.clone())",
         f"{KEYS}::test_classes_are_told_apart_by_identity_whatever_their_metaclass_says",

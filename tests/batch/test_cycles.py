@@ -85,6 +85,20 @@ def of_class(name, holder):
     return queue
 
 
+def counted(name, holder):
+    """A queue with a type whose name holds the counters of the queue."""
+    queue = named(name, holder)
+    holder.stats = queue.stats()
+    return queue
+
+
+def awaited(name, holder):
+    """A queue that an item waits for, which a coroutine of the holder offers."""
+    queue = made(name, consumer=holder)
+    holder.attempt = queue._attempt("item")
+    return queue
+
+
 PARTS = ("consume", "on_idle", "on_close")
 
 PLACES = {
@@ -103,6 +117,8 @@ PLACES = {
     "loop": of_loop,
     "name of a type": named,
     "class of a type": of_class,
+    "counters": counted,
+    "an awaited produce": awaited,
 }
 
 
@@ -123,6 +139,27 @@ def test_a_cycle_through_anything_that_a_queue_holds_is_collected(place, is_shut
     gc.collect()
     assert gone() is None
     assert [thread() for thread in threads_gone] == [None] * len(threads_gone), "the objects of its threads"
+
+
+def test_a_type_that_holds_the_counters_of_its_queue_is_collected_after_the_queue():
+    holder = Holder()
+    queue = named("counters", holder)
+    holder.stats = queue.stats()
+    assert queue.shutdown(PATIENCE) is True
+    gone = weakref.ref(holder)
+    del holder, queue
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_item_that_holds_the_coroutine_which_offers_it_is_collected_while_the_queue_lives():
+    queue, holder = made("offered", consumer=len), Holder()
+    holder.attempt = queue._attempt(holder)
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
+    assert queue.shutdown(PATIENCE) is True and queue.stats().offered == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -161,11 +161,14 @@ print(waited(child), queue.shutdown(20), handler.closed)
     assert lines == ["7 True 1"]
 
 
-def test_a_child_whose_threads_cannot_start_says_so_once_and_takes_nothing():
-    lines = forks("""
+@pytest.mark.parametrize(
+    "settings", ["config(2, ", "BatchQueueConfig(shared_scheduler=('pool', ThreadPolicy.fixed(2)), "]
+)
+def test_a_child_whose_threads_cannot_start_says_so_once_and_takes_nothing(settings):
+    lines = forks(f"""
 def cannot_start(thread):
     raise RuntimeError("no thread")
-queue = BatchQueue("unstarted", config(2, consumer=print))
+queue = BatchQueue("unstarted", {settings}consumer=print))
 child = os.fork()
 if child == 0:
     threading.Thread.start = cannot_start

@@ -1,7 +1,9 @@
 """Counters: exact, per sub-queue and in total."""
 
+import gc
 import queue as std
 import time
+import weakref
 
 import pytest
 
@@ -127,3 +129,15 @@ def test_the_oldest_item_is_as_old_as_its_wait_in_seconds():
     assert 0 < age <= total <= elapsed + 0.1, "the clock is a coarse one"
     queue.get()
     assert (sub.stats().oldest_age, queue.stats().oldest_age) == (None, None)
+
+
+def test_a_key_that_holds_the_counters_of_its_queue_is_collected_after_the_queue():
+    class Key:
+        pass
+
+    key, queue = Key(), MultiQueue()
+    queue.add_sub_queue(key).put(1)
+    key.stats, gone = queue.stats(), weakref.ref(key)
+    del key, queue
+    gc.collect()
+    assert gone() is None

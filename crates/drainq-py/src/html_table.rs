@@ -3,7 +3,8 @@
 //! The table is made in `drainq/html_table.py`, for native and Python classes alike.
 
 use crate::batch::queue::BatchQueue;
-use crate::batch::stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats};
+use crate::batch::stats::{BatchQueueStats, PartitionUsage, ThreadStats};
+use crate::batch::type_stats::TypeStats;
 use crate::gil;
 use crate::multi::{MultiQueue, MultiQueueStats, SubQueueStats};
 use crate::sources::{SetQueue, SetQueueStats};

@@ -72,7 +72,8 @@ mod _native {
         partition_selector::PartitionSelector,
         queue::BatchQueue,
         size_policies::{PartitionPolicy, ThreadPolicy},
-        stats::{BatchQueueStats, PartitionUsage, ThreadStats, TypeStats},
+        stats::{BatchQueueStats, PartitionUsage, ThreadStats},
+        type_stats::TypeStats,
     };
 
     #[pymodule_export]

@@ -32,7 +32,12 @@ impl SharedQueue {
         }
         if let Some(pool) = self.pool() {
             pool.scheduler().add(process.queue.clone(), Arc::new(Caller::new(self, Role::Drain)));
-            pool.start_threads(py)?;
+            let started = pool.start_threads(py);
+            if started.is_err() && !begun_in.is_past() {
+                // The pool may have no thread at all, and an item that the queue took would wait for ever.
+                process.queue.close();
+            }
+            started?;
             return self.start_balancer(py);
         }
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {

@@ -90,9 +90,13 @@ impl Routing {
 
     /// Makes the ring item of an object, with the object's weight where `len_of` is given.
     pub fn ring_item(&self, object: &Bound<'_, PyAny>, key: Key) -> PyResult<Item> {
-        let Some(len_of) = &self.len_of else { return Item::new(object, key) };
-        let rows = gil::call(len_of.bind(object.py()), [object])?;
-        Item::weighed(object, key, weight(&rows)?)
+        Item::of(object, key, self.weight_of(object)?)
+    }
+
+    /// Returns what an object counts for; `None`, where there is no `len_of`: one item.
+    pub fn weight_of(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let Some(len_of) = &self.len_of else { return Ok(None) };
+        weight(&gil::call(len_of.bind(object.py()), [object])?).map(Some)
     }
 
     /// Chooses the partition of an item.

@@ -1,14 +1,15 @@
 //! `BatchQueueStats`: what a queue's counters said at one moment.
 
 use super::shared_queue::SharedQueue;
+use super::type_stats::{self, TypeStats};
 use crate::arguments;
 use crate::errors::{self, shown};
-use crate::gil;
 use crate::pickling;
 use drainq_core::batch::stats::Snapshot;
-use drainq_core::batch::type_route::TypeCounts;
 use drainq_core::batch::{Outcome, Rejection};
+use pyo3::PyTraverseError;
 use pyo3::exceptions::PyException;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -33,57 +34,6 @@ impl PartitionUsage {
     fn __repr__(&self) -> String {
         let Self { partition_index, used, used_percentage } = self;
         format!("PartitionUsage(partition_index={partition_index}, used={used}, used_percentage={used_percentage:.1})")
-    }
-}
-
-/// What happened to the items of one type.
-// Not frozen, because `per_type` adds up the counts of names that are equal now.
-#[pyclass(module = "drainq", get_all)]
-pub struct TypeStats {
-    /// Items accepted.
-    accepted: u64,
-    /// Items whose handler call returned.
-    handled: u64,
-    /// Items whose handler call raised, dead-lettered ones included.
-    failed: u64,
-    /// Items for which there was no handler.
-    unrouted: u64,
-}
-
-impl TypeStats {
-    fn new(counts: &TypeCounts) -> Self {
-        let mut stats = Self { accepted: 0, handled: 0, failed: 0, unrouted: 0 };
-        stats.add(counts);
-        stats
-    }
-
-    fn add(&mut self, more: &TypeCounts) {
-        self.accepted += more.accepted;
-        self.handled += more.outcomes.handled;
-        self.failed += more.outcomes.failed + more.outcomes.dead_lettered;
-        self.unrouted += more.outcomes.unrouted;
-    }
-}
-
-/// Returns the entry of `name`: `stats`, if there is none. One call does both, so that a name whose hash or comparison
-/// changes its mind replaces no entry.
-fn entry<'py>(
-    per_type: &Bound<'py, PyDict>,
-    name: &Bound<'py, PyAny>,
-    stats: &Bound<'py, TypeStats>,
-) -> PyResult<Bound<'py, TypeStats>> {
-    Ok(gil::call_method(per_type, "setdefault", [name, stats.as_any()])?.cast_into()?)
-}
-
-#[pymethods]
-impl TypeStats {
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
-        pickling::refuse(slf, "only a queue makes one", "its numbers")
-    }
-
-    fn __repr__(&self) -> String {
-        let Self { accepted, handled, failed, unrouted } = self;
-        format!("TypeStats(accepted={accepted}, handled={handled}, failed={failed}, unrouted={unrouted})")
     }
 }
 
@@ -284,11 +234,11 @@ impl BatchQueueStats {
         for (number, (name, counts)) in self.names.iter().zip(&self.snapshot.types).enumerate() {
             let stats = Bound::new(py, TypeStats::new(counts))?;
             let name = name.bind(py);
-            let entry = match entry(&per_type, name, &stats) {
+            let entry = match type_stats::entry(&per_type, name, &stats) {
                 Err(error) if error.is_instance_of::<PyException>(py) => {
                     let raised = error.get_type(py).name()?;
                     let text = format!("{} (type {number}, whose hash or comparison raised {raised})", shown(name)?);
-                    entry(&per_type, text.into_pyobject(py)?.as_any(), &stats)?
+                    type_stats::entry(&per_type, text.into_pyobject(py)?.as_any(), &stats)?
                 }
                 entry => entry?,
             };
@@ -384,6 +334,11 @@ impl BatchQueueStats {
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         pickling::refuse(slf, "only a queue makes one", "stats.as_dict()")
+    }
+
+    /// Shows the garbage collector the names of the types: a class or a dispatch key may hold the snapshot.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.names.iter().try_for_each(|name| visit.call(name))
     }
 
     fn __repr__(&self) -> String {

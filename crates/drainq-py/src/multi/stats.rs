@@ -4,6 +4,8 @@ use super::values;
 use crate::gil;
 use crate::pickling;
 use drainq_core::multi::Stats;
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -125,6 +127,11 @@ impl MultiQueueStats {
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         pickling::refuse(slf, "only a queue makes one", "its numbers")
+    }
+
+    /// Shows the garbage collector the keys, which may hold the snapshot.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.sub_queues)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

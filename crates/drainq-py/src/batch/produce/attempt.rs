@@ -15,20 +15,35 @@ use crate::ctrl_c;
 use crate::errors;
 use crate::fork::Generation;
 use drainq_core::batch::partition::FAST_SHARE;
-use drainq_core::batch::{Keyed, PartitionId, Rejection};
+use drainq_core::batch::{Key, Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use drainq_core::sync::Mutex;
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
 /// An item that is offered to a queue from a coroutine.
 #[pyclass(module = "drainq", frozen)]
 pub struct ProduceAttempt {
     queue: Py<BatchQueue>,
+    key: Key,
     partition: PartitionId,
-    weight: u64,
+    /// What the item counts for, if that is not one item.
+    weight: Option<u64>,
     begun_in: Generation,
-    /// The item until the end of the attempt. Locked with the GIL held; no item is dropped under the lock.
-    item: Mutex<Option<Item>>,
+    /// The item's object until the end of the attempt. Locked with the GIL held; no object is dropped under the lock.
+    object: Mutex<Option<Py<PyAny>>>,
+}
+
+impl ProduceAttempt {
+    /// Counts the item as rejected, unless the attempt has ended or is the parent's of a forked child.
+    fn reject(&self, py: Python<'_>, reason: Rejection) {
+        let object = self.object.lock().take();
+        if object.is_some() && !self.begun_in.is_past() {
+            drop(object);
+            self.queue.get().shared().reject(py, reason, self.weight.unwrap_or(1));
+        }
+    }
 }
 
 #[pymethods]
@@ -41,18 +56,20 @@ impl ProduceAttempt {
         }
         let shared = self.queue.get().shared();
         shared.start_threads(py)?;
-        let item = self.item.lock().take();
-        let Some(item) = item else { return Err(errors::bad_state("this attempt has ended")) };
+        let object = self.object.lock().take();
+        let Some(object) = object else { return Err(errors::bad_state("this attempt has ended")) };
+        let item = Item::of(object.bind(py), self.key, self.weight)?;
         // SAFETY: the GIL is held (invariant 2).
         match unsafe { shared.queue().try_produce_serialised(self.partition, item) } {
             Ok(()) => Ok(Some(true)),
-            Err((item, Refusal::Full)) => {
-                *self.item.lock() = Some(item);
+            Err((_, Refusal::Full)) => {
+                *self.object.lock() = Some(object);
                 Ok(None)
             }
             Err((item, Refusal::Closed)) => {
-                drop(item);
-                shared.reject(py, Rejection::Closed, self.weight);
+                let weight = item.weight();
+                drop((item, object));
+                shared.reject(py, Rejection::Closed, weight);
                 Ok(Some(false))
             }
         }
@@ -60,20 +77,12 @@ impl ProduceAttempt {
 
     /// Ends the attempt without the item: its time is over, or its task was cancelled.
     fn give_up(&self, py: Python<'_>) {
-        let item = self.item.lock().take();
-        if item.is_some() && !self.begun_in.is_past() {
-            drop(item);
-            self.queue.get().shared().reject(py, Rejection::Full, self.weight);
-        }
+        self.reject(py, Rejection::Full);
     }
 
     /// Ends the attempt of a handler that would wait for itself.
     fn would_deadlock(&self, py: Python<'_>) {
-        let item = self.item.lock().take();
-        if item.is_some() {
-            drop(item);
-            self.queue.get().shared().reject(py, Rejection::WouldDeadlock, self.weight);
-        }
+        self.reject(py, Rejection::WouldDeadlock);
     }
 
     /// Whether a drain thread waits for the GIL while the partition fills up: the event loop is to let it run.
@@ -81,6 +90,12 @@ impl ProduceAttempt {
         let shared = self.queue.get().shared();
         let queue = shared.queue();
         shared.process().gil_yield.is_wanted() && queue.holds_one_in(queue.partition(self.partition), FAST_SHARE)
+    }
+
+    /// Shows the garbage collector the queue and the item: either may hold the task that holds the attempt.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.queue)?;
+        self.object.try_lock().map_or(Ok(()), |object| visit.call(&*object))
     }
 }
 
@@ -154,9 +169,9 @@ impl BatchQueue {
         let name = shared.routing.keys.name_of(item)?;
         let key = shared.key(&name)?;
         let partition = shared.routing.partition_of(shared.queue(), item, key)?;
-        let begun_in = Generation::now();
-        let item = shared.routing.ring_item(item, key)?;
-        let (queue, weight) = (slf.clone().unbind(), item.weight());
-        Ok(ProduceAttempt { queue, partition, weight, begun_in, item: Mutex::new(Some(item)) })
+        let weight = shared.routing.weight_of(item)?;
+        let (queue, begun_in) = (slf.clone().unbind(), Generation::now());
+        let object = Mutex::new(Some(item.clone().unbind()));
+        Ok(ProduceAttempt { queue, key, partition, weight, begun_in, object })
     }
 }

@@ -92,7 +92,13 @@ impl SharedQueue {
     }
 
     /// Queues items of one key and partition.
-    fn produce_run(&self, py: Python<'_>, run: Vec<Item>, partition: PartitionId, may_wait: MayWait) -> PyResult<u64> {
+    fn produce_run(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        run: Vec<Item>,
+        partition: PartitionId,
+        may_wait: MayWait,
+    ) -> PyResult<u64> {
         let mut items = run.into_iter();
         // SAFETY: the GIL is held (invariant 1).
         let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
@@ -111,6 +117,8 @@ impl SharedQueue {
             if self.produce_when_room(py, partition, item, may_wait)? {
                 accepted += 1;
             }
+            // A report of an item that was rejected may have forked.
+            self.start_threads(py)?;
             let (more, why) = bulk(&mut items);
             accepted += more;
             refusal = why;

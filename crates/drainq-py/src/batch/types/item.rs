@@ -70,8 +70,16 @@ impl Item {
         Self(unsafe { NonNull::new_unchecked(object.as_ptr().cast::<()>().map_addr(|address| address | tag as usize)) })
     }
 
+    /// Takes a reference to an object that counts for `weight` items: without a weight, for one.
+    pub fn of(object: &Bound<'_, PyAny>, key: Key, weight: Option<u64>) -> PyResult<Self> {
+        match weight {
+            None => Self::new(object, key),
+            Some(weight) => Self::weighed(object, key, weight),
+        }
+    }
+
     /// Takes a reference to an object that counts for `weight` items.
-    pub fn weighed(object: &Bound<'_, PyAny>, key: Key, weight: u64) -> PyResult<Self> {
+    fn weighed(object: &Bound<'_, PyAny>, key: Key, weight: u64) -> PyResult<Self> {
         let object = NonNull::new(object.clone().into_ptr()).expect("a reference is not null");
         let boxed = NonNull::from(Box::leak(Box::new(Weighed { object, weight })));
         Self::pack(boxed.cast::<()>().map_addr(|address| address | WEIGHED), key)
