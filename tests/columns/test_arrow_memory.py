@@ -206,6 +206,14 @@ def test_an_array_says_all_that_the_interface_asks() -> None:
     assert [(bool(each.dictionary), bool(each.release)) for each in said] == [(False, True)] * 4
 
 
+def test_columns_without_a_type_have_no_buffer() -> None:
+    capsules = GroupBy("k", {"n": "count"}).result().__arrow_c_array__()
+    schema, array = inside(capsules[0], b"arrow_schema"), inside(capsules[1], b"arrow_array")
+    assert [schema.children[place].contents.format for place in range(schema.n_children)] == [b"n", b"n"]
+    of_each = [array.children[place].contents for place in range(array.n_children)]
+    assert [(each.length, each.null_count, each.n_buffers) for each in of_each] == [(0, 0, 0)] * 2
+
+
 def test_a_stream_has_all_its_calls_and_no_error() -> None:
     capsule = two_rows().__arrow_c_stream__()
     stream = inside(capsule, b"arrow_array_stream")

@@ -137,6 +137,7 @@ def test_agrees_with_a_plain_model_whole_and_in_parts(rows, word, small, cuts, d
     for part in data.draw(st.permutations(parts)):
         merged.merge(data.draw(st.sampled_from([part, part.result(), pa.record_batch(part.result())])))
     assert found(merged) == expected
+    assert [found(part) for part in parts] == [modelled([batch]) for batch in batches]  # what is merged stays as it is
 
 
 @settings(max_examples=200, deadline=None)

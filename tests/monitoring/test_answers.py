@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
-from drainq._native import publish_samples, read_samples, withdraw_samples
+from drainq._native import metric_families, publish_samples, read_samples, withdraw_samples
 from drainq.monitoring import MetricsServer, watch
 
 from .endpoint import OPENMETRICS, exchange, sample, samples, scrape
@@ -169,6 +169,7 @@ def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(ser
             [
                 ("drainq_delayed_ready", labels, 7),
                 ("drainq_delayed_dead", labels, True),
+                ("drainq_delayed_scheduled", labels, False),
                 ("drainq_delayed_in_flight", labels, 0.5),
             ],
         )
@@ -177,12 +178,16 @@ def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(ser
         assert now == {
             "drainq_delayed_ready": 7,
             "drainq_delayed_dead": 1,
+            "drainq_delayed_scheduled": 0,
             "drainq_delayed_in_flight": 0.5,
             "drainq_sample_errors_total": 1,
         }
+        while mine()["drainq_sample_age_seconds"] < 0.05:
+            pass
         publish_samples("delayed", "published", None)
-        assert mine()["drainq_sample_errors_total"] == 2
-        assert mine()["drainq_delayed_ready"] == 7
+        now = mine()
+        assert (now["drainq_sample_errors_total"], now["drainq_delayed_ready"]) == (2, 7)
+        assert now["drainq_sample_age_seconds"] >= 0.05  # a failure makes the last ones no younger
         publish_samples("delayed", "published", [("drainq_delayed_ready", labels, 8)])
         now = mine()
         assert (now["drainq_delayed_ready"], now["drainq_sample_errors_total"]) == (8, 2)
@@ -237,6 +242,26 @@ def test_the_name_of_a_header_may_be_written_in_any_case(server, name):
     head, _, body = exchange(server.port, request.encode()).partition(b"\r\n\r\n")
     assert b"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n" in head
     assert body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "is_open"),
+    [(["text/plain;q=0.5", OPENMETRICS], True), ([OPENMETRICS + ";q=0.4", "text/plain;q=0.5"], False)],
+)
+def test_ranges_in_several_headers_are_one_list(server, ranges, is_open):
+    lines = "".join(f"Accept: {each}\r\n" for each in ranges)
+    body = exchange(server.port, f"GET /metrics HTTP/1.1\r\nHost: a\r\n{lines}\r\n".encode())
+    assert body.endswith(b"# EOF\n") is is_open
+
+
+@pytest.mark.parametrize(("accept", "of_counters"), [("text/plain", "_total"), (OPENMETRICS, "")])
+def test_each_family_is_headed_by_the_name_that_the_format_asks_for(server, accept, of_counters):
+    with BatchQueue("headed", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)):
+        lines = scrape(server.url, accept)[1].splitlines()
+    kinds = {name + (of_counters if kind == "counter" else ""): kind for name, kind, _, _ in metric_families()}
+    types = [tuple(line.split()[2:]) for line in lines if line.startswith("# TYPE ")]
+    assert len(types) > 20 and set(types) <= set(kinds.items())
+    assert [line.split()[2] for line in lines if line.startswith("# HELP ")] == [name for name, _ in types]
 
 
 def test_openmetrics_names_the_unit_of_each_family_that_has_one(server):

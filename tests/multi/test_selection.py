@@ -1,5 +1,7 @@
 """A Python object that chooses whose turn it is."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from drainq import MultiQueue, SubQueue
@@ -80,6 +82,15 @@ def test_an_answer_that_was_not_offered_is_a_type_error_that_shows_it(answer):
     with pytest.raises(TypeError, match=f"got {answer!r}"):
         queue.get()
     assert queue.qsize() == 8
+
+
+@pytest.mark.parametrize(
+    ("selection", "error"),
+    [(3, TypeError), (object(), TypeError), (SimpleNamespace(select=3), TypeError), ("fair", ValueError)],
+)
+def test_a_selection_that_cannot_select_is_refused(selection, error):
+    with pytest.raises(error, match='selection must be "priority", "weighted" or an object with select.groups., got'):
+        MultiQueue(selection)
 
 
 def test_a_disabled_sub_queue_cannot_be_chosen():

@@ -232,6 +232,23 @@ def test_an_error_in_a_later_split_gives_back_what_was_taken(delivered):
     assert delivered.items == ["a", "b", "c"]
 
 
+def test_what_was_given_back_to_a_source_that_has_ended_is_still_to_come(make, background, delivered):
+    def split(*_):
+        background.run()
+        return splits.pop(0)
+
+    splits = [{"x": 3}, {"x": -1}]
+    ended = make(iter("ab"))
+    scheduler = SourceScheduler({"x": ended, "y": Stock("c")}, delivered, Own("x", "y", split=split), batch_size=10)
+    ended.get_next_batch(0)
+    with pytest.raises(ValueError, match="got -1"):
+        scheduler.step()
+    assert ended.finished and not scheduler.stats().sources["x"].ended
+    scheduler.strategy = Fair("x", "y")
+    assert scheduler.step() == 3
+    assert delivered.items == ["a", "b", "c"] and scheduler.stats().sources["x"].ended
+
+
 def test_a_strategy_that_gives_to_a_source_without_items_moves_nothing_for_it(delivered):
     sources = {"x": Stock(""), "y": Stock("abc")}
     scheduler = SourceScheduler(sources, delivered, Own("x", "y", split=lambda *_: {"x": 1}), batch_size=10)
