@@ -306,4 +306,12 @@ MUTANTS = [
         'core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "fixed", (count,)),',
         "tests/batch/test_pickling.py::test_every_policy_selector_strategy_and_balancer_arrives_as_it_was_sent",
     ),
+    Mutant(
+        "pool_found_nothing",
+        "the idle calls of a queue on a scheduler become rarer for ever, however many items come",
+        f"{BATCH}/shared_scheduler.rs",
+        "            loan.found();\n",
+        "",
+        "tests/batch/test_scheduler.py::test_an_item_makes_the_idle_calls_on_a_scheduler_frequent_again",
+    ),
 ]

@@ -379,4 +379,12 @@ MUTANTS = [
         f"{COLLECTION}::test_on_drop_stays_whole_until_the_last_refusals_are_told",
         dies="crashes",
     ),
+    Mutant(
+        "cleared_while_called",
+        "the collector takes the handlers away from a queue that still delivers",
+        f"{BATCH}/shared_queue.rs",
+        "if !self.process().callers.are_left() {\n            self.callables.handlers.clear",
+        "if true {\n            self.callables.handlers.clear",
+        f"{COLLECTION}::test_what_a_queue_still_holds_when_the_collector_finds_it_is_handled",
+    ),
 ]

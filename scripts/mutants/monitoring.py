@@ -104,4 +104,13 @@ MUTANTS = [
         "",
         f"{TESTS}::test_clients_that_send_nothing_keep_nobody_out",
     ),
+    Mutant(
+        "last_reference_is_kept",
+        "a queue whose last reference is the endpoint's never ends",
+        f"{ENDPOINT}/object_registry.rs",
+        '    let _ = thread::Builder::new().name("drainq-end".into()).spawn(end);\n',
+        "    let _ = (thread::Builder::new(), end);\n",
+        "tests/monitoring/test_endpoint_thread.py"
+        "::test_a_queue_whose_last_reference_is_the_endpoint_s_ends_all_the_same",
+    ),
 ]

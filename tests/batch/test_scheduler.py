@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from queue import SimpleQueue
 
 import pytest
 
@@ -126,6 +127,33 @@ def test_idle_handlers_on_a_scheduler_hear_of_it(pool):
     with BatchQueue("idle", on(pool, consumer=worker, max_idle=0.002)):
         for _ in range(5):
             assert worker.idle.acquire(timeout=PATIENCE)
+
+
+def test_an_item_makes_the_idle_calls_on_a_scheduler_frequent_again(pool):
+    """Another queue beats the time on the same thread: its calls come every 10 ms, those after an item after 1 ms."""
+    heard = SimpleQueue()
+
+    class Worker:
+        def __init__(self, name):
+            self.name = name
+
+        def consume(self, batch):
+            heard.put("item")
+
+        def on_idle(self):
+            heard.put(self.name)
+
+    beat = on(pool, threads=1, consumer=Worker("beat"), min_idle=0.01, max_idle=0.01)
+    slower_and_slower = on(pool, threads=1, consumer=Worker("idle"), min_idle=0.001, max_idle=3600)
+    with BatchQueue("beat", beat), BatchQueue("idle", slower_and_slower) as queue:
+        for n in range(20):
+            queue.produce(n)
+            while heard.get(timeout=PATIENCE) != "item":
+                """What was heard before."""
+            beats = 0
+            while heard.get(timeout=PATIENCE) != "idle":
+                beats += 1
+                assert beats < 10, f"no idle call after item {n}"
 
 
 def test_a_scheduler_works_in_a_forked_child_and_at_exit():
