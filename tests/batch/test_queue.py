@@ -161,6 +161,15 @@ def test_a_handler_is_never_called_by_two_threads_at_once(make_queue):
     assert queue.stats().handled == 4_000
 
 
+def test_handlers_of_two_types_are_called_at_the_same_time(make_queue):
+    turns, both = PartitionSelector.round_robin(), threading.Barrier(2, timeout=PATIENCE)
+    queue = make_queue(threads=2, partitions=2, partition_selector=turns)
+    for kind in (int, str):
+        queue.add_handler(kind, lambda batch: both.wait())
+    assert queue.produce(1) and queue.produce("a")
+    assert queue.flush(2 * PATIENCE) and queue.stats().handled == 2
+
+
 def test_max_batch_is_a_hard_bound(make_queue):
     gate = Gate(is_open=False)
     queue = make_queue(consumer=gate, partitions=PartitionPolicy.fixed(4), max_batch=10,

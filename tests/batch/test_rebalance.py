@@ -57,7 +57,7 @@ def test_a_custom_balancer_may_be_a_callable_and_may_decline(make_queue):
     assert queue.stats().rebalances == 0
 
 
-@pytest.mark.parametrize("plan", [[0], [0, 2], [0, -1], "ab"])
+@pytest.mark.parametrize("plan", [[0], [1, 0, 1], [0, 2], [0, -1], "ab"])
 def test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing(make_queue, plan):
     queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), consumer=len,
                        balancer=lambda *_: plan, rebalance_interval=3600)  # fmt: skip
