@@ -50,6 +50,12 @@ FAULTS: dict[str, dict[str, str]] = {
     "models::sleeper::within_the_producers_lock_no_fence_is_needed": {
         "wake_sync": "the producers' lock is not taken before the second check",
     },
+    "models::sleeper::a_thread_that_sleeps_on_is_woken": {
+        "wake_sleep_on": "a thread that sleeps on is awake for its producers",
+    },
+    "models::moves::an_item_produced_during_the_move_is_drained_by_the_new_owner": {
+        "sleep_on_look": "a thread that sleeps on does not look for work",
+    },
     "models::moves::a_claim_is_never_slept_over": {
         "claim_fence": "no fence after the claim",
     },

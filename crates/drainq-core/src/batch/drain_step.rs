@@ -1,4 +1,9 @@
 //! What a drain thread does next: a pass, an idle report, a sleep, or the end.
+//!
+//! # Invariants
+//! 1. A thread that woke up by itself, and finds no work, makes no pass: it never stopped sleeping for its producers
+//!    (`wait/sleeper.rs`), so its last pass still stands. A thread without an idle report would sleep on at this
+//!    point, so nothing may rely on a pass here. It reports, and sleeps on.
 
 use super::drain_hand_out::Pass;
 use super::drain_take::Drainer;
@@ -32,12 +37,14 @@ impl<T: RingItem + Keyed> Drainer<T> {
             // After an idle report the thread goes to sleep without another pass: the second check before its sleep
             // finds the items that came in the meantime.
             if !std::mem::take(&mut self.has_reported_idle) {
-                self.linger(&sync_with_producers);
-                if self.take() {
-                    return Step::Pass(Pass { drainer: self });
-                }
-                if self.is_finished() {
-                    return Step::Closed;
+                if !self.last_pass_stands() {
+                    self.linger(&sync_with_producers);
+                    if self.take() {
+                        return Step::Pass(Pass { drainer: self });
+                    }
+                    if self.is_finished() {
+                        return Step::Closed;
+                    }
                 }
                 if self.reports_idle_passes() {
                     self.has_reported_idle = true;
@@ -47,6 +54,10 @@ impl<T: RingItem + Keyed> Drainer<T> {
             self.empty_passes = self.empty_passes.saturating_add(1);
             let how = self.next_sleep(self.empty_passes);
             let parker = self.parker();
+            if self.is_still_idle {
+                self.is_still_idle = self.worker().sleeper.sleep_on(parker, how.1);
+                continue;
+            }
             let sync_with_producers = || {
                 if how.0 == Depth::Idle {
                     // From now on the producer of the next item must take the slow path, where it finds the sleeper.
@@ -55,7 +66,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
                     });
                 }
             };
-            self.worker().sleeper.sleep(parker, how, sync_with_producers, || {
+            self.is_still_idle = self.worker().sleeper.sleep(parker, how, sync_with_producers, || {
                 let busy = self.has_work();
                 if busy {
                     backoff.snooze();
@@ -63,6 +74,16 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 busy
             });
         }
+    }
+
+    /// Whether nothing has come since the last pass: the thread woke up by itself, or by a wake-up that it got while it
+    /// was awake, which left the state idle and tells of what [`Self::has_work`] finds (invariant 1).
+    fn last_pass_stands(&mut self) -> bool {
+        let stands = self.is_still_idle && (planted("sleep_on_look") || !self.has_work());
+        if !stands && std::mem::take(&mut self.is_still_idle) {
+            self.worker().sleeper.wake_up();
+        }
+        stands
     }
 
     /// Naps for the linger time of the settings before the first item after an idle time is taken. A partition that

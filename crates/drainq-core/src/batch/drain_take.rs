@@ -47,6 +47,9 @@ pub struct Drainer<T: RingItem + Keyed> {
     arrivals: Arrivals,
     /// Whether an idle report followed the last pass, so that the next step is a sleep.
     pub(super) has_reported_idle: bool,
+    /// Whether the thread is idle for its producers although it runs: the time of its sleep ran out (invariant 4 of
+    /// `wait/sleeper.rs`).
+    pub(super) is_still_idle: bool,
     /// Whether the linger time for the items that wait now has passed.
     pub(super) lingered: bool,
     /// Items on their way from a ring to their groups; empty between two takes.
@@ -80,6 +83,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             empty_passes: 0,
             arrivals: Arrivals::new(Instant::now()),
             has_reported_idle: false,
+            is_still_idle: false,
             lingered: false,
             taken: Vec::new(),
             held: Vec::new(),

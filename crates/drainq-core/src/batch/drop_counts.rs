@@ -86,7 +86,7 @@ impl DropCounts {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests {
     use super::DropReason::{Abandoned, Closed, Full, Unrouted};
     use super::*;

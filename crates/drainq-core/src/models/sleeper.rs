@@ -4,6 +4,7 @@ use super::Met;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, deep_model, thread};
 use crate::wait::sleeper::{Depth, Sleeper, producer_fence};
+use std::time::Duration;
 
 #[test]
 fn an_item_published_to_an_idle_thread_is_never_missed() {
@@ -132,4 +133,38 @@ fn a_thread_that_goes_from_nap_to_idle_is_woken() {
         shared.0.wake(|| true);
         drain.join().unwrap();
     });
+}
+
+/// The time of a sleep runs out, the thread does something else, and sleeps on without a second check.
+#[test]
+fn a_thread_that_sleeps_on_is_woken() {
+    let met = Met::default();
+    let note = met.clone();
+    deep_model(move || {
+        let (sleeper, parker) = Sleeper::of_thread();
+        let shared = Arc::new((sleeper, AtomicBool::new(false), Mutex::new(())));
+        let drain = {
+            let (shared, note) = (shared.clone(), note.clone());
+            thread::spawn(move || {
+                let seen = || shared.1.load(Ordering::Relaxed);
+                let sync_with_producers = || drop(shared.2.lock());
+                let no_time = (Depth::Idle, Some(Duration::ZERO));
+                let mut is_still_idle = shared.0.sleep(&parker, no_time, sync_with_producers, seen);
+                note.note(if is_still_idle { "sleeps on" } else { "looks again" });
+                while is_still_idle {
+                    is_still_idle = shared.0.sleep_on(&parker, None);
+                }
+                while !seen() {
+                    shared.0.sleep(&parker, (Depth::Idle, None), sync_with_producers, seen);
+                }
+            })
+        };
+        {
+            let _lock = shared.2.lock();
+            shared.1.store(true, Ordering::Relaxed);
+            shared.0.wake(|| false);
+        }
+        drain.join().unwrap();
+    });
+    met.exactly(&["looks again", "sleeps on"]);
 }

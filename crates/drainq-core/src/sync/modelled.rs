@@ -71,9 +71,14 @@ macro_rules! modelled {
                 *is_left = false;
             }
 
-            /// Parks as [`Parker::park`] does: in a model no time passes.
-            pub fn park_timeout(&self, _timeout: Duration) {
-                self.park();
+            /// Parks as [`Parker::park`] does: in a model no time passes. Without any time it takes the token if there
+            /// is one, and returns.
+            pub fn park_timeout(&self, timeout: Duration) {
+                if timeout.is_zero() {
+                    *self.0.is_left.lock().unwrap() = false;
+                } else {
+                    self.park();
+                }
             }
         }
 

@@ -15,6 +15,9 @@
 //!    wakes the sleeper: a thousand producers make one wake-up.
 //! 3. Unparking a thread that is not parked yet leaves a token: a wake-up between the second check and the park ends
 //!    the park at once.
+//! 4. A thread whose time ran out while the state was still `IDLE` may leave it so, call what it likes and park again
+//!    ([`Sleeper::sleep_on`]): for the producers it never stopped sleeping, so it needs no lock. It has to look for work
+//!    all the same: a token that was left while it was awake ends a park as well, and leaves the state as it is.
 //!
 //! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
 //! fence as in crossbeam-epoch; the nap is the first step of SkyWalking's idle back-off.
@@ -107,20 +110,30 @@ impl Sleeper {
     }
 
     /// Sleeps on `parker` until woken, `timeout` at most; returns at once if the second check, `work`, finds something.
+    ///
+    /// Returns whether the thread is still idle for its producers. Then it may [`Self::sleep_on`] if it finds no work; else it
+    /// has to [`Self::wake_up`] before it takes items (invariant 4).
     pub fn sleep(
         &self,
         parker: &Parker,
         (depth, timeout): (Depth, Option<Duration>),
         sync_with_producers: impl FnOnce(),
         work: impl FnOnce() -> bool,
-    ) {
-        if self.fall_asleep(depth, sync_with_producers, work) {
-            match timeout {
-                Some(timeout) => parker.park_timeout(timeout),
-                None => parker.park(),
-            }
+    ) -> bool {
+        self.fall_asleep(depth, sync_with_producers, work) && self.sleep_on(parker, timeout)
+    }
+
+    /// Sleeps on after the time of a sleep ran out; returns as [`Self::sleep`] does (invariant 4).
+    pub fn sleep_on(&self, parker: &Parker, timeout: Option<Duration>) -> bool {
+        match timeout {
+            Some(timeout) => parker.park_timeout(timeout),
+            None => parker.park(),
+        }
+        let is_still_idle = self.state.load(Ordering::Relaxed) == IDLE;
+        if !is_still_idle || planted("wake_sleep_on") {
             self.wake_up();
         }
+        is_still_idle
     }
 
     /// Wakes the thread if it is idle, and if it naps and `urgent` returns true. To be called after
