@@ -142,6 +142,23 @@ def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
     assert queue.remove_handler(int) is False and queue.remove_handler(float) is False
 
 
+def test_a_handler_whose_items_wait_too_long_goes_and_what_is_queued_is_unrouted(make_queue):
+    queue, hold, gate = make_queue(), Gate(is_open=False), Gate()
+    queue.add_handler(str, hold)
+    queue.add_handler(int, gate)
+    queue.produce("hold")
+    hold.wait_entered()
+    assert queue.produce_many(range(10)) == 10
+    with pytest.raises(ValueError, match="timeout must be None .wait for ever. or a number of seconds >= 0, got -1"):
+        queue.remove_handler(int, -1)
+    assert queue.remove_handler(int, timeout=0) is True
+    assert queue.remove_handler(int, timeout=0) is False
+    hold.open()
+    assert queue.flush(PATIENCE)
+    of_type = queue.stats().per_type[int]
+    assert (gate.items, of_type.handled, of_type.unrouted) == ([], 0, 10)
+
+
 def test_a_handler_that_comes_in_anothers_place_gets_what_waits(make_queue):
     queue, hold, first, second = make_queue(), Gate(is_open=False), Gate(), Gate()
     queue.add_handler(str, hold)

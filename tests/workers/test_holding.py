@@ -10,6 +10,8 @@ import threading
 import pytest
 
 from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy
+from drainq.delivery.accounting import Outcome
+from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock
 from drainq.testing import ManualClock
 from drainq.workers import MetricsAggregator, TopN
@@ -190,3 +192,64 @@ def test_what_reaches_a_shared_queue_after_its_worker_left_has_no_handler(shared
     assert shared.produce(("a", 2)) and shared.flush(60)
     assert shared.stats().unrouted == 1 and sent == [("a", 1)]
     assert agree(left).accepted == 1
+
+
+class Leaves(Worker):
+    """Sends each batch to nobody, and lets something happen between leaving its queue and closing its books."""
+
+    def __init__(self, queue, meanwhile):
+        super().__init__(queue=queue)
+        self._meanwhile = meanwhile
+
+    def _take(self, batch):
+        self._books.move(len(batch), Outcome.PENDING, Outcome.SENT)
+
+    def _end(self, deadline):
+        self._meanwhile()
+        return True
+
+    def _forget(self):
+        raise AssertionError("nothing forks here")
+
+
+@pytest.mark.parametrize("drains_before", [True, False])
+def test_a_worker_leaves_a_shared_queue_in_time_and_loses_what_it_accepted_and_no_more(shared, drains_before):
+    entered, over = threading.Event(), threading.Event()
+
+    def hold_the_drain_thread(_batch):
+        entered.set()
+        assert over.wait(PATIENCE)
+
+    def drain():
+        over.set()
+        assert shared.flush(PATIENCE)
+
+    shared.produce(("before", 1))
+    assert shared.flush(PATIENCE) and shared.stats().unrouted == 1
+    worker = Leaves(shared, drain if drains_before else int)
+    worker.produce(("a", 1))
+    assert worker.flush(PATIENCE) and counts(worker) == (1, 0, 0, 0, 0)
+    shared.add_handler(str, hold_the_drain_thread)
+    shared.produce("text")
+    assert entered.wait(PATIENCE)
+    assert worker.produce_many([("a", 2), ("b", 3), ("c", 4)]) == 3 and counts(worker) == (1, 0, 0, 0, 3)
+    assert worker.close(timeout=0) is False and counts(worker) == (1, 0, 0, 3, 0)
+    drain()
+    assert shared.stats().unrouted == 4 and counts(worker) == (1, 0, 0, 3, 0)
+
+
+def test_a_batch_that_comes_after_the_books_were_closed_is_counted_once():
+    entered, over, done = threading.Event(), threading.Event(), threading.Event()
+
+    class Late(Leaves):
+        def _from_queue(self, batch):
+            entered.set()
+            assert over.wait(PATIENCE)
+            super()._from_queue(batch)
+            done.set()
+
+    worker = Late(None, int)
+    assert worker.produce(("a", 1)) and entered.wait(PATIENCE)
+    assert worker.close(timeout=0) is False and counts(worker) == (0, 0, 0, 1, 0)
+    over.set()
+    assert done.wait(PATIENCE) and counts(worker) == (1, 0, 0, 0, 0)

@@ -78,7 +78,7 @@ class Worker(abc.ABC):
         self._weight = float(weight)
         self._shared = queue
         self._queue = queue
-        self._types: set[type] = set()
+        self._types: dict[type, int] = {}  # on a shared queue; and the items that had no handler before this worker
         self._books = Books()
         self._closed = False
         self._begin()
@@ -175,7 +175,10 @@ class Worker(abc.ABC):
         with self._lock:
             self._arrived += count
             self._in_handler += count
-            self._books.arrive(count)
+            if self._ended:  # the books were closed before it came here, and say that it is lost
+                self._books.move(count, Outcome.LOST, Outcome.PENDING)
+            else:
+                self._books.arrive(count)
         try:
             self._take(batch)
         finally:
@@ -268,9 +271,10 @@ class Worker(abc.ABC):
         if self._shared is None:
             return max(0, queue.accepted - self._arrived)
         waiting = 0
-        for kind, of in queue.per_type.items():
-            if kind in self._types:
-                waiting += of.accepted - of.handled - of.failed - of.unrouted
+        for kind, unrouted in list(self._types.items()):  # a thread may add one
+            of = queue.per_type.get(kind)
+            if of is not None:
+                waiting += of.accepted - of.handled - of.failed - unrouted
         return max(0, waiting - self._in_handler)
 
     def _begin_to_close(self) -> bool:
@@ -309,9 +313,10 @@ class Worker(abc.ABC):
 
     def _drain(self, timeout: float | None) -> None:
         if self._shared is not None:
+            deadline = _deadline(timeout)
             self._shared.flush(timeout)
             for kind in self._types:
-                self._shared.remove_handler(kind)
+                self._shared.remove_handler(kind, _seconds_until(deadline))
             type_owners.disown(self._shared, self._types)
         elif self._queue is not None:
             self._queue.shutdown(timeout)
@@ -329,6 +334,7 @@ class Worker(abc.ABC):
     def _renew_in_child(self) -> None:
         self._begin()
         self._books.renew()
+        self._types = dict.fromkeys(self._types, 0)
         self._forget()
 
     def _open(self, kind: type) -> BatchQueue | None:
@@ -348,7 +354,8 @@ class Worker(abc.ABC):
                 self._queue = BatchQueue(f"drainq-{type(self).__name__}-{next(_numbers)}", config)
             if self._shared is not None and kind not in self._types:
                 type_owners.own(self._shared, kind, self, _Handler(self), self._weight)
-                self._types.add(kind)
+                known = self._shared.stats().per_type.get(kind)
+                self._types[kind] = 0 if known is None else known.unrouted
             return self._queue
 
     def _refuse_while_stopped(self) -> None:
@@ -367,6 +374,10 @@ def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + timeout
 
 
+def _seconds_until(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
 def _margin(timeout: float) -> float:
     """Seconds of a timeout that are kept for what cannot be sent: to put it away, the second half for what hangs."""
     return min(1.0, 0.25 * timeout)
@@ -374,4 +385,4 @@ def _margin(timeout: float) -> float:
 
 def wait_until(condition: threading.Condition, done: Callable[[], bool], deadline: float | None) -> bool:
     """Wait, with the condition held, until something is done; False at the deadline."""
-    return condition.wait_for(done, None if deadline is None else max(0.0, deadline - time.monotonic()))
+    return condition.wait_for(done, _seconds_until(deadline))

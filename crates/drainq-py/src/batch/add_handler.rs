@@ -99,19 +99,29 @@ impl BatchQueue {
 
     /// Remove the handler of ``type``, after the items that are queued for it were handled.
     ///
+    /// Args:
+    ///     type: whose handler.
+    ///     timeout: seconds to wait for these items; None: as long as it takes. The handler goes all the same, and what is
+    ///         still queued is unrouted.
     /// Returns:
     ///     True, or False if there was none.
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue.
-    #[pyo3(text_signature = "($self, type)")]
-    fn remove_handler(&self, py: Python<'_>, r#type: Bound<'_, PyAny>) -> PyResult<bool> {
+    #[pyo3(signature = (r#type, timeout=None), text_signature = "($self, type, timeout=None)")]
+    fn remove_handler(
+        &self,
+        py: Python<'_>,
+        r#type: Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let deadline = Deadline::after("timeout", timeout)?;
         self.shared().routing.keys.check(&r#type)?;
         let Some(key) = self.shared().routing.keys.find(&r#type)? else { return Ok(false) };
         if !self.shared().callables.handlers.contains(key) {
             return Ok(false);
         }
         self.refuse_in_handler(py, "remove_handler")?;
-        self.wait_flushed(py, Flush::of_type(self.shared().queue(), key), Deadline::never())?;
+        self.wait_flushed(py, Flush::of_type(self.shared().queue(), key), deadline)?;
         Ok(self.shared().callables.handlers.remove(self.shared().queue(), key))
     }
 }
