@@ -113,4 +113,12 @@ MUTANTS = [
         "tests/monitoring/test_endpoint_thread.py"
         "::test_a_queue_whose_last_reference_is_the_endpoint_s_ends_all_the_same",
     ),
+    Mutant(
+        "connection_left_to_a_child",
+        "a connection that is closed stays open for its client as long as a forked child lives",
+        f"{ENDPOINT}/endpoint_thread.rs",
+        "        let _ = self.stream.shutdown(Shutdown::Both);\n",
+        "        let _ = &self.stream;\n",
+        "tests/monitoring/test_fork.py::test_a_connection_ends_at_once_although_a_child_lives",
+    ),
 ]

@@ -68,7 +68,9 @@ def test_a_child_closes_its_copy_of_the_socket_although_nothing_holds_the_object
     assert scrape(url)[1].startswith("# HELP")
 
 
-def test_the_port_is_free_once_the_parent_closes_although_a_child_lives(server):
+@contextlib.contextmanager
+def living_child() -> Iterator[None]:
+    """A forked child, with copies of all descriptors, that lives to the end of the block."""
     ready, end = os.pipe()
     go_on, let_go = os.pipe()
     child = os.fork()
@@ -78,13 +80,36 @@ def test_the_port_is_free_once_the_parent_closes_although_a_child_lives(server):
         os.read(go_on, 1)
         os._exit(0)
     os.read(ready, 1)
-    server.close()
     try:
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", server.port))
+        yield
     finally:
         os.write(let_go, b"x")
         os.waitpid(child, 0)
+        for descriptor in (ready, end, go_on, let_go):
+            os.close(descriptor)
+
+
+def test_the_port_is_free_once_the_parent_closes_although_a_child_lives(server):
+    with living_child():
+        server.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port))
+
+
+def test_a_connection_ends_at_once_although_a_child_lives(server):
+    with contextlib.ExitStack() as clients:
+
+        def client() -> socket.socket:
+            return clients.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+
+        oldest = client()
+        assert scrape(server.url)[1].startswith("# HELP")  # it was accepted before
+        clients.enter_context(living_child())
+        for _ in range(32):
+            client()
+        assert scrape(server.url)[1].startswith("# HELP")
+        oldest.setblocking(False)
+        assert oldest.recv(1) == b""
 
 
 def test_forks_while_it_reads_leave_no_lock_taken(server):
