@@ -7,7 +7,7 @@
 //! A *span* is the time between two empty passes that is at least as long as a nap.
 //!
 //! # Invariants
-//! 1. Frequent means: in each of the last two spans an item arrived at least every [`CHEAP_WAKE_EVERY`] on average. So
+//! 1. Frequent means: in each of the last two spans an item arrived at least every [`cheap_wake_every`] on average. So
 //!    wake-ups that are not naps' ends come at most about that often in the long run. One span would not do, nor would
 //!    shorter ones: items that a stalled producer or drain thread held up arrive together, and the next one would then
 //!    wait for a nap.
@@ -20,22 +20,32 @@ use super::config::Settings;
 use crate::wait::sleeper::{Depth, sleep_after};
 use std::time::{Duration, Instant};
 
-/// A wake-up for each item is cheap while items are at least this far apart.
-const CHEAP_WAKE_EVERY: Duration = Duration::from_micros(50);
+/// Returns how far apart the items of one drain thread are while a wake-up for each of them is cheap, in a queue with this
+/// many threads.
+///
+/// With one thread it is about what a wake-up costs both sides, and no rate below has more than one wake-up for an
+/// item. The threads of a queue wake up beside each other, so each of several gets its share of that.
+fn cheap_wake_every(threads: usize) -> Duration {
+    const OF_A_QUEUE: Duration = Duration::from_micros(10);
+    const MOST: Duration = Duration::from_micros(50);
+    OF_A_QUEUE.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX)).min(MOST)
+}
 
 /// The items that one drain thread took, and since when.
 pub(super) struct Arrivals {
     since: Instant,
     items: u32,
+    cheap_wake_every: Duration,
     /// Whether items were frequent in the last span and in the one before it.
     last_was_frequent: bool,
     before_was_frequent: bool,
 }
 
 impl Arrivals {
-    /// Starts to count at `now`.
-    pub fn new(now: Instant) -> Self {
-        Self { since: now, items: 0, last_was_frequent: false, before_was_frequent: false }
+    /// Starts to count at `now`, for one of this many threads.
+    pub fn new(now: Instant, threads: usize) -> Self {
+        let cheap_wake_every = cheap_wake_every(threads);
+        Self { since: now, items: 0, cheap_wake_every, last_was_frequent: false, before_was_frequent: false }
     }
 
     /// Counts items that a pass took.
@@ -68,7 +78,7 @@ impl Arrivals {
             let items = std::mem::take(&mut self.items);
             self.since = now;
             self.before_was_frequent =
-                std::mem::replace(&mut self.last_was_frequent, time < CHEAP_WAKE_EVERY.saturating_mul(items));
+                std::mem::replace(&mut self.last_was_frequent, time < self.cheap_wake_every.saturating_mul(items));
         }
         self.last_was_frequent && self.before_was_frequent
     }
@@ -81,10 +91,15 @@ mod tests {
     const NAP: Duration = Duration::from_millis(1);
 
     #[test]
+    fn a_wake_up_is_cheap_every_ten_microseconds_a_queue() {
+        assert_eq!([1, 2, 5, 6, usize::MAX].map(cheap_wake_every), [10, 20, 50, 50, 50].map(Duration::from_micros));
+    }
+
+    #[test]
     fn items_are_frequent_from_one_each_fifty_microseconds_on_in_two_spans_in_a_row() {
         let start = Instant::now();
         let at = |micros| start + Duration::from_micros(micros);
-        let mut arrivals = Arrivals::new(start);
+        let mut arrivals = Arrivals::new(start, 5);
         assert!(!arrivals.are_frequent(start, NAP), "no item yet");
         let mut pass = |items, end| {
             arrivals.took(items);
@@ -103,7 +118,7 @@ mod tests {
     #[test]
     fn items_that_were_held_up_are_not_frequent_however_many_passes_take_them() {
         let start = Instant::now();
-        let mut arrivals = Arrivals::new(start);
+        let mut arrivals = Arrivals::new(start, 1);
         for item in 1..=100 {
             arrivals.took(1);
             assert!(!arrivals.are_frequent(start + Duration::from_micros(9 * item), NAP), "item {item}");
@@ -113,7 +128,7 @@ mod tests {
     #[test]
     fn more_items_than_a_counter_holds_are_frequent() {
         let start = Instant::now();
-        let mut arrivals = Arrivals::new(start);
+        let mut arrivals = Arrivals::new(start, 1);
         for hour in 1..3 {
             arrivals.took(usize::MAX);
             arrivals.took(usize::MAX);

@@ -65,7 +65,8 @@ config_table! {
         ///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
         on_drop: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
         ///     min_idle, max_idle: seconds; a drain thread that finds nothing while items arrive more often than every
-        ///         50 microseconds lets them gather for ``min_idle``; otherwise the next item wakes it at once. With
+        ///         10 microseconds (times the drain threads, 50 at most) lets them gather for ``min_idle``; otherwise the
+        ///         next item wakes it at once. With
         ///         ``on_idle`` handlers it wakes by itself too: after ``min_idle``, then twice as long each time up to
         ///         ``max_idle``.
         min_idle: f64 = (MIN_IDLE.as_secs_f64()) => f64,
