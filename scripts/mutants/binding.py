@@ -314,4 +314,12 @@ MUTANTS = [
         "",
         "tests/batch/test_scheduler.py::test_an_item_makes_the_idle_calls_on_a_scheduler_frequent_again",
     ),
+    Mutant(
+        "exit_list_keeps_all",
+        "what is left of a queue that has ended stays in memory for ever",
+        f"{BATCH}/interpreter_exit.rs",
+        "    live.retain(|other| other.strong_count() > 0);\n",
+        "",
+        "tests/batch/test_memory.py::test_a_queue_that_has_ended_leaves_no_memory_behind",
+    ),
 ]

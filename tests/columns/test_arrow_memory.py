@@ -14,6 +14,7 @@ import pytest
 from drainq import DDSketch
 from drainq.columns import GroupBy, RecordBatch, parse_access_log, percentiles
 from tests.forked import in_child
+from tests.memory import in_use, needs_mallinfo
 
 from .c_structs import Array, Schema, Stream, pointer
 
@@ -25,22 +26,6 @@ SIZE = 1 << 16
 LINE = b'::1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 17'
 
 
-class Mallinfo(ctypes.Structure):
-    """``struct mallinfo2`` of glibc."""
-
-    _fields_ = [(name, ctypes.c_size_t) for name in (
-        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
-    )]  # fmt: skip
-
-
-def in_use() -> int:
-    """Bytes that the process has allocated and not given back."""
-    told = ctypes.CDLL(None).mallinfo2
-    told.restype = Mallinfo
-    now = told()
-    return now.uordblks + now.hblkhd
-
-
 @pytest.fixture(autouse=True, scope="module")
 def nothing_older_is_looked_at() -> Iterator[None]:
     """The collector passes over what was there before, which makes its many runs here short."""
@@ -49,18 +34,13 @@ def nothing_older_is_looked_at() -> Iterator[None]:
     gc.unfreeze()
 
 
-needs_mallinfo = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc's mallinfo2")
-
-
 def grown(call: Callable[[], object]) -> float:
     """Large parts that a call leaves behind."""
     for _ in range(3):
         call()
-    gc.collect()
     before = in_use()
     for _ in range(ROUNDS):
         call()
-    gc.collect()
     return (in_use() - before) / SIZE / ROUNDS
 
 

@@ -1,0 +1,27 @@
+"""How much memory the process has allocated outside of Python's own arenas, as glibc tells it: exact, to the byte."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import pytest
+
+needs_mallinfo = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc's mallinfo2")
+
+
+class Mallinfo(ctypes.Structure):
+    """``struct mallinfo2`` of glibc."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+    )]  # fmt: skip
+
+
+def in_use() -> int:
+    """Bytes that the process has allocated and not given back, once the collector has run."""
+    gc.collect()
+    told = ctypes.CDLL(None).mallinfo2
+    told.restype = Mallinfo
+    now = told()
+    return now.uordblks + now.hblkhd
