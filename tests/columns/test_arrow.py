@@ -132,6 +132,22 @@ def test_a_sketch_takes_arrays_and_leaves_nulls_out(values):
     assert sketch == plain and sketch.count == 2
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("signed", [True, False])
+def test_whole_numbers_of_every_width_are_read_to_their_ends(bits, signed):
+    kind = getattr(pa, f"{'' if signed else 'u'}int{bits}")()
+    ends = [-(2 ** (bits - 1)), -1, 2 ** (bits - 1) - 1] if signed else [0, 2 ** (bits - 1), 2**bits - 1]
+    values = pa.array(ends, kind)
+    groups = GroupBy("k", {"least": ("v", "min"), "most": ("v", "max")})
+    groups.add(pa.record_batch({"k": values, "v": values}))
+    found = pa.record_batch(groups.result())
+    assert [found[column].type for column in found.schema.names] == [kind] * 3
+    assert [found[column].to_pylist() for column in found.schema.names] == [ends] * 3
+    sketch = DDSketch()
+    sketch.add_many(values)
+    assert (sketch.min, sketch.max) == (float(ends[0]), float(ends[-1]))
+
+
 def test_a_sketch_takes_whole_numbers_and_no_texts():
     for kind in (pa.int8(), pa.uint64(), pa.int32()):
         sketch = DDSketch()
