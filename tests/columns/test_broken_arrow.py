@@ -10,7 +10,7 @@ import pytest
 from drainq import DDSketch
 from drainq.columns import GroupBy, parse_access_log
 
-from .c_structs import Array, pointer
+from .c_structs import Array, Schema, pointer
 
 pa = pytest.importorskip("pyarrow")
 
@@ -126,6 +126,24 @@ def test_a_broken_dictionary_is_refused(breaks: Any, says: str) -> None:
     groups = GroupBy("k", {"total": ("v", "sum")})
     with pytest.raises(ValueError, match=says):
         groups.add(Broken(coded, in_column(0, breaks)))
+    assert len(groups) == 0
+
+
+@pytest.mark.parametrize("of_indices", [b"tdD", b"b", b"f", b"u"])
+def test_a_dictionary_whose_indices_are_no_whole_numbers_is_refused(of_indices: bytes) -> None:
+    class Indexed:
+        def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+            schema, array = coded.__arrow_c_array__()
+            of_batch = Schema.from_address(pointer(schema, b"arrow_schema"))
+            of_batch.children[0].contents.format = of_indices
+            return schema, array
+
+    coded = pa.record_batch({"k": pa.array(["a", "b", "a"]).dictionary_encode()})
+    groups = GroupBy("k", {"n": "count"})
+    with pytest.raises(
+        TypeError, match=f'column "k" has the Arrow type "{of_indices.decode()}", which is not read here'
+    ):
+        groups.add(Indexed())
     assert len(groups) == 0
 
 
