@@ -204,8 +204,9 @@ def test_a_queue_that_takes_the_name_during_a_shutdown_is_kept():
     assert BatchQueueManager.get("a").running
 
 
+@pytest.mark.parametrize("asked", ["get", "shutdown"])
 @pytest.mark.parametrize("stopped", [True, False])
-def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_runs(monkeypatch, stopped):
+def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_runs(monkeypatch, stopped, asked):
     """Making a queue with more threads than partitions warns, which runs Python code."""
     made = []
 
@@ -226,8 +227,11 @@ def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_
                 BatchQueueManager.create("a", warns)
             (queue,) = made
     assert len(made) == 1 and queue.running
-    assert BatchQueueManager.get("a") is queue
     assert BatchQueueManager.names() == ["a"]
+    if asked == "get":
+        assert BatchQueueManager.get("a") is queue
+    else:
+        assert BatchQueueManager.shutdown("a") and not queue.running
 
 
 def test_queues_of_their_own_are_not_registered(make_queue):

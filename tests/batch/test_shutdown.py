@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -121,6 +122,19 @@ def test_the_configured_shutdown_timeout_is_the_default():
     assert queue.shutdown() is False
     assert queue.stats().abandoned == 1
     gate.open()
+
+
+def test_the_timeout_of_the_call_comes_before_the_configured_one():
+    gate = Gate(is_open=False)
+    queue = BatchQueue("patient", config(consumer=gate, shutdown_timeout=0))
+    queue.produce(1)
+    gate.wait_entered()
+    with ThreadPoolExecutor(1) as pool:
+        clean = pool.submit(queue.shutdown, PATIENCE)
+        while queue.running and not clean.done():
+            os.sched_yield()
+        gate.open()
+        assert clean.result() is True
 
 
 def test_a_hanging_handler_does_not_keep_other_types_from_being_handled():

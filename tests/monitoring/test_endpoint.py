@@ -95,6 +95,8 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         assert sample(found, "drainq_batch_capacity", queue="counted") == stats.total_capacity()
         assert sample(found, "drainq_batch_partition_used", queue="counted", partition="0") == 0
         assert sample(found, "drainq_batch_thread_handled_total", queue="counted", thread="0") == 3
+        passes = sample(found, "drainq_batch_thread_passes_total", queue="counted", thread="0")
+        assert passes == stats.threads[0].cycles
         waits = sum(count for _, count in stats.gil_waits)
         assert sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted") == waits
     queue.produce(1)
