@@ -25,6 +25,11 @@ def log(level: str, message: str, error: BaseException | None = None) -> None:
     getattr(_log, level)("%s", message, exc_info=error)
 
 
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether the error is Ctrl-C: a KeyboardInterrupt on the main thread."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
 def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
     """Start a daemon thread, without waiting for it."""
     thread = DaemonThread(target, name=name)

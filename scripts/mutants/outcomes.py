@@ -45,6 +45,22 @@ MUTANTS = [
         f"{WEIGHTS}::test_what_a_coroutine_gives_up",
     ),
     Mutant(
+        "ctrl_c_in_an_on_drop_is_lost",
+        "Ctrl-C while a producer reports a drop ends nothing",
+        f"{BATCH}/drop_reports.rs",
+        "            if !python_calls::interrupt_again(py, &error) {",
+        "            if true {",
+        "tests/batch/test_log.py::test_ctrl_c_while_a_drop_is_reported_comes_again_after_the_call",
+    ),
+    Mutant(
+        "ctrl_c_in_the_log_ends_an_on_drop",
+        "Ctrl-C while a drop is logged ends the on_drop that is called next",
+        f"{BATCH}/drop_reports.rs",
+        '        let logged = python_calls::try_log(py, "warning", &message);\n',
+        '        python_calls::log(py, "warning", &message);\n        let logged = Ok(());\n',
+        "tests/batch/test_log.py::test_ctrl_c_while_a_drop_is_reported_comes_again_after_the_call",
+    ),
+    Mutant(
         "ctrl_c_in_a_repr_is_lost",
         "Ctrl-C while an error shows a value ends nothing",
         f"{SRC}/errors.rs",

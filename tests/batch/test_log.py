@@ -1,4 +1,4 @@
-"""A log that raises: what cannot be logged goes to `sys.unraisablehook`, and stops no thread of drainq."""
+"""A log that raises: what cannot be logged goes to `sys.unraisablehook`, and stops no thread of drainq; Ctrl-C is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from drainq import BufferStrategy
 from tests.batch.conftest import PATIENCE, Gate
+from tests.batch.test_lifecycle import run
 from tests.batch.test_shutdown import drain_threads, ended
 
 
@@ -88,3 +89,64 @@ def test_a_refusal_that_cannot_be_logged_is_counted_and_told(make_queue, lost):
     assert told == [("full", 3), ("full", 2)] and queue.stats().rejected["full"] == 5
     assert lost == [f'cannot log: queue "test-0": {count} items not handled: full' for count in (3, 2)]
     ended(drain_threads("test-0"))
+
+
+CTRL_C = """
+import _thread, logging, threading
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+
+def ctrl_c():
+    _thread.interrupt_main()
+    for _ in range(1_000):
+        pass
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        lines.append(record.getMessage())
+        if {within!r} == "the log":
+            ctrl_c()
+
+def on_drop(reason, count):
+    calls.append((reason, count))
+    if {within!r} == "on_drop":
+        ctrl_c()
+
+lines, calls = [], []
+logging.getLogger("drainq").addHandler(Handler())
+queue = BatchQueue("interrupted", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=on_drop))
+queue.shutdown()
+answers = []
+try:
+    answers.append(queue.produce(1))
+    for _ in range(1_000):
+        pass
+except KeyboardInterrupt:
+    answers.append("Ctrl-C")
+print(answers[-1], calls, lines, queue.stats().rejected["closed"])
+"""
+
+
+@pytest.mark.parametrize("within", ["the log", "on_drop"])
+def test_ctrl_c_while_a_drop_is_reported_comes_again_after_the_call(within):
+    """The report raises nothing, so it is the program that must hear of Ctrl-C."""
+    line = 'queue "interrupted": 1 items not handled: closed'
+    assert run(CTRL_C.format(within=within)) == f"Ctrl-C [('closed', 1)] [{line!r}] 1\n"
+
+
+def test_a_keyboard_interrupt_that_an_on_drop_raises_on_another_thread_ends_nothing():
+    out = run(
+        """
+        import threading
+        from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        def on_drop(reason, count):
+            if threading.current_thread() is not threading.main_thread():
+                raise KeyboardInterrupt
+        queue = BatchQueue("other", BatchQueueConfig(threads=ThreadPolicy.fixed(1), on_drop=on_drop))
+        queue.produce(1)  # there is no handler: the drain thread reports it
+        assert queue.flush(20)
+        thread = threading.Thread(target=lambda: queue.produce(2))
+        thread.start(), thread.join()
+        print(queue.shutdown(20), queue.stats().unrouted)
+        """
+    )
+    assert out == "True 2\n"

@@ -59,3 +59,16 @@ def test_a_buffer_is_added_without_the_gil():
     finally:
         sys.setswitchinterval(before)
         thread.join()
+
+
+def test_a_buffer_that_is_added_again_and_again_leaves_no_object_behind():
+    sketch, values = DDSketch(), array.array("d", [1.0]) * 1_000
+
+    def added(times):
+        before = sys.getallocatedblocks()
+        for _ in range(times):
+            sketch.add_many(values)
+        return sys.getallocatedblocks() - before
+
+    added(100)
+    assert min(added(1_000) for _ in range(3)) < 100

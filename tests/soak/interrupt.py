@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 
@@ -32,7 +32,7 @@ class Signals:
         finally:
             self._armed = False
 
-    def _hit(self, *_: object) -> None:
+    def _hit(self, _: int, frame: FrameType | None) -> None:
         if self._inside or os.getpid() != self._process:  # a signal within the handler, or in a forked child
             return
         self._inside = True
@@ -41,7 +41,7 @@ class Signals:
                 self._also()
         finally:
             self._inside = False
-        if self._armed:
+        if self._armed and not _is_logging(frame):
             self._armed = False
             raise Interrupted
 
@@ -57,6 +57,13 @@ class Signals:
         if self.interval:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+def _is_logging(frame: FrameType | None) -> bool:
+    """Whether the signal came within a call of the standard library's logging, which an exception may leave locked."""
+    while frame is not None and frame.f_globals.get("__name__") != "logging":
+        frame = frame.f_back
+    return frame is not None
 
 
 QUIET = Signals(0.0)

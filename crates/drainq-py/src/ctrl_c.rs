@@ -44,6 +44,16 @@ pub fn wait<R: Send>(
     }
 }
 
+/// Has a KeyboardInterrupt that must not be raised here come again in the main thread, once the call has returned.
+///
+/// The call of `interrupt_main` is native, because Python code would be interrupted at once.
+pub fn come_again(py: Python<'_>) {
+    let again = py.import("_thread").and_then(|thread| gil::call_method(thread.as_any(), "interrupt_main", []));
+    if let Err(error) = again {
+        error.write_unraisable(py, None);
+    }
+}
+
 /// Makes the DrainqError of a call that waited when a signal handler forked, in the child.
 pub fn forked(py: Python<'_>) -> PyErr {
     errors::DRAINQ_ERROR

@@ -2,6 +2,7 @@
 //!
 //! They are looked up when the first queue is made, so that no drain thread imports anything.
 
+use crate::ctrl_c;
 use crate::gil;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -36,13 +37,14 @@ static LOG: PythonFunction = PythonFunction::new("log");
 static REPORT_FAILURE: PythonFunction = PythonFunction::new("report_failure");
 static PLAN: PythonFunction = PythonFunction::new("plan");
 static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
+static IS_CTRL_C: PythonFunction = PythonFunction::new("is_ctrl_c");
 static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
 static JOIN_OTHERS: PythonFunction = PythonFunction::new("join_others");
 static EXIT: PythonFunction = PythonFunction::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &START_THREAD, &JOIN_OTHERS, &EXIT]
+    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD, &JOIN_OTHERS, &EXIT]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -59,17 +61,41 @@ pub fn start_thread(py: Python<'_>, name: &str, target: &Bound<'_, PyAny>) -> Py
 
 /// Writes to the logger `drainq` at `level`; nothing that goes wrong there is raised.
 pub fn log(py: Python<'_>, level: &str, message: &str) {
+    if let Err(error) = try_log(py, level, message) {
+        report_unraised(py, error);
+    }
+}
+
+/// Writes to the logger `drainq` at `level`.
+pub fn try_log(py: Python<'_>, level: &str, message: &str) -> PyResult<()> {
     let (level, message) = (PyString::new(py, level), PyString::new(py, message));
-    if let Err(error) = LOG.call(py, [&level, &message]) {
+    LOG.call(py, [&level, &message]).map(drop)
+}
+
+/// Reports what the log raised in a call that does not raise it. Ctrl-C is not lost: it comes again after the call.
+pub fn report_unraised(py: Python<'_>, error: PyErr) {
+    if !interrupt_again(py, error.value(py)) {
         error.write_unraisable(py, None);
     }
+}
+
+/// Whether an exception is Ctrl-C, on the main thread: then it comes again, once the call has returned.
+pub fn interrupt_again(py: Python<'_>, error: &Bound<'_, PyBaseException>) -> bool {
+    let is_ctrl_c = IS_CTRL_C.call(py, [error]).and_then(|answer| answer.is_truthy()).unwrap_or_else(|error| {
+        error.write_unraisable(py, None);
+        false
+    });
+    if is_ctrl_c {
+        ctrl_c::come_again(py);
+    }
+    is_ctrl_c
 }
 
 /// Logs an exception with its traceback.
 pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseException>) {
     let (level, message) = (PyString::intern(py, "error"), PyString::new(py, message));
     if let Err(error) = LOG.call(py, [&level, &message, error]) {
-        error.write_unraisable(py, None);
+        report_unraised(py, error);
     }
 }
 

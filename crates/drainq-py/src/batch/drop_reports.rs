@@ -18,7 +18,7 @@ use super::interpreter_exit::{self, Live};
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::fork::{self, Generation, Renew};
-use crate::python_calls::{self, log, log_error};
+use crate::python_calls::{self, log_error};
 use crate::{callables, gil, thread};
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::drop_counts::{DropCounts, DropReason, INTERVAL};
@@ -164,7 +164,16 @@ impl DropReports {
     }
 
     fn report(&self, py: Python<'_>, reason: DropReason, count: u64) {
-        log(py, "warning", &format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name()));
+        let message = format!("queue {:?}: {count} items not handled: {}", self.queue, reason.name());
+        let logged = python_calls::try_log(py, "warning", &message);
+        self.call_on_drop(py, reason, count);
+        // Last, so that Ctrl-C while the line is written does not end `on_drop`.
+        if let Err(error) = logged {
+            python_calls::report_unraised(py, error);
+        }
+    }
+
+    fn call_on_drop(&self, py: Python<'_>, reason: DropReason, count: u64) {
         let Some(on_drop) = &self.on_drop else { return };
         let answer = count.into_pyobject(py).map_err(PyErr::from).and_then(|count| {
             let reason = PyString::intern(py, reason.name());
@@ -172,7 +181,9 @@ impl DropReports {
         });
         if let Err(error) = answer.and_then(|answer| callables::check_answer("on_drop", answer)) {
             let error = python_calls::value(py, error);
-            log_error(py, "on_drop raised", &error);
+            if !python_calls::interrupt_again(py, &error) {
+                log_error(py, "on_drop raised", &error);
+            }
         }
     }
 

@@ -14,6 +14,7 @@
 //! 1. No Python code runs while `loops` is locked, which happens with the GIL held alone.
 //! 2. While `is_scheduled` is set, a call of [`EventLoops::resume`] is due in the loop.
 
+use crate::ctrl_c;
 use crate::gil;
 use drainq_core::multi::Wake;
 use drainq_core::sync::Mutex;
@@ -182,10 +183,7 @@ impl EventLoops {
 /// Reports what a loop raised. A closed loop is no news; what a signal handler raised must not be lost.
 fn report(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        let again = py.import("_thread").and_then(|thread| gil::call_method(thread.as_any(), "interrupt_main", []));
-        if let Err(error) = again {
-            error.write_unraisable(py, None);
-        }
+        ctrl_c::come_again(py);
     } else if !error.is_instance_of::<PyException>(py) {
         error.write_unraisable(py, None);
     }

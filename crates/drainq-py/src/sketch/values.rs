@@ -102,7 +102,10 @@ fn of_buffer(mut sketch: DDSketch, view: &Bound<'_, PyAny>, format: Format) -> P
     }
     let length = view.len()?;
     for start in (0..length).step_by(PIECE) {
-        let slice = PySlice::new(py, start as isize, (start + PIECE).min(length) as isize, 1);
+        // By a call of the class: PyO3's `PySlice::new` leaks the numbers.
+        let ends = [start, (start + PIECE).min(length)].map(|end| end.into_pyobject(py));
+        let [start, end] = ends.map(|Ok(end)| end.into_any());
+        let slice = gil::call(py.get_type::<PySlice>().as_any(), [&start, &end])?;
         let copied = view.get_item(slice)?.call_method0("tobytes")?;
         let bytes = copied.cast::<PyBytes>()?.as_bytes();
         sketch = gil::released(py, || added(sketch, bytes, format)).map_err(core_errors::of_sketch)?;
