@@ -216,6 +216,11 @@ def test_other_calls_refuse_with_the_value_too():
     assert sketch == sketch_of([1.0])
 
 
+def test_the_repr_of_a_histogram_counts_its_buckets_and_zeros():
+    histogram = sketch_of([0.0, -1.5, -3.0, 1.5, 3.0, 6.0, 0.0, 0.0, 0.0]).exponential(0)
+    assert repr(histogram) == "<ExponentialHistogram of scale 0: 3 positive buckets, 2 negative ones, 4 zeros>"
+
+
 @pytest.mark.parametrize("scale", [7, -11, 2**31, 2**32, 2**32 + 6, 2**63 - 1, -(2**31) - 1, -(2**32), -(2**63)])
 def test_a_scale_out_of_range_is_refused_however_large(scale):
     with pytest.raises(ValueError, match=f"scale must be from -10 to 6, .*got {scale}$"):
