@@ -61,6 +61,14 @@ MUTANTS = [
         "tests/batch/test_log.py::test_ctrl_c_while_a_drop_is_reported_comes_again_after_the_call",
     ),
     Mutant(
+        "second_ctrl_c_of_a_call_is_lost",
+        "Ctrl-C within each of two reports of a call ends nothing",
+        f"{SRC}/python_calls.rs",
+        "let once_more = error.is_instance_of::<PyKeyboardInterrupt>(py);",
+        "let once_more = error.is_instance_of::<PyKeyboardInterrupt>(py) && false;",
+        "tests/batch/test_log.py::test_ctrl_c_within_each_of_two_reports_of_one_call_comes_again_after_the_call",
+    ),
+    Mutant(
         "ctrl_c_in_a_repr_is_lost",
         "Ctrl-C while an error shows a value ends nothing",
         f"{SRC}/errors.rs",

@@ -150,3 +150,35 @@ def test_a_keyboard_interrupt_that_an_on_drop_raises_on_another_thread_ends_noth
         """
     )
     assert out == "True 2\n"
+
+
+def test_ctrl_c_within_each_of_two_reports_of_one_call_comes_again_after_the_call():
+    out = run(
+        """
+        import threading
+        from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
+        leave, reported = threading.Event(), []
+        def on_drop(reason, count):
+            if threading.current_thread() is threading.main_thread():
+                reported.append(reason)
+                raise KeyboardInterrupt
+        queue = BatchQueue("twice", BatchQueueConfig(
+            threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), on_drop=on_drop))
+        queue.add_handler(int, lambda batch: leave.wait())
+        for unrouted in (1, 2):  # the second report waits
+            queue.produce(1.5)
+            while queue.stats().unrouted < unrouted:
+                pass
+        queue.produce(1)
+        came = False
+        try:
+            queue.shutdown(0.05)
+            for _ in range(1_000):
+                pass
+        except KeyboardInterrupt:
+            came = True
+        leave.set()
+        print(came, reported[0])
+        """
+    )
+    assert out == "True abandoned\n"

@@ -4,7 +4,7 @@
 
 use crate::ctrl_c;
 use crate::gil;
-use pyo3::exceptions::PyBaseException;
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
@@ -82,8 +82,12 @@ pub fn report_unraised(py: Python<'_>, error: PyErr) {
 /// Whether an exception is Ctrl-C, on the main thread: then it comes again, once the call has returned.
 pub fn interrupt_again(py: Python<'_>, error: &Bound<'_, PyBaseException>) -> bool {
     let is_ctrl_c = IS_CTRL_C.call(py, [error]).and_then(|answer| answer.is_truthy()).unwrap_or_else(|error| {
-        error.write_unraisable(py, None);
-        false
+        // Ctrl-C came once more, within the question.
+        let once_more = error.is_instance_of::<PyKeyboardInterrupt>(py);
+        if !once_more {
+            error.write_unraisable(py, None);
+        }
+        once_more
     });
     if is_ctrl_c {
         ctrl_c::come_again(py);
