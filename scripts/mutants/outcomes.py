@@ -199,6 +199,14 @@ MUTANTS = [
         "tests/batch/test_fork_settings.py::test_a_queue_that_was_shut_down_stays_so",
     ),
     Mutant(
+        "weightless_are_not_in_flight",
+        "a shutdown returns while a handler has items that count for nothing",
+        "crates/drainq-core/src/batch/shutdown.rs",
+        "worker.counts.lock().in_pass)",
+        "worker.counts.lock().in_flight > 0)",
+        "tests/batch/test_scheduler.py::test_items_without_weight_are_not_handled_before_their_call_is_over",
+    ),
+    Mutant(
         "only_widely_held_are_renewed",
         "of many set queues some keep their parent's items in a forked child",
         f"{SRC}/fork.rs",

@@ -156,6 +156,16 @@ def test_an_item_makes_the_idle_calls_on_a_scheduler_frequent_again(pool):
                 assert beats < 10, f"no idle call after item {n}"
 
 
+def test_items_without_weight_are_not_handled_before_their_call_is_over(pool):
+    gate = Gate(is_open=False)
+    queue = BatchQueue("weightless", on(pool, consumer=gate, len_of=lambda item: 0))
+    queue.produce("item")
+    gate.wait_entered()
+    assert queue.flush(0) is False
+    assert queue.shutdown(0) is False
+    gate.open()
+
+
 def test_a_scheduler_works_in_a_forked_child_and_at_exit():
     code = """
         import os

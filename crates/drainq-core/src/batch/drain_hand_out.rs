@@ -89,6 +89,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
                 }
                 counts.in_flight = 0;
             }
+            counts.in_pass = false;
             counts.busy_nanos += self.started.elapsed().as_nanos() as u64;
             if counts.cut { Accounted::UpToTheCut } else { Accounted::All }
         };

@@ -214,6 +214,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
         self.in_pass = true;
         self.groups.tally(|key, count| queue.route(key).count_taken(count));
+        counts.in_pass = true;
         counts.cycles += 1;
         self.empty_passes = 0;
         self.arrivals.took(total);

@@ -17,6 +17,8 @@ use std::cell::Cell;
 pub struct WorkerCounts {
     /// Taken, and their handler call has not returned.
     pub in_flight: u64,
+    /// Whether a pass that took items is not over. Its items may have no weight, so that `in_flight` does not say it.
+    pub in_pass: bool,
     /// What became of those that were handed out.
     pub outcomes: OutcomeCounts,
     /// Passes that found an item.

@@ -44,7 +44,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     pub fn is_drained(&self) -> bool {
         !self.is_running()
             && self.layout.partitions().iter().all(|at| at.ring.is_closed() && at.ring.is_empty())
-            && (planted("drained_in_flight") || self.workers.iter().all(|worker| worker.counts.lock().in_flight == 0))
+            && (planted("drained_in_flight") || !self.workers.iter().any(|worker| worker.counts.lock().in_pass))
     }
 
     /// Waits up to `timeout` until [`Self::is_drained`]; returns whether it is.
@@ -87,6 +87,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
         for counts in &mut workers {
             abandoned += std::mem::take(&mut counts.in_flight);
+            counts.in_pass = false;
             counts.cut = !planted("cut_mark");
         }
         self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
