@@ -66,8 +66,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Whether everything accepted was accounted for.
     pub fn is_quiet(&self) -> bool {
         let workers: Vec<_> = self.workers.iter().map(|worker| worker.counts.lock()).collect();
-        workers.iter().all(|counts| !counts.in_pass)
-            && self.layout.partitions().iter().all(|at| at.ring.is_empty())
+        workers.iter().all(|counts| !counts.in_pass) && self.layout.partitions().iter().all(|at| at.ring.is_empty())
     }
 
     /// Reads all counters at one moment.
