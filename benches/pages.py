@@ -2,8 +2,9 @@
 
 Run it:  python -m benches.pages [TITLE ...]      renders docs/benchmarks from benches/results again
 
-A page has text of its own around one region, which is made here: the machine, what drainq loses, how the ratios stand to
-those of the runs before, and a table a figure with a row a contestant. Other documents state some of the figures, in marked places that are made here as well.
+A page has text of its own around one region, which is made here: the machine, what drainq loses, how the ratios stand
+to those of the runs before, and a table a figure with a row a contestant. Other documents state some of the figures, in
+marked places that are made here as well.
 """
 
 from __future__ import annotations

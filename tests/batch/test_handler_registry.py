@@ -122,13 +122,19 @@ def test_a_thread_whose_idle_passes_nobody_hears_of_any_more_sleeps(how):
         raise AssertionError("it goes on to wake up")
 
 
-def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
+def ten_behind_a_call(make_queue):
+    """A queue whose thread is held in a call while ten items wait; the handler that holds it, and that of the items."""
     queue, hold, gate = make_queue(), Gate(is_open=False), Gate()
     queue.add_handler(str, hold)
     queue.add_handler(int, gate)
     queue.produce("hold")
     hold.wait_entered()
     assert queue.produce_many(range(10)) == 10
+    return queue, hold, gate
+
+
+def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
+    queue, hold, gate = ten_behind_a_call(make_queue)
     answers = []
     remover = threading.Thread(daemon=True, target=lambda: answers.append(queue.remove_handler(int)))
     remover.start()
@@ -143,12 +149,7 @@ def test_a_removed_handler_has_handled_what_was_accepted_before(make_queue):
 
 
 def test_a_handler_whose_items_wait_too_long_goes_and_what_is_queued_is_unrouted(make_queue):
-    queue, hold, gate = make_queue(), Gate(is_open=False), Gate()
-    queue.add_handler(str, hold)
-    queue.add_handler(int, gate)
-    queue.produce("hold")
-    hold.wait_entered()
-    assert queue.produce_many(range(10)) == 10
+    queue, hold, gate = ten_behind_a_call(make_queue)
     with pytest.raises(ValueError, match="timeout must be None .wait for ever. or a number of seconds >= 0, got -1"):
         queue.remove_handler(int, -1)
     assert queue.remove_handler(int, timeout=0) is True
