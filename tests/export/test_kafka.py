@@ -39,6 +39,10 @@ def exporter_to(cluster, *, settings=(), **more):
     return OPEN[-1]
 
 
+# The messages of one call are one request, however late the thread comes to the second: only a flush ends the wait.
+ONE_REQUEST = {"linger.ms": 5_000}
+
+
 def values(messages):
     return sorted(int(message.value()) for message in messages)
 
@@ -88,7 +92,7 @@ def test_an_error_that_passes_is_tried_again_by_librdkafka(cluster, codes):
 
 @pytest.mark.parametrize("code", [kafka_mock.TOO_LARGE, kafka_mock.INVALID_RECORD])
 def test_what_the_broker_refuses_for_what_it_is_counts_as_refused(cluster, code):
-    exporter = exporter_to(cluster)
+    exporter = exporter_to(cluster, settings=ONE_REQUEST)
     exporter([b"0"])
     cluster.fail(code)
     exporter([b"1", b"2"])
@@ -113,7 +117,7 @@ def test_an_item_of_which_no_message_can_be_made_is_refused_alone(cluster):
 
 
 def test_a_missing_right_stops_the_exporter_until_it_is_there(cluster):
-    exporter = exporter_to(cluster)
+    exporter = exporter_to(cluster, settings=ONE_REQUEST)
     exporter([b"0"])
     cluster.fail(kafka_mock.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
