@@ -118,6 +118,14 @@ MUTANTS = [
         f"{TESTS}/test_prefetch.py::test_what_waits_behind_a_slow_handler_goes_to_another_consumer",
     ),
     Mutant(
+        "an_extension_that_takes_long_makes_a_lease_look_young",
+        "a lease whose extension took long is extended again only when it may have run out",
+        f"{PACKAGE}/delayed/lease.py",
+        "        self._held_since = begun\n",
+        "        self._held_since = self._session.clock.now()\n",
+        f"{TESTS}/test_lease.py::test_the_time_that_an_extension_takes_is_not_added_to_the_lease",
+    ),
+    Mutant(
         "neighbours_of_a_deadly_message_die",
         "a message that ends its process uses up the attempts of those that were taken with it",
         f"{PACKAGE}/delayed/consume.py",

@@ -206,9 +206,17 @@ def test_an_idle_loop_wakes_for_an_offer(world, stop):
 
 
 def test_the_lease_is_extended_while_the_handler_runs(world, stop):
-    queue = world.open(clock=None, time=TimeConfig(acquire_timeout=0.4, poll_period=0.05))
+    queue = world.open(time=TimeConfig(acquire_timeout=0.6, poll_period=0.05))
     queue.offer_or_update("a", 1, 0)
-    handling, go_on = threading.Event(), threading.Event()
+    handling, go_on, extended = threading.Event(), threading.Event(), threading.Semaphore(0)
+    extend = queue._session.storage.extend
+
+    def noted_extend(*arguments):
+        count = extend(*arguments)
+        extended.release()
+        return count
+
+    queue._session.storage.extend = noted_extend
 
     def handle(envelope):
         handling.set()
@@ -219,7 +227,10 @@ def test_the_lease_is_extended_while_the_handler_runs(world, stop):
         running = pool.submit(queue.consume, handle, stop=stop)
         assert handling.wait(30)
         try:
-            assert queue.poll(timeout=1.2) is None  # three leases long
+            for _ in range(3):
+                world.clock.advance(0.4)  # more than a third of the lease; two of them are more than the whole of it
+                assert extended.acquire(timeout=30)
+                assert queue.try_poll() is None
         finally:
             go_on.set()
         assert running.result(30) == 1

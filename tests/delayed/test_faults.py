@@ -281,12 +281,13 @@ def test_opening_and_closing_leaks_no_descriptor_and_no_thread(backend, request,
     def use():
         with DelayedQueue.open(url, "mail", table="leaks", notify=True) as queue:
             queue.offer_or_update("a", 1, 0)
-            queue.poll(timeout=1).ack()
+            queue.poll(timeout=60).ack()
             queue.poll(timeout=0.01)
 
     use()
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         use()
-    assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    # The counts may be lower: what another test has used may end meanwhile, as a spare thread of the timer.
+    assert threading.active_count() <= threads
+    assert len(os.listdir("/proc/self/fd")) <= descriptors

@@ -78,6 +78,21 @@ def test_a_lease_is_extended_when_a_third_of_it_is_over(queue, keeper, clock, st
     assert storage.extended[1:] == [((1,), 50_000)]
 
 
+def test_the_time_that_an_extension_takes_is_not_added_to_the_lease(queue, keeper, clock, storage):
+    extend = storage.extend
+
+    def slowly(kind, held, until):
+        clock.advance(8)
+        return extend(kind, held, until)
+
+    storage.extend = slowly
+    keeper.hold(queue.try_poll())
+    after(clock, 10, keeper)
+    assert storage.extended == [((1,), 40_000)]
+    after(clock, 2, keeper)  # a third of a lease after the extension was begun
+    assert storage.extended[1:] == [((1,), 50_000)]
+
+
 def test_nothing_is_extended_after_the_handler_or_before_the_next(queue, keeper, clock, storage):
     keeper.hold(queue.try_poll())
     keeper.let_go()

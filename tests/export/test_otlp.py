@@ -186,7 +186,7 @@ def test_a_peer_that_does_not_answer_is_given_up_by_its_timeout_and_asked_again(
     exporter = exporter_to(server, timeout=0.3)
     exporter(points(10))
     release.set()
-    assert len(server.calls) == 2
+    assert len(server.calls) >= 2  # on a busy machine an answer in time may come too late
     assert_books(exporter, 10, sent=10)  # the first call may have arrived, too: at least once
 
 

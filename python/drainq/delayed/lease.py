@@ -85,6 +85,7 @@ class LeaseKeeper:
     def _extend(self, envelope: AckEnvelope[Any]) -> None:
         if envelope._settled:
             return
+        begun = self._session.clock.now()  # a try that takes long must not make the lease look younger than it is
         try:
             kept = envelope.extend(self._lease)
         except ShutDown:
@@ -95,7 +96,7 @@ class LeaseKeeper:
         except Exception:
             _log.exception("could not extend the lease of %r; it may be delivered twice", envelope.message_id)
             return
-        self._held_since = self._session.clock.now()
+        self._held_since = begun
         if not kept:
             self._envelope = None
             _log.warning("%r was updated or taken over while its handler runs", envelope.message_id)
