@@ -10,9 +10,16 @@ from typing import Any, ClassVar
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, BatchQueueStats, ThreadPolicy
+from tests.standstill import watched
 
 PATIENCE = 20.0
 """Seconds after which a test that waits has failed."""
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_standstill() -> Iterator[None]:
+    with watched():
+        yield
 
 
 def accounts(stats: BatchQueueStats) -> None:

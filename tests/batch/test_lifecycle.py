@@ -13,12 +13,19 @@ PATIENCE = 60
 
 def run(code, **options):
     """Run `code` in a fresh interpreter and return its output."""
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=PATIENCE, **options,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options,
+    ) as program:  # fmt: skip
+        try:
+            out, err = program.communicate(timeout=PATIENCE)
+        except BaseException:
+            if hasattr(os, "killpg"):
+                os.killpg(program.pid, signal.SIGKILL)  # with the children that it forked: they hold the pipes
+            program.kill()
+            raise
+    assert program.returncode == 0, err
+    return out
 
 
 def test_importing_starts_no_thread_and_loads_nothing_optional():

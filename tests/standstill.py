@@ -1,0 +1,109 @@
+"""Ends a test at a standstill: nothing of it runs, nothing of it waits for a processor, and so nothing will come of it.
+
+A wait that never ends is found by a patience, and a patience that does for a busy machine is long. A standstill is told
+apart from a busy machine within seconds: the kernel counts for each thread the time that it ran and the time that it
+waited for a processor. A watcher looks at the test's threads and at those of the programs that it has started; it is a
+process of its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
+
+1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it takes less than ``SHARE``.
+2. Time is counted in looks of the watcher, so neither a stopped machine nor a starved watcher fails a test.
+3. Where the kernel does not count (``/proc/*/schedstat``), nothing is watched, and the patience of each test is left.
+
+Source: ``Documentation/scheduler/sched-stats.rst`` of Linux.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SECONDS = 3.0
+"""The standstill after which a test has failed."""
+
+LOOK = 0.5
+"""Seconds between two looks."""
+
+SHARE = 0.05
+"""The share of one processor below which nothing happens."""
+
+DEAF = 3
+"""Signals in a row that a process does not hear, because it waits where no Python code runs: the next one aborts it."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Fail what comes to a standstill inside, with the stacks of all threads."""
+    if not Path("/proc/self/schedstat").exists() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def fail(*_: object) -> None:
+        import pytest
+
+        faulthandler.dump_traceback(file=sys.__stderr__)
+        pytest.fail(f"nothing has happened for {SECONDS:g} seconds")
+
+    before = signal.signal(signal.SIGUSR2, fail)
+    watcher = subprocess.Popen([sys.executable, "-I", __file__, str(os.getpid())])
+    try:
+        yield
+    finally:
+        watcher.kill()
+        watcher.wait()
+        signal.signal(signal.SIGUSR2, before)
+
+
+def threads_of(process: int) -> list[Path]:
+    """The directories of the threads of a process, and of all processes below it, the watcher apart."""
+    found, processes = [], [process]
+    for number in processes:
+        for thread in Path(f"/proc/{number}/task").glob("*"):
+            found.append(thread)
+            children = map(int, (thread / "children").read_text().split())
+            processes += [child for child in children if child != os.getpid()]
+    return found
+
+
+def look(process: int) -> tuple[dict[Path, int], bool]:
+    """For each thread the nanoseconds that it has run or waited for a processor; and whether one does so now, or waits for
+    a disk, or is held by a debugger."""
+    times, is_active = {}, False
+    for thread in threads_of(process):
+        ran, waited, _ = (thread / "schedstat").read_text().split()
+        times[thread] = int(ran) + int(waited)
+        is_active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RDTt"
+    return times, is_active
+
+
+def watch(process: int) -> None:
+    """Signal to the process each standstill, until the process ends."""
+    before: dict[Path, int] = {}
+    looks = unheard = 0
+    while True:
+        time.sleep(LOOK)
+        try:
+            times, is_active = look(process)
+        except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+            os.kill(process, 0)
+            times, is_active = {}, True
+        taken = sum(times.values()) - sum(before.values())
+        if is_active or times.keys() != before.keys() or taken > SHARE * LOOK * 1e9:
+            looks = unheard = 0
+        else:
+            looks += 1
+        before = times
+        if looks * LOOK >= SECONDS:
+            os.kill(process, signal.SIGABRT if unheard == DEAF else signal.SIGUSR2)
+            looks, unheard = 0, unheard + 1
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]))
