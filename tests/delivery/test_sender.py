@@ -50,7 +50,7 @@ def test_everything_produced_is_sent_in_order():
 
 @pytest.mark.parametrize("heeds", [True, False])
 @pytest.mark.parametrize("kept", [True, False])
-def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(heeds, kept, delayed):
+def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(heeds, kept, delayed, gives_up_early):
     sink = Hanging(heeds=heeds)
     out = sender(sink, delayed=delayed if kept else None)
     assert out.produce_many(range(5)) == 5
@@ -58,7 +58,7 @@ def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(h
     assert out.produce_many(range(5, 8)) == 3
     assert out.flush(0.01) is False
     assert agree(out).pending == 8
-    out.close(0.5)
+    out.close(3.0)
     first, _, letters, lost, pending = counts(out)
     assert (first, pending, letters + lost) == (0, 0, 8)
     if heeds:

@@ -224,13 +224,13 @@ def test_a_refused_message_is_kept_alone_and_what_no_message_can_be_made_of_is_r
         assert not exporter.close()
 
 
-def test_at_the_deadline_of_close_what_is_left_goes_to_the_delayed_queue(cluster):
+def test_at_the_deadline_of_close_what_is_left_goes_to_the_delayed_queue(cluster, gives_up_early):
     with DelayedQueue.open("memory:", "messages") as delayed:
         exporter = exporter_to(cluster, retry_for=600.0, delayed=delayed, value=str)
         exporter([0])
         cluster.down()
         exporter.produce_many(range(1, 100))
-        exporter.close(1.0)
+        exporter.close(10.0)
         stats = exporter.stats()
         assert stats.dead_lettered + stats.lost == 99 and stats.dead_lettered > 0
         assert_books(exporter, 100, sent=1, dead_lettered=stats.dead_lettered, lost=stats.lost)

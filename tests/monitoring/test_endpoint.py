@@ -78,7 +78,7 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         queue.add_handler(str, refuse_words)
         queue.produce_many([1, 2, 3, "a", "b", 1.5])
         queue.flush()
-        stats, found = queue.stats(), samples(server.url, accept)
+        stats, found, later = queue.stats(), samples(server.url, accept), queue.stats()
         for counter in (
             "accepted",
             "handled",
@@ -96,9 +96,10 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         assert sample(found, "drainq_batch_partition_used", queue="counted", partition="0") == 0
         assert sample(found, "drainq_batch_thread_handled_total", queue="counted", thread="0") == 3
         passes = sample(found, "drainq_batch_thread_passes_total", queue="counted", thread="0")
-        assert passes == stats.threads[0].cycles
-        waits = sum(count for _, count in stats.gil_waits)
-        assert sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted") == waits
+        # The drain thread may make one more pass after a flush, the one that finds nothing.
+        assert stats.threads[0].cycles <= passes <= later.threads[0].cycles
+        waits = sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted")
+        assert sum(count for _, count in stats.gil_waits) <= waits <= sum(count for _, count in later.gil_waits)
     queue.produce(1)
     found = samples(server.url, accept)
     assert sample(found, "drainq_batch_rejected_total", queue="counted", reason="closed") == 1
