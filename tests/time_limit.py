@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -34,3 +35,14 @@ def at_most(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def each_test_within(seconds: float) -> Any:
+    """Make the fixture ``time_limit`` of a folder's ``conftest.py``: each of the folder's tests has :func:`at_most` this."""
+
+    @pytest.fixture(autouse=True)
+    def time_limit() -> Iterator[None]:
+        with at_most(seconds):
+            yield
+
+    return time_limit

@@ -171,7 +171,7 @@ def test_without_retries_an_idle_connection_that_the_server_ended_costs_no_try(o
 
 @pytest.mark.parametrize("call", ["offer", "poll", "ack", "tick", "stats"])
 def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
-    retry = RetryConfig(try_timeout=0.5, total_timeout=20, initial_delay=0.01)
+    retry = RetryConfig(try_timeout=0.5, total_timeout=60, max_retries=None, initial_delay=0.01)
     with opened(own_postgres.url, retry=retry) as queue, opened(own_postgres.url) as other:
         queue.offer_or_update("a", 1, 0)
         envelope = queue.try_poll() if call == "ack" else None
@@ -185,7 +185,7 @@ def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
         }
         with ThreadPoolExecutor(1) as pool:
             with frozen_backends(own_postgres, but=other):
-                assert pool.submit(calls[call]).result(30)
+                assert pool.submit(calls[call]).result(90)
 
 
 def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(own_postgres):
@@ -196,6 +196,7 @@ def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(ow
             with frozen_backends(own_postgres, postmaster=True), pytest.raises(QueueUnavailable) as unavailable:
                 pool.submit(queue.try_poll).result(30)
         assert isinstance(unavailable.value.__cause__, psycopg.OperationalError)
+        queue._session.retry = RetryConfig()  # a busy machine may need longer than the times above
         assert queue.try_poll().payload == 1
 
 
@@ -373,11 +374,11 @@ def test_a_thread_that_waits_for_another_threads_call_gives_up_in_time(sqlite):
         return time.monotonic() - started
 
     try:
-        with ThreadPoolExecutor(20) as pool:
-            waits = list(pool.map(offer, range(20)))
+        with ThreadPoolExecutor(150) as pool:
+            waits = list(pool.map(offer, range(150)))
     finally:
         other.close()
-    assert max(waits) < 20 * 0.2  # one after the other they would wait for longer than that
+    assert max(waits) < 150 * 0.2  # one after the other they would wait for longer than that
 
 
 # --- opening

@@ -134,7 +134,7 @@ def test_consume_outlives_a_server_that_crashes_and_comes_back(own_postgres):
         own_postgres.url,
         "mail",
         time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(initial_delay=0.02, max_delay=0.2, max_retries=3, total_timeout=2, try_timeout=2),
+        retry=RetryConfig(initial_delay=0.02, max_delay=0.2, max_retries=3, total_timeout=20, try_timeout=10),
     )
     queue.offer_batch([ScheduledMessage(f"{n:03}", n, 0) for n in range(200)])
     stop, halfway, up_again = threading.Event(), threading.Event(), threading.Event()
@@ -171,7 +171,7 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
         own_postgres.url,
         "mail",
         time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(initial_delay=0.01, max_delay=0.05, max_retries=1, total_timeout=1, try_timeout=0.3),
+        retry=RetryConfig(initial_delay=0.01, max_delay=0.05, max_retries=1, total_timeout=20, try_timeout=10),
     )
     queue.offer_or_update("first", 1, 0)
     stop, handled, down = threading.Event(), [], threading.Event()

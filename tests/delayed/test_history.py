@@ -81,7 +81,7 @@ def test_a_history_keeps_its_size_when_two_consumers_acknowledge_at_once(postgre
 
 
 def test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed(postgres):
-    queue = postgres.open(history=2, retry=RetryConfig(max_retries=0, try_timeout=0.2))
+    queue = postgres.open(history=2, retry=RetryConfig(initial_delay=0, try_timeout=0.5))
     offer(queue, postgres, "abcd")
     assert queue.try_poll_many(2).ack()
     with trimming_held_up(postgres):

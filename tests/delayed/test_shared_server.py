@@ -117,12 +117,13 @@ def test_statements_are_prepared_at_a_server_unless_that_is_switched_off(postgre
 
 
 def test_no_more_connections_are_open_than_allowed_and_who_finds_none_free_is_told_so(postgres):
-    queue = postgres.open(max_connections=2, retry=RetryConfig(max_retries=0, try_timeout=0.2))
+    queue = postgres.open(max_connections=2, retry=RetryConfig(max_retries=0, try_timeout=1))
     pool = queue._session.storage._pool
     with pool.cursor(), pool.cursor():
         with pytest.raises(QueueUnavailable, match="max_connections") as unavailable:
             queue.stats()
         assert isinstance(unavailable.value.__cause__, PoolExhausted)
+    queue._session.retry = RetryConfig()  # so that the threads below wait for a connection for as long as it takes
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: queue.offer_or_update(f"{n}", n, 0), range(40)))
     assert len(pool._idle) <= 2

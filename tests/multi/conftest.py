@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.time_limit import SECONDS, each_test_within
 
-import pytest
-
-from tests.time_limit import SECONDS, at_most
-
-
-@pytest.fixture(autouse=True)
-def time_limit() -> Iterator[None]:
-    with at_most(SECONDS):
-        yield
+time_limit = each_test_within(SECONDS)

@@ -12,7 +12,7 @@ from typing import Any
 
 from drainq import MultiQueue
 
-PATIENCE = 10.0
+PATIENCE = 25.0
 """Seconds after which a test that waits has failed."""
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from drainq import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, Delivered, HandExecutor
-from tests.time_limit import SECONDS, at_most
+from tests.time_limit import SECONDS, each_test_within
 
-
-@pytest.fixture(autouse=True)
-def time_limit() -> Iterator[None]:
-    with at_most(SECONDS):
-        yield
+time_limit = each_test_within(SECONDS)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from drainq import SetQueue
 
-PATIENCE = 10.0
+PATIENCE = 25.0
 """Seconds after which a test that waits has failed."""
 
 

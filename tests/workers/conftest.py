@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drainq.sql import Database
-from tests.time_limit import SECONDS, at_most
+from tests.time_limit import SECONDS, each_test_within
 
-
-@pytest.fixture(autouse=True)
-def time_limit() -> Iterator[None]:
-    with at_most(2 * SECONDS):  # some start a server
-        yield
+time_limit = each_test_within(2 * SECONDS)  # some start a server
 
 
 @pytest.fixture
