@@ -92,6 +92,12 @@ def test_a_plain_value_does_where_it_can_mean_one_thing_only():
     assert BatchQueueConfig(shared_scheduler=("io", 3)).shared_scheduler == ("io", ThreadPolicy.fixed(3))
 
 
+@pytest.mark.parametrize(("setting", "policy"), [("threads", "ThreadPolicy"), ("partitions", "PartitionPolicy")])
+def test_a_bool_where_a_policy_is_wanted_says_so(setting, policy):
+    with pytest.raises(TypeError, match=f"{setting} must be a {policy}, such as .*, got True"):
+        BatchQueueConfig(**{setting: True})
+
+
 @pytest.mark.parametrize("call", [ThreadPolicy.fixed, MultiQueue().get_many, DDSketch, DDSketch().quantile])
 @pytest.mark.parametrize("value", [10**400, -(10**400)])
 def test_a_number_that_the_machine_cannot_hold_is_a_wrong_value_of_the_right_type(call, value):

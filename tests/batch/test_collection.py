@@ -254,6 +254,30 @@ def test_a_handler_that_is_busy_when_its_queue_is_found_finishes_whole():
     assert (gate.items, ends) == ([1], ["whole"])
 
 
+def test_a_queue_with_items_stays_open_for_what_their_handler_produces_though_the_collector_looks():
+    hold, seen, done = Gate(is_open=False), [], threading.Event()
+
+    class Chain:
+        def __call__(self, batch):
+            seen.extend(batch)
+            if not (seen[-1] < 5 and self.queue.produce(seen[-1] + 1)):
+                done.set()
+
+    chain = Chain()
+    chain.queue = queue = BatchQueue("chain", config())
+    queue.add_handler(str, hold), queue.add_handler(int, chain)
+    queue.produce("hold")
+    hold.wait_entered()
+    queue.produce(1)
+    threads = drain_threads("chain")
+    del chain, queue
+    gc.collect()
+    hold.open()
+    assert done.wait(PATIENCE) and seen == [1, 2, 3, 4, 5]
+    while any(thread.is_alive() for thread in threads):
+        gc.collect()
+
+
 def test_what_a_queue_still_holds_when_the_collector_finds_it_is_handled(settings):
     """Its handler is no part of the cycle: others hold it."""
     gate, closed = Gate(is_open=False), threading.Event()

@@ -160,9 +160,11 @@ def test_a_queue_that_comes_after_the_exit_of_drainq_is_refused_and_one_that_was
     assert lines[1:] == ["[False, False, False] [('closed', 1), ('closed', 1), ('closed', 1)] 3"]
 
 
-def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too():
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too(earlier):
+    """Whether the queue whose handler makes one ends first or last."""
     out = run(
-        """
+        f"""
         import os
         from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
         def show(batch):
@@ -174,7 +176,9 @@ def test_queues_that_handlers_make_while_the_interpreter_exits_deliver_too():
             def on_close(self):
                 kept.append(BatchQueue("second", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=show)))
                 kept[0].produce_many(range(1_000))
-        first = BatchQueue("first", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=First()))
+        def made(name, consumer):
+            return BatchQueue(name, BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=consumer))
+        queues = [made("earlier", len) for _ in range({earlier})] + [made("first", First())]
         """
     )
     assert sum(map(int, out.split())) == 1_000

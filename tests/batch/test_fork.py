@@ -9,9 +9,10 @@ from tests.batch.test_lifecycle import run
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 HEAD = """
-import faulthandler, os, threading
+import faulthandler, os, signal, threading
 from drainq import BatchQueue, BatchQueueConfig, DrainqError, PartitionPolicy, PartitionSelector, ThreadPolicy
 faulthandler.dump_traceback_later(15, exit=True)
+os.register_at_fork(after_in_child=lambda: signal.alarm(5))  # a child that goes on for ever is ended by the kernel
 def config(n=1, **settings):
     return BatchQueueConfig(threads=ThreadPolicy.fixed(n), partitions=PartitionPolicy.fixed(n), **settings)
 def waited(child):
@@ -283,8 +284,11 @@ print(waited(child), queue.shutdown(20), sum(count for _, count in told), queue.
 
 def test_a_collection_before_the_childs_renewal_takes_no_lock_that_the_parent_had():
     lines = run("""
-import faulthandler, gc, os, threading
-os.register_at_fork(after_in_child=gc.collect)  # comes before the hook of a module that is imported later
+import faulthandler, gc, os, signal, threading
+def collect():
+    signal.alarm(5)  # where a child waits for a lock the kernel ends it
+    gc.collect()
+os.register_at_fork(after_in_child=collect)  # comes before the hook of a module that is imported later
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
 faulthandler.dump_traceback_later(40, exit=True)
 stop, queue = threading.Event(), BatchQueue("collected", BatchQueueConfig(threads=ThreadPolicy.fixed(1), max_batch=1))
@@ -306,6 +310,8 @@ for _ in range(150):
     if child == 0:
         os._exit(7)
     ended.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if ended != {7}:
+        break
 stop.set()
 for producer in producers:
     producer.join()

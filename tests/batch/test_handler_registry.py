@@ -219,3 +219,12 @@ def test_a_handler_is_removed_by_a_name_that_equals_that_of_its_type(make_queue,
     assert queue.produce(equal) and queue.remove_handler(equal)
     assert gate.items == [equal]
     assert not queue.remove_handler(equal)
+
+
+def test_a_decorator_for_a_type_whose_hash_raises_raises_that_at_once(make_queue):
+    class Unhashed:
+        def __hash__(self):
+            raise RuntimeError("no hash")
+
+    with pytest.raises(RuntimeError, match="no hash"):
+        make_queue(dispatch_key=len).handler(Unhashed())

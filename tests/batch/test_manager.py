@@ -234,6 +234,22 @@ def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_
         assert BatchQueueManager.shutdown("a") and not queue.running
 
 
+def test_who_asks_for_a_name_that_another_takes_meanwhile_gets_the_queue_that_has_it(monkeypatch):
+    """Making a queue with more threads than partitions warns, which runs Python code."""
+    settings = BatchQueueConfig(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(1))
+    made = []
+
+    def take_the_name(*_args, **_kwargs):
+        monkeypatch.undo()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made.append(BatchQueueManager.get_or_create("a", settings))
+
+    monkeypatch.setattr(warnings, "warn", take_the_name)
+    assert BatchQueueManager.get_or_create("a", settings) is made[0]
+    assert BatchQueueManager.names() == ["a"]
+
+
 def test_queues_of_their_own_are_not_registered(make_queue):
     make_queue()
     assert BatchQueueManager.names() == []

@@ -57,6 +57,22 @@ def test_a_custom_balancer_may_be_a_callable_and_may_decline(make_queue):
     assert queue.stats().rebalances == 0
 
 
+def test_a_balancer_may_shut_its_queue_down(make_queue):
+    made, answers, done = threading.Event(), [], threading.Event()
+
+    def balancer(*_load):
+        made.wait(PATIENCE)
+        try:
+            answers.append(queue.shutdown(PATIENCE))
+        finally:
+            done.set()
+
+    queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), consumer=len,
+                       balancer=balancer, rebalance_interval=0.001)  # fmt: skip
+    made.set()
+    assert done.wait(PATIENCE) and answers == [True]
+
+
 @pytest.mark.parametrize("plan", [[0], [1, 0, 1], [0, 2], [0, -1], "ab"])
 def test_a_plan_that_makes_no_sense_is_refused_and_changes_nothing(make_queue, plan):
     queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), consumer=len,

@@ -100,6 +100,8 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         assert stats.threads[0].cycles <= passes <= later.threads[0].cycles
         waits = sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted")
         assert sum(count for _, count in stats.gil_waits) <= waits <= sum(count for _, count in later.gil_waits)
+        busy = sample(found, "drainq_batch_thread_busy_seconds_total", queue="counted", thread="0")
+        assert stats.threads[0].busy_seconds <= busy <= later.threads[0].busy_seconds
     queue.produce(1)
     found = samples(server.url, accept)
     assert sample(found, "drainq_batch_rejected_total", queue="counted", reason="closed") == 1
