@@ -1,13 +1,15 @@
 """Ends a test at a standstill: nothing of it runs, nothing of it waits for a processor, and so nothing will come of it.
 
 A wait that never ends is found by a patience, and a patience that does for a busy machine is long. A standstill is told
-apart from a busy machine within seconds: the kernel counts for each thread the time that it ran and the time that it
-waited for a processor. A watcher looks at the test's threads and at those of the programs that it has started; it is a
-process of its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
+apart from a busy machine within seconds: the kernel says of each thread how long it has run, and whether it waits for a
+processor now. A watcher looks at the test's threads and at those of the programs that it has started; it is a process of
+its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
 
-1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it takes less than ``SHARE``.
-2. Time is counted in looks of the watcher, so neither a stopped machine nor a starved watcher fails a test.
-3. Where the kernel does not count (``/proc/*/schedstat``), nothing is watched, and the patience of each test is left.
+1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it runs for less than ``SHARE``. On a
+   busy machine it waits for a processor at some looks, so such a look takes two others back, and does not begin anew.
+2. A test that is starved waits for a processor at nearly every look, and is never taken for one at a standstill.
+3. Time is counted in looks of the watcher, so neither a stopped machine nor a starved watcher fails a test.
+4. Where the kernel does not say (``/proc/*/schedstat``), nothing is watched, and the patience of each test is left.
 
 Source: ``Documentation/scheduler/sched-stats.rst`` of Linux.
 """
@@ -73,14 +75,13 @@ def threads_of(process: int) -> list[Path]:
 
 
 def look(process: int) -> tuple[dict[Path, int], bool]:
-    """For each thread the nanoseconds that it has run or waited for a processor; and whether one does so now, or waits for
-    a disk, or is held by a debugger."""
-    times, is_active = {}, False
+    """For each thread the nanoseconds that it has run; and whether one runs or waits for a processor or a disk now, or is
+    held by a debugger."""
+    ran, is_active = {}, False
     for thread in threads_of(process):
-        ran, waited, _ = (thread / "schedstat").read_text().split()
-        times[thread] = int(ran) + int(waited)
+        ran[thread] = int((thread / "schedstat").read_text().split()[0])
         is_active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RDTt"
-    return times, is_active
+    return ran, is_active
 
 
 def watch(process: int) -> None:
@@ -90,16 +91,15 @@ def watch(process: int) -> None:
     while True:
         time.sleep(LOOK)
         try:
-            times, is_active = look(process)
+            ran, is_active = look(process)
         except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
             os.kill(process, 0)
-            times, is_active = {}, True
-        taken = sum(times.values()) - sum(before.values())
-        if is_active or times.keys() != before.keys() or taken > SHARE * LOOK * 1e9:
+            ran, is_active = {}, True
+        if ran.keys() != before.keys() or sum(ran.values()) - sum(before.values()) > SHARE * LOOK * 1e9:
             looks = unheard = 0
         else:
-            looks += 1
-        before = times
+            looks = max(looks - 2, 0) if is_active else looks + 1
+        before = ran
         if looks * LOOK >= SECONDS:
             os.kill(process, signal.SIGABRT if unheard == DEAF else signal.SIGUSR2)
             looks, unheard = 0, unheard + 1

@@ -10,8 +10,7 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BufferStrategy, DrainqError, ThreadPolicy, WouldDeadlock, aio
 from drainq.callables import is_async
-
-PATIENCE = 30
+from tests.batch.conftest import PATIENCE
 
 
 def config(**settings) -> BatchQueueConfig:
@@ -365,10 +364,14 @@ def test_a_plain_produce_in_the_loop_of_the_handlers_does_not_wait_for_them():
             queue.add_handler(int, handler)
             queue.produce(0)
             await started.wait()
-            with pytest.raises(WouldDeadlock, match=r"await produce_async\(item\)"):
-                for number in range(10):
-                    queue.produce(number)
-            let_go.set()
+            try:
+                with pytest.raises(WouldDeadlock, match=r"await produce_async\(item\)"):
+                    for number in range(10):
+                        queue.produce(number)
+            finally:
+                let_go.set()
+            stats = queue.stats()
+            assert stats.rejected["would_deadlock"] == 1 and stats.offered == stats.accepted + 1
 
     asyncio.run(main())
 

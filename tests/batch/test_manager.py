@@ -165,7 +165,7 @@ def test_the_timeout_of_shutdown_all_is_for_all_queues_together():
     clean = []
     shutdown = threading.Thread(target=lambda: clean.append(BatchQueueManager.shutdown_all(0.2)))
     shutdown.start()
-    shutdown.join(PATIENCE)
+    shutdown.join(PATIENCE / 3)
     hanging.open()
     assert clean == [False]
 
