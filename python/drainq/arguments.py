@@ -14,7 +14,15 @@ import operator
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["Seconds", "check_callables", "check_callables_if_given", "seconds", "seconds_or_none", "whole"]
+__all__ = [
+    "Seconds",
+    "check_callables",
+    "check_callables_if_given",
+    "check_clock_if_given",
+    "seconds",
+    "seconds_or_none",
+    "whole",
+]
 
 Seconds = float | timedelta
 """A time: a number of seconds, or a timedelta."""
@@ -40,6 +48,19 @@ def check_callables_if_given(**arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and not callable(value):
             raise TypeError(f"{name} must be a callable, or None, got {value!r}")
+
+
+def check_clock_if_given(clock: Any) -> None:
+    """Refuse what is neither a clock nor None.
+
+    Raises:
+        TypeError: it has no ``now()``, such as ``time.time`` itself.
+    """
+    if clock is not None and not callable(getattr(clock, "now", None)):
+        raise TypeError(
+            "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), "
+            f"got {clock!r}"
+        )
 
 
 def seconds(name: str, value: Any, *, positive: bool = False) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
 from drainq.sources import Fair
+from drainq.sources.tracker.store import MemoryStore
 from drainq.testing import ManualClock
 
 from .makers import (
@@ -61,7 +63,7 @@ WRONG: dict[str, list[Any]] = {
     "positive seconds": ["1s", None, True, NAN, -1, 0],
     "count": ["2", None, True, 1.5, 0, -1, NAN],
     "count or None": ["2", 1.5, 0, -1],
-    "retries": ["2", 1.5, -1],
+    "retries": ["2", True, 1.5, -1],
     "scale": ["2", 1.5, True, -11, 2**40],
     "port": ["80", 1.5, -1, True, 2**16],
     "endpoint": [None, 3, ""],
@@ -71,6 +73,7 @@ WRONG: dict[str, list[Any]] = {
     "weight": ["x", None, True, NAN, 0, -1, float("inf")],
     "fraction": ["x", None, NAN, -0.1, 1.1],
     "text": [None, 3, b"x"],
+    "table": [None, 3, b"x"],
     "text or None": [3, b"x"],
     "name": [None, 3, "", "a\x00b"],
     "items": ["abc", b"abc", bytearray(b"abc"), 3, None],
@@ -85,15 +88,19 @@ WRONG: dict[str, list[Any]] = {
     "config": [None, {}, 3],
     "backoff": [3, "x"],
     "in_flight": [None, "keep", 3],
-    "clock": [3, "now"],
+    "clock": [3, "now", time.time],
+    "store": [None, 3, {}],
     "codec": [3, "json"],
     "key": [None, 3, "", "k" * 201],
-    "when": ["now", None, NAN, True],
+    "when": ["now", None, NAN, True, 1e308, -1e308, 10**30],
     "priority": ["high", None, 1.5, 2**40],
     "url": ["", "foo", "redis://x", 3],
     "time config": [5, "x"],
     "names": ["abc", [], 3],
     "keys": ["k", 3],
+    "keys or None": ["k", 3, 0, ""],
+    "needed keys": ["k", 3, 0, None, []],
+    "merge": [3, "sum", ["sum"], 0, ""],
     "payload": [{1, 2}, frozenset({1}), b"x"],
 }
 """Wrong values for each kind of parameter."""
@@ -145,6 +152,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         {"max_groups": "count or None", "relative_accuracy": "weight"},
     ),
     "ItemTracker.purge": (ItemTracker.open("memory:").purge, {"older_than": "seconds"}),
+    "ItemTracker": (
+        lambda **named: ItemTracker(**{"store": MemoryStore(), **named}), {"store": "store", "clock": "clock"},
+    ),
     "ItemTracker.open": (ItemTracker.open, {"url": "url"}),
     "MetricsServer": (lambda **named: MetricsServer(**{"port": 0, **named}).close(), {"port": "port", "host": "text"}),
     "MultiQueue.add_sub_queue": (
@@ -177,7 +187,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "PrefetchSource.wait": (with_source("wait"), {"timeout": "seconds or None"}),
     "PrefetchSource.get_next_batch": (with_source("get_next_batch"), {"batch_size": "whole from 0"}),
     "SetQueue": (
-        SetQueue, {"capacity": "count or None", "key": "callable", "in_flight": "in_flight", "ttl": "seconds or None"},
+        SetQueue,
+        {
+            "capacity": "count or None", "key": "callable", "in_flight": "in_flight", "ttl": "seconds or None",
+            "clock": "clock",
+        },
     ),
     "SetQueue.get": (with_set_queue("get"), {"block": "flag", "timeout": "seconds or None"}),
     "SetQueue.get_many": (with_set_queue("get_many"), {"n": "whole"}),
@@ -230,7 +244,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.DelayedQueue.history": (with_delayed("history"), {"limit": "count"}),
     "delayed.DelayedQueue.dead_letters": (with_delayed("dead_letters"), {"limit": "count"}),
     "delayed.DelayedQueue.redrive": (with_delayed("redrive"), {"keys": "keys"}),
-    "delayed.DelayedQueue.consume": (with_delayed("consume"), {"handler": "needed callable"}),
+    "delayed.DelayedQueue.consume": (
+        with_delayed("consume", len),
+        {"prefetch": "count", "batch_size": "count", "max_attempts": "count or None"},
+    ),
+    "delayed.DelayedQueue.consume (handler)": (with_delayed("consume"), {"handler": "needed callable"}),
     "delayed.AckEnvelope.nack": (with_message("nack"), {"delay": "seconds"}),
     "delayed.AckEnvelope.extend": (with_message("extend"), {"seconds": "seconds"}),
     "delayed.AsyncDelayedQueue.poll": (with_async_queue("poll"), {"timeout": "seconds or None"}),
@@ -254,20 +272,26 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "workers.TopN": (
         closed(top_n),
-        {"n": "count", "score": "needed callable", "sink": "needed callable", "flush_interval": "seconds or None"},
+        {"n": "count", "score": "needed callable", "sink": "needed callable", "flush_interval": "seconds or None",
+         "clock": "clock"},
     ),
     "workers.TopN.flush": (closed(top_n, "flush"), {"timeout": "seconds or None"}),
     "workers.TopN.close": (closed(top_n, "close"), {"timeout": "seconds or None"}),
     "workers.MetricsAggregator": (
         closed(aggregator),
         {"key": "needed callable", "merge": "needed callable", "sink": "needed callable",
-         "flush_interval": "seconds or None", "expire_after": "seconds or None", "weight": "weight"},
+         "flush_interval": "seconds or None", "expire_after": "seconds or None", "weight": "weight",
+         "clock": "clock"},
     ),
     "workers.BatchWriter": (
-        writer, {"url": "url", "columns": "names", "threads": "count", "retry_for": "seconds", "key": "keys"},
+        writer,
+        {"url": "url", "columns": "names", "threads": "count", "retry_for": "seconds", "key": "keys or None",
+         "table": "table"},
     ),
     "workers.MetricsPersister": (
-        persister, {"url": "url", "columns": "names", "flush_interval": "seconds or None", "retry_for": "seconds"},
+        persister,
+        {"url": "url", "columns": "names", "flush_interval": "seconds or None", "retry_for": "seconds",
+         "key": "needed keys", "merge": "merge", "table": "table"},
     ),
     "export.OtlpMetricsExporter": (
         closed(lambda **named: OtlpMetricsExporter(**{"endpoint": "http://127.0.0.1:1", "insecure": True, **named})),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from drainq.arguments import seconds
+from drainq.arguments import seconds, whole
 from drainq.backoff import grown_delay
 
 MEMORY_POLL_PERIOD = 0.5
@@ -73,8 +73,8 @@ class RetryConfig:
             raise TypeError(f"factor must be a number, got {self.factor!r}")
         if not self.factor >= 1 or math.isinf(self.factor):
             raise ValueError(f"factor must be at least 1 and finite, got {self.factor!r}")
-        if self.max_retries is not None and (not isinstance(self.max_retries, int) or self.max_retries < 0):
-            raise ValueError(f"max_retries must be a whole number of at least 0, or None, got {self.max_retries!r}")
+        if self.max_retries is not None:
+            _keep(self, max_retries=whole("max_retries", self.max_retries, least=0))
         if self.total_timeout is not None:
             _keep(self, total_timeout=seconds("total_timeout", self.total_timeout))
         if self.try_timeout is not None:

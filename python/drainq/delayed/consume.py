@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from drainq.arguments import whole
 from drainq.callables import check_callable
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckEnvelope
@@ -47,12 +48,10 @@ def consume(
     prefetch: int,
 ) -> int:
     """Run the loop; see :meth:`drainq.delayed.DelayedQueue.consume`."""
-    if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 1:
-        raise ValueError(f"prefetch must be a whole number of at least 1, got {prefetch!r}")
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}")
-    if max_attempts is not None and max_attempts < 1:
-        raise ValueError(f"max_attempts must be at least 1, or None, got {max_attempts!r}")
+    prefetch = whole("prefetch", prefetch, least=1)
+    batch_size = whole("batch_size", batch_size, least=1)
+    if max_attempts is not None:
+        max_attempts = whole("max_attempts", max_attempts, least=1)
     limits = _limits(max_in_flight)
     check_callable("handler", handler, "envelope")
     if stop is not None and not callable(getattr(stop, "is_set", None)):

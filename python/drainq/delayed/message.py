@@ -112,8 +112,8 @@ def to_ms(at: object, what: str = "schedule_at") -> int:
     elif isinstance(at, (int, float)) and not isinstance(at, bool):
         if at != at or at in (float("inf"), float("-inf")):
             raise ValueError(f"{what} must be finite, got {at!r}")
-        # Rounded to microseconds first: the float nearest to .123 lies below it.
-        ms = at * 1000 if isinstance(at, int) else round(at * 1_000_000) // 1000
+        # Rounded to microseconds first: the float nearest to .123 lies below it. Cut before, lest it overflow.
+        ms = at * 1000 if isinstance(at, int) else round(min(max(at, _FIRST_MS), _LAST_MS) * 1_000_000) // 1000
     else:
         raise TypeError(f"{what} must be an aware datetime or seconds since the epoch, got {at!r}")
     if not _FIRST_MS <= ms <= _LAST_MS:

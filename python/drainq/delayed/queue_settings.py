@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drainq.arguments import check_clock_if_given
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
@@ -62,8 +63,7 @@ class QueueSettings:
         _check_kind("retry", retry, RetryConfig, "a RetryConfig, such as RetryConfig(max_retries=3)")
         if codec is not None and not all(hasattr(codec, part) for part in ("type_name", "encode", "decode")):
             raise TypeError(f"codec must have type_name, encode and decode, as JsonCodec() has, got {codec!r}")
-        if clock is not None and not callable(getattr(clock, "now", None)):
-            raise TypeError(f"clock must have now() -> float in seconds, as ManualClock() has, got {clock!r}")
+        check_clock_if_given(clock)
         for flag, given in (("notify", notify), ("database_time", database_time)):
             if not isinstance(given, bool):
                 raise TypeError(f"{flag} must be True or False, got {given!r}")

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
-from drainq.arguments import Seconds, seconds_or_none
+from drainq.arguments import Seconds, check_clock_if_given, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delivery import type_owners
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
@@ -68,8 +68,7 @@ class Worker(abc.ABC):
     def __init__(self, *, queue: BatchQueue | None = None, weight: float = 1.0, clock: Clock | None = None) -> None:
         if not (queue is None or isinstance(queue, BatchQueue)):
             raise TypeError(f"queue must be a drainq.BatchQueue to share, or None for one of its own, got {queue!r}")
-        if not (clock is None or callable(getattr(clock, "now", None))):
-            raise TypeError(f"clock must be an object with now() -> float in seconds, got {clock!r}")
+        check_clock_if_given(clock)
         if isinstance(weight, bool) or not isinstance(weight, (int, float)):
             raise TypeError(f"weight must be a number, got {weight!r}")
         if not 0 < weight < math.inf:

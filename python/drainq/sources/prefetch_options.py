@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
+from drainq.arguments import check_clock_if_given
 from drainq.backoff import Backoff
 from drainq.clock import Clock
 from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
@@ -84,8 +85,4 @@ def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -
             "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
             f"or None for a thread of the source's own, got {executor!r}"
         )
-    if not (clock is None or callable(getattr(clock, "now", None))):
-        raise TypeError(
-            "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), "
-            f"got {clock!r}"
-        )
+    check_clock_if_given(clock)

@@ -13,12 +13,15 @@ def quote(name: str) -> str:
     :meth:`drainq.sql.Dialect.quote`, which doubles it.
 
     Raises:
+        TypeError: it is no text.
         ValueError: the name is empty or holds a NUL, which no database takes.
 
     Example:
         >>> print(quote('an "odd" name'))
         "an ""odd"" name"
     """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a table or column must be a str, got {name!r}")
     if not name or "\0" in name:
         raise ValueError(f"a table or column name must have characters and no NUL, got {name!r}")
     return '"' + name.replace('"', '""') + '"'

@@ -76,6 +76,7 @@ class Upsert:
         key: the columns that identify a row; empty: every row is inserted.
         merge: column -> :class:`Merge` or its value; a column neither here nor in ``key`` takes the last value.
     Raises:
+        TypeError: an argument is of the wrong kind.
         ValueError: ``key`` or ``merge`` names an unknown column or rule, or a merged column is part of the key.
 
     Example:
@@ -93,6 +94,10 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         key: Sequence[str] = (),
         merge: Mapping[str, Merge | str] | None = None,
     ) -> None:
+        if not isinstance(table, str):
+            raise TypeError(f"table must be the name of a table, got {table!r}")
+        if not isinstance(merge, Mapping | None):
+            raise TypeError(f"merge must map columns to rules, such as {{'n': 'sum'}}, got {merge!r}")
         for option, names in (("columns", columns), ("key", key)):
             if (
                 isinstance(names, (str, bytes))

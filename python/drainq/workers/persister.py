@@ -84,8 +84,6 @@ class MetricsPersister(Buffered):
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        if not key:
-            raise ValueError(f"key must name the columns that identify a row, got {list(key)!r}")
         check_callables_if_given(time=time)
         retry_for = seconds("retry_for", retry_for)
         flush_interval = seconds_or_none("flush_interval", flush_interval)
@@ -93,6 +91,8 @@ class MetricsPersister(Buffered):
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
         self._upsert = Upsert(table, columns, key=key, merge=merge)
+        if not self._upsert.key:
+            raise ValueError(f"key must name the columns that identify a row, got {key!r}")
         self._counting = Upsert(table, [*columns, _ITEMS], key=key, merge={**self._upsert.merge, _ITEMS: Merge.SUM})
         self._numbers = [
             place

@@ -72,7 +72,7 @@ class BatchWriter(Sender):
     ) -> None:
         threads = whole("threads", threads, least=1)
         retry_for = seconds("retry_for", retry_for)
-        upsert = Upsert(table, columns, key=key or ())
+        upsert = Upsert(table, columns, key=() if key is None else key)
         self._places = [upsert.columns.index(column) for column in upsert.key]
         super().__init__(
             TableSink(url, upsert),

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drainq.arguments import Seconds, seconds
+from drainq.arguments import Seconds, check_clock_if_given, seconds
 from drainq.clock import Clock, SystemClock
 from drainq.sources.tracker.store import ItemState, ItemStore, MemoryStore
+
+_CALLS = [name for name in vars(ItemStore) if not name.startswith("_")]
 
 
 class ItemTracker:
@@ -42,8 +44,11 @@ class ItemTracker:
     """
 
     def __init__(self, store: ItemStore, *, clock: Clock | None = None) -> None:
-        if not (clock is None or callable(getattr(clock, "now", None))):
-            raise TypeError(f"clock must be an object with now() -> float in seconds, got {clock!r}")
+        if not all(callable(getattr(store, name, None)) for name in _CALLS):
+            raise TypeError(
+                f"store must be an object with {', '.join(_CALLS)}, or use ItemTracker.open(), got {store!r}"
+            )
+        check_clock_if_given(clock)
         self._store = store
         self._clock: Clock = SystemClock() if clock is None else clock
 

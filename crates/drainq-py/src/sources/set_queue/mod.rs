@@ -167,6 +167,14 @@ impl SetQueue {
                 errors::shown(key.bind(py))?
             )));
         }
+        if let Some(clock) = clock.as_ref().map(|clock| clock.bind(py)) {
+            if !clock.getattr_opt("now")?.is_some_and(|now| now.is_callable()) {
+                return Err(errors::bad_type(format!(
+                    "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), got {}",
+                    errors::shown(clock)?
+                )));
+            }
+        }
         let after_take = after_take(&in_flight, ttl)?;
         let state = Arc::new(Mutex::new(Guarded::new(after_take)));
         fork::register(Arc::downgrade(&state) as Weak<dyn Renew>);
