@@ -5,9 +5,9 @@ apart from a busy machine within seconds: the kernel says of each thread how lon
 processor now. A watcher looks at the test's threads and at those of the programs that it has started; it is a process of
 its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
 
-1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it runs for less than ``SHARE``. On a
-   busy machine it waits for a processor at some looks, so such a look takes two others back, and does not begin anew.
-2. A test that is starved waits for a processor at nearly every look, and is never taken for one at a standstill.
+1. A thread that wakes once in a while to look for Ctrl-C does not end a standstill: it runs for less than ``SHARE``.
+2. A test that gets little of a busy machine is at no standstill: a thread of it that gets a turn uses it up, which is more
+   than ``SHARE``, and one that gets none since the last look waits for a processor.
 3. Time is counted in looks of the watcher, so neither a stopped machine nor a starved watcher fails a test.
 4. Where the kernel does not say (``/proc/*/schedstat``), nothing is watched, and the patience of each test is left.
 
@@ -33,7 +33,7 @@ SECONDS = 3.0
 LOOK = 0.5
 """Seconds between two looks."""
 
-SHARE = 0.05
+SHARE = 0.01
 """The share of one processor below which nothing happens."""
 
 DEAF = 3
@@ -74,32 +74,34 @@ def threads_of(process: int) -> list[Path]:
     return found
 
 
-def look(process: int) -> tuple[dict[Path, int], bool]:
-    """For each thread the nanoseconds that it has run; and whether one runs or waits for a processor or a disk now, or is
+def look(process: int) -> dict[Path, tuple[int, bool]]:
+    """For each thread the nanoseconds that it has run; and whether it runs or waits for a processor or a disk now, or is
     held by a debugger."""
-    ran, is_active = {}, False
+    seen = {}
     for thread in threads_of(process):
-        ran[thread] = int((thread / "schedstat").read_text().split()[0])
-        is_active |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RDTt"
-    return ran, is_active
+        ran = int((thread / "schedstat").read_text().split()[0])
+        seen[thread] = ran, (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RDTt"
+    return seen
 
 
 def watch(process: int) -> None:
     """Signal to the process each standstill, until the process ends."""
-    before: dict[Path, int] = {}
+    before: dict[Path, tuple[int, bool]] = {}
     looks = unheard = 0
     while True:
         time.sleep(LOOK)
         try:
-            ran, is_active = look(process)
+            now = look(process)
         except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
             os.kill(process, 0)
-            ran, is_active = {}, True
-        if ran.keys() != before.keys() or sum(ran.values()) - sum(before.values()) > SHARE * LOOK * 1e9:
-            looks = unheard = 0
+            now = {}
+        ran = [now[thread][0] - before[thread][0] for thread in now.keys() & before.keys()]
+        waits = any(now[thread] == (before[thread][0], True) for thread in now.keys() & before.keys())
+        if now.keys() == before.keys() and not waits and sum(ran) < SHARE * LOOK * 1e9:
+            looks += 1
         else:
-            looks = max(looks - 2, 0) if is_active else looks + 1
-        before = ran
+            looks = unheard = 0
+        before = now
         if looks * LOOK >= SECONDS:
             os.kill(process, signal.SIGABRT if unheard == DEAF else signal.SIGUSR2)
             looks, unheard = 0, unheard + 1

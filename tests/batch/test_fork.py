@@ -72,6 +72,27 @@ print(answer, [waited(child) for child in children])
     assert lines == ["True [7]"]
 
 
+def test_a_shutdown_that_tells_what_it_left_behind_goes_on_in_the_parent_if_that_forks():
+    lines = forks("""
+entered, leave, children = threading.Event(), threading.Event(), []
+def hang(batch):
+    entered.set()
+    leave.wait()
+queue = BatchQueue("left", config(consumer=hang, on_drop=lambda *told: children.append(os.fork())))
+queue.produce(1)
+entered.wait()
+try:
+    answer = queue.shutdown(0)
+except DrainqError:
+    os._exit(7 if children == [0] else 8)
+if children == [0]:
+    os._exit(9)
+leave.set()
+print(answer, [waited(child) for child in children])
+""")
+    assert lines == ["False [7]"]
+
+
 def test_a_produce_that_waits_for_room_when_a_signal_handler_forks_goes_on_in_the_parent():
     lines = forks("""
 import signal

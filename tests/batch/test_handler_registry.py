@@ -221,6 +221,13 @@ def test_a_handler_is_removed_by_a_name_that_equals_that_of_its_type(make_queue,
     assert not queue.remove_handler(equal)
 
 
+def test_what_is_no_type_of_the_queue_has_no_handler_that_could_be_removed(make_queue):
+    with pytest.raises(TypeError, match="type must be a class, .*got 'mail'"):
+        make_queue().remove_handler("mail")
+    with pytest.raises(TypeError, match=r"type must be hashable, .*got \[\]"):
+        make_queue(dispatch_key=len).remove_handler([])
+
+
 def test_a_decorator_for_a_type_whose_hash_raises_raises_that_at_once(make_queue):
     class Unhashed:
         def __hash__(self):

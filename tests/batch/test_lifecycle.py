@@ -11,11 +11,11 @@ import pytest
 PATIENCE = 60
 
 
-def run(code, **options):
+def run(code, stderr=subprocess.PIPE, **options):
     """Run `code` in a fresh interpreter and return its output."""
     with subprocess.Popen(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options,
+        stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True, **options,
     ) as program:  # fmt: skip
         try:
             out, err = program.communicate(timeout=PATIENCE)
@@ -304,7 +304,7 @@ def test_a_finaliser_that_runs_when_nothing_can_be_imported_gets_the_queues_own_
 
 
 def test_a_finaliser_that_runs_after_everything_may_produce():
-    """What `builtins` holds ends when the interpreter counts as gone: the queue refuses, and nothing else."""
+    """What `builtins` holds ends when the interpreter counts as gone: the queue refuses and says so, and nothing else."""
     out = run(
         """
         import builtins, os
@@ -314,9 +314,12 @@ def test_a_finaliser_that_runs_after_everything_may_produce():
             def __del__(self, queue=queue, write=os.write):
                 write(1, b"%d %d" % (queue.produce(1), queue.produce_many([1, 2])))
         builtins.last = Last()
-        """
+        """,
+        stderr=subprocess.STDOUT,
     )
-    assert out == "0 0"
+    assert out.splitlines() == [
+        'queue "late": 1 items not handled: closed', 'queue "late": 2 items not handled: closed', "0 0"
+    ]  # fmt: skip
 
 
 def test_a_finaliser_that_runs_after_everything_may_make_every_call_of_a_queue_that_it_has():

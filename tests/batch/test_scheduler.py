@@ -42,6 +42,12 @@ def test_queues_on_one_scheduler_share_its_threads(pool):
         accounts(queue.stats())
 
 
+def test_each_name_has_threads_of_its_own(pool):
+    for name in (f"{pool} first", f"{pool} second"):
+        BatchQueueManager.create(name, on(name, consumer=len))
+        assert len(pool_threads(name)) == 2
+
+
 def test_one_queue_that_hangs_does_not_starve_the_others(pool):
     stuck, quick = Gate(is_open=False), Gate()
     many = PartitionPolicy.fixed(2)
