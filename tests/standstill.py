@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 SECONDS = 3.0
 """The standstill after which a test has failed."""
@@ -36,7 +37,7 @@ LOOK = 0.5
 SHARE = 0.01
 """The share of one processor below which nothing happens."""
 
-DEAF = 3
+DEAF = 1
 """Signals in a row that a process does not hear, because it waits where no Python code runs: the next one aborts it."""
 
 
@@ -61,6 +62,16 @@ def watched() -> Iterator[None]:
         watcher.kill()
         watcher.wait()
         signal.signal(signal.SIGUSR2, before)
+
+
+@contextmanager
+def watched_unless_debugged(config: Any) -> Iterator[None]:
+    """As :func:`watched`, but not while a person thinks in a debugger."""
+    if config.getoption("usepdb") or config.getoption("trace"):
+        yield
+        return
+    with watched():
+        yield
 
 
 def threads_of(process: int) -> list[Path]:

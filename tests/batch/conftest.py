@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, BatchQueueStats, ThreadPolicy
-from tests.standstill import watched
+from tests.standstill import watched_unless_debugged
 
 PATIENCE = 20.0
 """Seconds after which a test that waits has failed."""
@@ -18,10 +18,7 @@ PATIENCE = 20.0
 
 @pytest.fixture(scope="package", autouse=True)
 def no_standstill(pytestconfig: pytest.Config) -> Iterator[None]:
-    if pytestconfig.getoption("usepdb") or pytestconfig.getoption("trace"):  # nothing happens while a person thinks
-        yield
-        return
-    with watched():
+    with watched_unless_debugged(pytestconfig):
         yield
 
 

@@ -10,16 +10,11 @@ import pytest
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
 from drainq._native import metric_families, publish_samples, read_samples, withdraw_samples
 from drainq.monitoring import MetricsServer, watch
+from tests.patience import eventually
 
 from .endpoint import OPENMETRICS, exchange, sample, samples, scrape
 
 PLAIN = "text/plain; charset=utf-8"
-
-
-@pytest.fixture
-def server():
-    with MetricsServer(port=0) as server:
-        yield server
 
 
 def asked(server, request: str) -> tuple[str, dict[str, str], bytes]:
@@ -182,8 +177,7 @@ def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(ser
             "drainq_delayed_in_flight": 0.5,
             "drainq_sample_errors_total": 1,
         }
-        while mine()["drainq_sample_age_seconds"] < 0.05:
-            pass
+        eventually(lambda: mine()["drainq_sample_age_seconds"] >= 0.05)
         publish_samples("delayed", "published", None)
         now = mine()
         assert (now["drainq_sample_errors_total"], now["drainq_delayed_ready"]) == (2, 7)
@@ -261,6 +255,7 @@ def test_each_family_is_headed_by_the_name_that_the_format_asks_for(server, acce
     kinds = {name + (of_counters if kind == "counter" else ""): kind for name, kind, _, _ in metric_families()}
     types = [tuple(line.split()[2:]) for line in lines if line.startswith("# TYPE ")]
     assert len(types) > 20 and set(types) <= set(kinds.items())
+    assert len(types) == len(set(types)), "each family has one head, however many samples it has"
     assert [line.split()[2] for line in lines if line.startswith("# HELP ")] == [name for name, _ in types]
 
 

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -23,12 +22,6 @@ from drainq.monitoring import MetricsServer, watch
 from .endpoint import OPENMETRICS, PATIENCE, exchange, sample, samples, scrape
 
 FORMATS = ["text/plain", OPENMETRICS]
-
-
-@pytest.fixture
-def server() -> Iterator[MetricsServer]:
-    with MetricsServer(port=0) as server:
-        yield server
 
 
 @pytest.mark.parametrize("accept", FORMATS)
@@ -44,7 +37,8 @@ def test_each_partition_is_shown_with_its_items_and_its_owner(server, accept):
         entered.release()
         leave.wait(20)
 
-    with BatchQueue("parts", config) as queue:
+    with BatchQueue("parts", config) as queue, contextlib.ExitStack() as over:
+        over.callback(leave.set)
         for item in (0, "1", 2.0):  # each thread is busy with an item of its own type
             queue.add_handler(type(item), hold)
             queue.produce(item)
@@ -52,7 +46,6 @@ def test_each_partition_is_shown_with_its_items_and_its_owner(server, accept):
         for partition in range(6):
             queue.produce_many([partition] * partition)
         stats, found = queue.stats(), samples(server.url, accept)
-        leave.set()
 
         def shown(what):
             return [sample(found, f"drainq_batch_partition_{what}", queue="parts", partition=str(n)) for n in range(6)]

@@ -23,12 +23,6 @@ from .test_watch import Broken
 pytestmark = needs_fork
 
 
-@pytest.fixture
-def server() -> Iterator[MetricsServer]:
-    with MetricsServer(port=0) as server:
-        yield server
-
-
 def one_thread(**settings) -> BatchQueueConfig:
     return BatchQueueConfig(threads=ThreadPolicy.fixed(1), **settings)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable
 
@@ -12,8 +10,7 @@ import pytest
 from drainq import MultiQueue, SetQueue, ShutDown, __version__
 from drainq._native import observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples
 from drainq.monitoring import watch
-
-PATIENCE = 30  # seconds for threads that end anyway
+from tests.patience import Call, eventually
 
 
 def of(name: str) -> dict[tuple[str, ...], float]:
@@ -27,19 +24,11 @@ def of(name: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-def blocked(calls: list[Callable[[], object]], waiting: Callable[[], int]) -> list[threading.Thread]:
+def blocked(calls: list[Callable[[], object]], waiting: Callable[[], int]) -> list[Call]:
     """Threads in these calls; all of them wait."""
-    threads = [threading.Thread(target=until_shut_down, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    while waiting() != len(threads):
-        os.sched_yield()
+    threads = [Call(call) for call in calls]
+    eventually(lambda: waiting() == len(threads))
     return threads
-
-
-def until_shut_down(call: Callable[[], object]) -> None:
-    with pytest.raises(ShutDown):
-        call()
 
 
 def set_samples(**values: float) -> dict[tuple[str], float]:
@@ -59,8 +48,7 @@ def test_a_set_queue_has_these_samples_and_no_others() -> None:
     assert of("full-set") == set_samples(size=4, in_flight=2, put=7, got=3, duplicates=9, blocked_putters=5)
     assert of("bare-set") == set_samples(blocked_getters=6)
     full.shutdown(), bare.shutdown()
-    for thread in threads:
-        thread.join(PATIENCE)
+    assert {type(thread.exception()) for thread in threads} == {ShutDown}
     assert of("full-set") == set_samples(size=4, in_flight=2, put=7, got=3, duplicates=9)
 
 
@@ -92,11 +80,9 @@ def test_a_multi_queue_has_these_samples_and_no_others() -> None:
         depth=2, high_water=2, put=3, rejected=3, removed=1, blocked_putters=9, blocked_getters=7, sub_queues=2,
     )  # fmt: skip
     assert {key: found[key] for key in found.keys() - ages} == {key: expected[key] for key in expected.keys() - ages}
-    while not all(of("all-multi")[age] > 0 for age in ages):
-        os.sched_yield()
+    eventually(lambda: all(of("all-multi")[age] > 0 for age in ages))
     queue.shutdown(immediate=True)
-    for thread in getters + putters:
-        thread.join(PATIENCE)
+    assert {type(thread.exception()) for thread in getters + putters} == {ShutDown}
     rejected = 3 + 9 + 8
     assert of("all-multi") == multi_samples(
         {"a": {}, "off": {"put": 3, "rejected": rejected}},
@@ -168,8 +154,7 @@ def test_the_version_is_a_label_and_the_age_of_published_samples_counts_from_the
     assert read_samples("drainq_build_info") == [("drainq_build_info", [__version__], 1.0)]
     try:
         publish_samples("delayed", "aged", [])
-        while age() < 0.2:
-            os.sched_yield()
+        eventually(lambda: age() >= 0.2)
         before = time.monotonic()
         publish_samples("delayed", "aged", [])
         assert 0 <= age() <= time.monotonic() - before

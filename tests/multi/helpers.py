@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from drainq import MultiQueue
+from tests.patience import PATIENCE, Call, eventually
 
-PATIENCE = 25.0
-"""Seconds after which a test that waits has failed."""
+__all__ = [
+    "PATIENCE",
+    "blocked_getters",
+    "blocked_putters",
+    "drain",
+    "ended",
+    "eventually",
+    "in_thread",
+    "totals_add_up",
+]
 
 
-def in_thread(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+def in_thread(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
     """Run ``call`` on a thread of its own; the future has its result or exception."""
-    future: Future = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call(*args, **kwargs))
-        except BaseException as error:  # handed to whoever asks for the result
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
-
-
-def eventually(condition: Callable[[], Any]) -> None:
-    """Yield to other threads until ``condition()`` is true; fail when patience runs out."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"never became true: {condition}"
-        os.sched_yield()
+    return Call(partial(call, *args, **kwargs))
 
 
 def blocked_getters(queue: MultiQueue, count: int) -> Callable[[], bool]:

@@ -3,10 +3,12 @@
 import asyncio
 import collections.abc
 import threading
+import time
 
 import pytest
 
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
+from tests.patience import LOOKS
 
 from .helpers import PATIENCE, blocked_getters, drain, eventually, in_thread, totals_add_up
 
@@ -18,17 +20,10 @@ def queue():
 
 async def asleep(queue, getters=0, putters=0):
     """Give the loop turns until so many wait."""
-    async with asyncio.timeout(PATIENCE) if hasattr(asyncio, "timeout") else _forever():
-        while (queue.stats().blocked_getters, queue.stats().blocked_putters) != (getters, putters):
-            await asyncio.sleep(0)
-
-
-class _forever:
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *error):
-        return None
+    end = time.thread_time() + LOOKS
+    while (blocked := (queue.stats().blocked_getters, queue.stats().blocked_putters)) != (getters, putters):
+        assert time.thread_time() < end, f"{blocked} getters and putters wait, not {(getters, putters)}"
+        await asyncio.sleep(0)
 
 
 def test_what_is_there_is_got_without_waiting(queue):

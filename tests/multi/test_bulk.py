@@ -85,7 +85,7 @@ def test_a_producer_at_one_full_sub_queue_is_let_in_although_others_have_room(qu
     full, _idle = queue.add_sub_queue("full", capacity=2), queue.add_sub_queue("idle")
     bulk = in_thread(queue.get_many, 3, min_items=3)
     eventually(blocked_getters(queue, 1))
-    assert full.put_many([1, 2, 3], timeout=PATIENCE) == 3
+    assert in_thread(full.put_many, [1, 2, 3]).result(PATIENCE) == 3
     assert bulk.result(PATIENCE) == [1, 2, 3]
 
 

@@ -77,12 +77,11 @@ def test_a_call_that_may_not_block_does_not_wait_whatever_the_timeout(queue, tim
     full = queue.add_sub_queue("full", capacity=1, enabled=False)
     full.put(1)
     for call in (queue.get, queue.get_item):
-        with pytest.raises(std.Empty):
-            call(False, timeout)
-    with pytest.raises(std.Full):
-        full.put(2, False, timeout)
-    assert full.put_many([2, 3], False, timeout) == 0
-    assert (queue.get_many(9, min_items=0, timeout=timeout), list(full)) == ([], [1])
+        assert isinstance(in_thread(call, False, timeout).exception(PATIENCE), std.Empty)
+    assert isinstance(in_thread(full.put, 2, False, timeout).exception(PATIENCE), std.Full)
+    assert in_thread(full.put_many, [2, 3], False, timeout).result(PATIENCE) == 0
+    assert in_thread(queue.get_many, 9, min_items=0, timeout=timeout).result(PATIENCE) == []
+    assert list(full) == [1]
 
 
 def test_a_timeout_beyond_any_clock_never_comes(queue):

@@ -115,7 +115,7 @@ def test_put_many_returns_the_prefix_when_time_runs_out(queue):
 def test_put_many_waits_for_room_as_long_as_it_takes(queue):
     sub = queue.add_sub_queue("a", capacity=2)
     put = in_thread(sub.put_many, range(7))
-    assert [queue.get(timeout=PATIENCE) for _ in range(7)] == list(range(7))
+    assert in_thread(lambda: [queue.get() for _ in range(7)]).result(PATIENCE) == list(range(7))
     assert put.result(PATIENCE) == 7
     totals_add_up(queue)
 

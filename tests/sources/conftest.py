@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from drainq import PrefetchSource
 from drainq.testing import ManualClock
 from tests.sources.by_hand import EXACT, Delivered, HandExecutor
+from tests.standstill import watched_unless_debugged
 from tests.time_limit import SECONDS, each_test_within
 
 time_limit = each_test_within(SECONDS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_standstill(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of the set queue's modules: the others wait for a database too, which is none of the test's processes."""
+    if not request.module.__name__.rpartition(".")[2].startswith("test_set_queue"):
+        yield
+        return
+    with watched_unless_debugged(request.config):
+        yield
 
 
 @pytest.fixture

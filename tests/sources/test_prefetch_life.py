@@ -13,7 +13,7 @@ import pytest
 
 from drainq import Backoff, PrefetchSource
 from tests.sources.by_hand import Scripted
-from tests.sources.threads import PATIENCE
+from tests.sources.threads import Call, eventually
 
 
 def test_close_starts_no_more_refills_and_keeps_what_is_buffered(make, background):
@@ -27,14 +27,11 @@ def test_close_starts_no_more_refills_and_keeps_what_is_buffered(make, backgroun
 
 
 def test_close_wakes_a_consumer_that_waits_for_an_item(make, background):
-    source, answers = make(Scripted()), []
-    waiting = threading.Thread(target=lambda: answers.append(source.wait()), daemon=True)
-    waiting.start()
-    while not background.waiting:
-        os.sched_yield()
+    source = make(Scripted())
+    waiting = Call(source.wait)
+    eventually(lambda: background.waiting)
     assert source.close()
-    waiting.join(PATIENCE)
-    assert answers == [True]
+    assert waiting.result() is True
 
 
 def test_close_waits_for_the_refill_in_flight_and_keeps_what_it_brings():

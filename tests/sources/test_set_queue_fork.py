@@ -9,6 +9,7 @@ import pytest
 
 from drainq import SetQueue, ShutDown
 from tests.forked import finalises_its_items, in_child, needs_fork, run_and_exit
+from tests.sources.threads import Call, waits
 
 pytestmark = needs_fork
 
@@ -54,25 +55,20 @@ def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent():
     threads += [threading.Thread(target=full.put, args=(1,), daemon=True)]
     for thread in threads:
         thread.start()
-    while (waiting.stats().blocked_getters, full.stats().blocked_putters) != (3, 1):
-        os.sched_yield()
+    waits(waiting, getters=3)
+    waits(full, putters=1)
 
     def check():
         assert (waiting.stats().blocked_getters, full.stats().blocked_putters) == (0, 0)
         for item in range(20):
-            got = []
-            mine = threading.Thread(target=lambda: got.append(waiting.get()))  # noqa: B023
-            mine.start()
-            while waiting.stats().blocked_getters != 1:
-                os.sched_yield()
+            mine = Call(waiting.get)
+            waits(waiting, getters=1)
             waiting.put(item)
-            mine.join()
-            assert got == [item]
+            assert mine.result() == item
         full.put("child's")
         putter = threading.Thread(target=full.put, args=("second",))
         putter.start()
-        while full.stats().blocked_putters != 1:
-            os.sched_yield()
+        waits(full, putters=1)
         assert full.get() == "child's"
         putter.join()
         assert full.get() == "second"

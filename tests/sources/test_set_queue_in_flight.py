@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drainq import SetQueue
-from tests.sources.threads import PATIENCE, blocked, waits
+from tests.sources.threads import blocked, waits
 
 
 def test_ack_keeps_an_item_known_until_it_is_done():
@@ -54,7 +54,7 @@ def test_ttl_counts_from_the_moment_of_the_take_however_long_the_get_had_waited(
     waits(waiting, getters=1)
     clock.advance(100)
     waiting.put("a")
-    getter.join(PATIENCE)
+    getter.result()
     assert (got, waiting.put("a")) == (["a"], False)
     clock.advance(5)
     assert waiting.put("a")

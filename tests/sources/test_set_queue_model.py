@@ -150,7 +150,7 @@ def test_whatever_makes_room_wakes_who_waits_for_it(how, put):
     thread = blocked(puts[put], outcome)
     waits(waiting, putters=1)
     assert call(waiting)
-    thread.join(PATIENCE)
+    thread.result()
     assert outcome == expected
     waits(waiting)
     assert list(waiting) == ([] if how == "shutdown at once" else ["a"] if how == "shutdown" else ["b"])
@@ -173,7 +173,7 @@ def test_whatever_brings_an_item_wakes_who_waits_for_it(how, timeout):
     thread = blocked(lambda: waiting.get(timeout=timeout), outcome)
     waits(waiting, getters=1)
     assert call(waiting)
-    thread.join(PATIENCE)
+    thread.result()
     assert outcome == expected
     waits(waiting)
     assert waiting.empty()
@@ -187,7 +187,7 @@ def test_several_items_wake_as_many_getters_and_no_more():
     waits(waiting, getters=2)
     assert waiting.put_many(list("de")) == 2
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.result()
     assert sorted(outcome) == list("abcde") and waiting.empty()
 
 

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from drainq import SetQueue, ShutDown
-from tests.sources.threads import PATIENCE, blocked, waits
+from tests.sources.threads import PATIENCE, Call, blocked, eventually, waits
 
 
 def test_empty_and_full_are_the_standard_librarys():
@@ -34,12 +33,11 @@ def test_empty_and_full_are_the_standard_librarys():
 @pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, float("inf")])
 def test_a_call_that_may_not_block_does_not_wait_whatever_the_timeout(timeout):
     waiting = SetQueue(1)
-    with pytest.raises(queue.Empty):
-        waiting.get(False, timeout)
+    assert isinstance(Call(lambda: waiting.get(False, timeout)).exception(), queue.Empty)
     waiting.put(1)
-    with pytest.raises(queue.Full):
-        waiting.put(2, False, timeout)
-    assert (waiting.put_many([1, 2, 3], False, timeout), list(waiting)) == (0, [1])
+    assert isinstance(Call(lambda: waiting.put(2, False, timeout)).exception(), queue.Full)
+    assert Call(lambda: waiting.put_many([1, 2, 3], False, timeout)).result() == 0
+    assert list(waiting) == [1]
 
 
 def test_a_duplicate_of_a_full_queue_is_a_duplicate_not_full():
@@ -56,37 +54,28 @@ def test_put_many_stops_where_there_is_no_room():
 
 
 def test_a_blocked_get_wakes_for_an_item():
-    waiting, got = SetQueue(), []
-    getter = threading.Thread(daemon=True, target=lambda: got.append(waiting.get()))
-    getter.start()
+    waiting = SetQueue()
+    getter = Call(waiting.get)
     waiting.put("a")
-    getter.join(PATIENCE)
-    assert got == ["a"]
+    assert getter.result() == "a"
 
 
 def test_a_blocked_put_wakes_for_room_and_may_find_a_duplicate_by_then():
-    waiting, went_in = SetQueue(1), []
+    waiting = SetQueue(1)
     waiting.put("x")
-    putters = [threading.Thread(daemon=True, target=lambda: went_in.append(waiting.put("a"))) for _ in range(3)]
-    for putter in putters:
-        putter.start()
+    putters = [Call(lambda: waiting.put("a")) for _ in range(3)]
     assert waiting.get() == "x"
-    for putter in putters:
-        putter.join(PATIENCE)
-    assert sorted(went_in) == [False, False, True]
+    assert sorted(putter.result() for putter in putters) == [False, False, True]
     assert list(waiting) == ["a"]
 
 
 def test_a_clear_wakes_as_many_puts_as_it_makes_room_for():
     waiting = SetQueue(2)
     waiting.put_many(["w", "x"])
-    putters = [threading.Thread(daemon=True, target=waiting.put, args=(item,)) for item in "ab"]
-    for putter in putters:
-        putter.start()
+    putters = [Call(lambda item=item: waiting.put(item)) for item in "ab"]
     waits(waiting, putters=2)
     assert waiting.clear() == ["w", "x"]
-    for putter in putters:
-        putter.join(PATIENCE)
+    assert [putter.result() for putter in putters] == [True, True]
     assert sorted(waiting) == ["a", "b"]
 
 
@@ -110,15 +99,12 @@ def test_a_get_that_was_woken_in_vain_keeps_its_place():
         tries = clock.reads
     finally:
         sys.setswitchinterval(interval)
-    end = time.monotonic() + PATIENCE
-    while clock.reads == tries:
-        assert time.monotonic() < end, "the elder one was not woken"
-        os.sched_yield()
+    eventually(lambda: clock.reads != tries, "the elder one was not woken")
     waiting.put("b")
-    elder.join(PATIENCE)
+    elder.result()
     assert (first, second) == (["b"], [])
     waiting.shutdown()
-    younger.join(PATIENCE)
+    younger.result()
     assert second == [ShutDown]
 
 
@@ -135,7 +121,7 @@ def test_the_repr_of_the_counters_names_them():
     assert repr(waiting.stats()) == expected
     waiting.shutdown(immediate=True)
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.result()
     assert outcome == [ShutDown] * 4
 
 
@@ -184,21 +170,10 @@ def test_shutdown_ends_puts_at_once_and_gets_when_it_is_empty():
 
 
 def test_shutdown_wakes_all_that_wait():
-    waiting, ended = SetQueue(), []
-
-    def get():
-        try:
-            waiting.get()
-        except ShutDown:
-            ended.append(True)
-
-    getters = [threading.Thread(daemon=True, target=get) for _ in range(3)]
-    for getter in getters:
-        getter.start()
+    waiting = SetQueue()
+    getters = [Call(waiting.get) for _ in range(3)]
     waiting.shutdown(immediate=True)
-    for getter in getters:
-        getter.join(PATIENCE)
-    assert ended == [True] * 3
+    assert [type(getter.exception()) for getter in getters] == [ShutDown] * 3
 
 
 CTRL_C = """
@@ -242,7 +217,7 @@ def test_ctrl_c_ends_a_blocked_call_and_loses_nothing(before, call, after):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 def test_an_interrupted_getter_hands_its_wake_up_on():
     """The main thread is woken and interrupted at once; the other getter must not sleep beside the item."""
-    waiting, got = SetQueue(), []
+    waiting = SetQueue()
 
     def interrupt(*_):
         waiting.put("a")
@@ -255,7 +230,4 @@ def test_an_interrupted_getter_hands_its_wake_up_on():
             waiting.get(timeout=30)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    other = threading.Thread(daemon=True, target=lambda: got.append(waiting.get(timeout=30)))
-    other.start()
-    other.join(PATIENCE)
-    assert got == ["a"]
+    assert Call(waiting.get).result() == "a"

@@ -1,0 +1,48 @@
+"""How long a test waits for another thread.
+
+A wait that nothing will end is a standstill, which `standstill.py` ends within seconds; the patience here is for what
+that cannot see, and so it may be long. A loop that looks again and again is never at a standstill: it counts the time
+for which its own thread has run, of which a busy machine takes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+PATIENCE = 25.0
+"""Seconds after which a test that waits has failed."""
+
+LOOKS = 3.0
+"""Seconds for which a test may look, before it has failed."""
+
+
+class Call(Future):
+    """A call on a thread of its own: its result or its exception."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        super().__init__()
+        threading.Thread(target=self._run, args=(call,), daemon=True).start()
+
+    def _run(self, call: Callable[[], object]) -> None:
+        try:
+            self.set_result(call())
+        except BaseException as error:  # handed to whoever asks for the result
+            self.set_exception(error)
+
+    def result(self, timeout: float | None = PATIENCE) -> object:
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = PATIENCE) -> BaseException | None:
+        return super().exception(timeout)
+
+
+def eventually(condition: Callable[[], object], what: str = "") -> None:
+    """Yield to other threads until the condition is true; fail when patience runs out."""
+    end = time.thread_time() + LOOKS
+    while not condition():
+        assert time.thread_time() < end, what or f"never became true: {condition}"
+        os.sched_yield()
