@@ -52,8 +52,7 @@ class Item:
     def __del__(self):
         os.write(1, b"parent" if os.getpid() == parent else b"child")
 item = Item()
-item.queue = {queue}
-item.queue.put(item)
+{hold}
 del item
 child = os.fork()
 if child == 0:
@@ -63,7 +62,8 @@ gc.collect()
 """
 
 
-def finalises_its_items(queue: str) -> str:
-    """The processes that finalise the item of a lost queue, if the child collects before the queue is renewed."""
-    program = [sys.executable, "-W", "ignore", "-c", COLLECTS_FIRST.format(queue=queue)]
+def finalises_its_items(queue: str, hold: str = "item.queue.put(item)") -> str:
+    """The processes that finalise the item of a lost queue, if the child collects before the queue is renewed; ``hold`` has
+    the queue hold the item."""
+    program = [sys.executable, "-W", "ignore", "-c", COLLECTS_FIRST.format(hold=f"item.queue = {queue}\n{hold}")]
     return subprocess.run(program, capture_output=True, text=True, timeout=LIMIT, check=True).stdout

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 PATIENCE = 25.0
 """Seconds after which a test that waits has failed."""
 
-LOOKS = 3.0
+LOOKS = 2.0
 """Seconds for which a test may look, before it has failed."""
 
 

@@ -315,4 +315,12 @@ MUTANTS = [
         "",
         f"{TESTS}/test_fork.py::test_a_collection_before_the_renewal_finalises_no_item_of_the_parent",
     ),
+    Mutant(
+        "sleeping_tasks_collected_before_renewal",
+        "a collection that comes before the renewal of a forked child finalises what the parent's tasks sleep on there",
+        f"{BINDING}/multi/queue/mod.rs",
+        "if fork::is_renewed() { self.event_loops.traverse(&visit) } else { Ok(()) }",
+        "self.event_loops.traverse(&visit)",
+        f"{TESTS}/test_fork.py::test_a_collection_before_the_renewal_finalises_no_sleeping_task_of_the_parent",
+    ),
 ]

@@ -277,3 +277,24 @@ def test_no_lock_is_left_taken_by_threads_that_wait_and_look():
 
 def test_a_collection_before_the_renewal_finalises_no_item_of_the_parent():
     assert finalises_its_items("MultiQueue().add_sub_queue('a')") == "parent"
+
+
+SLEEPS = """
+import asyncio
+class Loop:
+    def create_future(self):
+        future = Future()
+        future.item = item
+        return future
+class Future:
+    def __await__(self):
+        yield self
+asyncio._set_running_loop(Loop())
+item.task = item.queue.get_async()
+item.task.send(None)
+asyncio._set_running_loop(None)
+"""
+
+
+def test_a_collection_before_the_renewal_finalises_no_sleeping_task_of_the_parent():
+    assert finalises_its_items("MultiQueue()", SLEEPS) == "parent"

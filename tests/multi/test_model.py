@@ -12,8 +12,11 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
+from tests.time_limit import SECONDS, each_test_within
 
 from .helpers import totals_add_up
+
+time_limit = each_test_within(4 * SECONDS)  # hundreds of programs, which take seconds
 
 
 @dataclass(eq=False)
