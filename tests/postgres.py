@@ -29,6 +29,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.time_limit import outside_the_limit
+
 _USER = "drainq"
 _OPTIONS = {
     "fsync": "off",  # the machine is not going to lose power in a test; SIGKILL of the server is still safe
@@ -111,11 +113,11 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server; return when it takes connections."""
-        self._run("pg_ctl", "-D", self._data, "-l", self._home / "log", "-w", "-t", "60", "-s", "start")
+        self._run("pg_ctl", "-D", self._data, "-l", self._home / "log", "-w", "-t", "180", "-s", "start")
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop the server; ``immediate`` is a crash, ``fast`` rolls back and says goodbye."""
-        self._run("pg_ctl", "-D", self._data, "-w", "-t", "60", "-s", "-m", mode, "stop")
+        self._run("pg_ctl", "-D", self._data, "-w", "-t", "180", "-s", "-m", mode, "stop")
 
     def close(self) -> None:
         """Stop the server, if it runs, and remove its directory."""
@@ -149,7 +151,7 @@ class PostgresServer:
         if self._account is not None:
             account = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
         output = self._home / "command.log"  # a file: a pipe would be held open by the server that pg_ctl leaves behind
-        with open(output, "w+", encoding="utf-8") as log:
+        with open(output, "w+", encoding="utf-8") as log, outside_the_limit():
             try:
                 code = subprocess.call(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._home, **account

@@ -37,6 +37,19 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+@contextmanager
+def outside_the_limit() -> Iterator[None]:
+    """Let the block take as long as it takes: the start of a server, say, which is not what the test is about."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    left, again = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left, again)
+
+
 def each_test_within(seconds: float) -> Any:
     """Make the fixture ``time_limit`` of a folder's ``conftest.py``: each of the folder's tests has :func:`at_most` this."""
 
