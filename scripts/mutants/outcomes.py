@@ -207,6 +207,14 @@ MUTANTS = [
         "tests/batch/test_scheduler.py::test_items_without_weight_are_not_handled_before_their_call_is_over",
     ),
     Mutant(
+        "weightless_are_abandoned_in_silence",
+        "a flush says that all was handled although a shutdown abandoned items that count for nothing",
+        "crates/drainq-core/src/batch/flush.rs",
+        "        if weightless || ",
+        "        if (weightless && false) || ",
+        "tests/batch/test_weights.py::test_a_flush_after_a_cut_says_that_items_without_weight_were_abandoned",
+    ),
+    Mutant(
         "only_widely_held_are_renewed",
         "of many set queues some keep their parent's items in a forked child",
         f"{SRC}/fork.rs",

@@ -84,6 +84,27 @@ def test_a_timedelta_is_taken_wherever_seconds_are(call, parameter, monkeypatch)
         )
 
 
+@pytest.mark.parametrize(
+    ("parameter", "call"),
+    [
+        ("linger", lambda seconds: BatchQueueConfig(threads=1, linger=seconds)),
+        ("shutdown_timeout", lambda seconds: BatchQueueConfig(threads=1, shutdown_timeout=seconds)),
+        ("ttl", lambda seconds: SetQueue(in_flight="ttl", ttl=seconds)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("seconds", "message"),
+    [
+        (1e308, r"must be at most 1\.8446744073709552e19 seconds, got 1e308"),
+        (float("inf"), r"must be at most 1\.8446744073709552e19 seconds, got inf"),
+        (-1e308, "must be a number of seconds >= 0, got -1e308"),
+    ],
+)
+def test_a_time_that_is_out_of_range_is_shown_in_short_beside_its_limit(parameter, call, seconds, message):
+    with pytest.raises(ValueError, match=f"^{parameter} {message}$"):
+        call(seconds)
+
+
 def test_a_plain_value_does_where_it_can_mean_one_thing_only():
     config = BatchQueueConfig(threads=2, partitions=4, strategy="if_possible", linger=timedelta(milliseconds=5))
     assert (config.threads, config.partitions) == (ThreadPolicy.fixed(2), PartitionPolicy.fixed(4))

@@ -201,3 +201,19 @@ def test_what_a_coroutine_would_wait_for_itself():
         assert told.sums == {}, "it is an error, and no drop"
 
     asyncio.run(main())
+
+
+def test_a_flush_after_a_cut_says_that_items_without_weight_were_abandoned(make_queue):
+    gate = Gate(is_open=False)
+    queue = make_queue(consumer=gate, len_of=lambda item: item, max_batch=1)
+    assert queue.produce_many([0, 0])
+    gate.wait_entered()
+    assert queue.shutdown(timeout=0.01) is False
+    gate.open()
+    assert queue.stats().abandoned == 0 and queue.flush(PATIENCE) is False
+
+
+def test_a_flush_of_a_queue_whose_items_without_weight_were_all_handled_is_complete(make_queue):
+    queue = make_queue(consumer=Gate(), len_of=lambda item: item)
+    assert queue.produce_many([0, 0]) and queue.shutdown(PATIENCE) is True
+    assert queue.flush(PATIENCE) is True

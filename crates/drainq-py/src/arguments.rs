@@ -14,6 +14,7 @@ use crate::{errors, gil};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDelta, PyFloat, PyInt, PyString};
+use std::time::Duration;
 
 /// Makes a reader for each parameter: its name, in quotes if a reader of that name reads something else, and its kind.
 macro_rules! readers {
@@ -150,6 +151,17 @@ fn number_as(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<f64
             Err(error) => error,
         },
         error => error,
+    })
+}
+
+/// Makes the length of time that the parameter `name` asks for with this number of seconds.
+pub fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        errors::bad_value(if seconds > 0.0 {
+            format!("{name} must be at most {:e} seconds, got {seconds:e}", u64::MAX as f64)
+        } else {
+            format!("{name} must be a number of seconds >= 0, got {seconds:?}")
+        })
     })
 }
 

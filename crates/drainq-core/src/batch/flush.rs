@@ -72,9 +72,7 @@ impl<T: RingItem + Keyed> Flush<T> {
         if !self.queue.is_cut() {
             return if self.is_done() { Flushed::All } else { Flushed::NotYet };
         }
-        match self.queue.abandoned.load(Ordering::Relaxed) {
-            0 => Flushed::All,
-            _ => Flushed::GivenUp,
-        }
+        let weightless = self.queue.abandoned_weightless.load(Ordering::Relaxed);
+        if weightless || self.queue.abandoned.load(Ordering::Relaxed) > 0 { Flushed::GivenUp } else { Flushed::All }
     }
 }

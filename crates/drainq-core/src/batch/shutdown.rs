@@ -85,12 +85,17 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             taken.iter().for_each(|item| self.route(item.key()).count_taken(weight_of(item, self.settings.weighed)));
             items.append(&mut taken);
         }
+        // A pass that is not over may hold items without weight, which no counter shows.
+        let may_have_weightless = !items.is_empty() || workers.iter().any(|counts| counts.in_pass);
         for counts in &mut workers {
             abandoned += std::mem::take(&mut counts.in_flight);
             counts.in_pass = false;
             counts.cut = !planted("cut_mark");
         }
         self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
+        if self.settings.weighed && may_have_weightless {
+            self.abandoned_weightless.store(true, Ordering::Relaxed);
+        }
         drop(workers);
         self.wake_all();
         if !planted("cut_notify") {

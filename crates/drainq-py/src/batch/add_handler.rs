@@ -6,6 +6,7 @@ use crate::arguments;
 use crate::deadline::Deadline;
 use crate::errors;
 use drainq_core::batch::flush::Flush;
+use drainq_core::batch::size_policies::MAX_PARTITIONS;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyTuple};
 
@@ -19,15 +20,15 @@ impl BatchQueue {
     ///     handler: a callable that takes a list, which is then its own; or an object with
     ///         ``consume(batch)`` and perhaps ``on_idle()``, called when a pass found nothing, and
     ///         ``on_close()``, called once when the queue is closed and everything was handed out.
-    ///     weight: how much of a partition of its own the type deserves, above 0. Matters
-    ///         for ``PartitionPolicy.adaptive``.
+    ///     weight: how much of a partition of its own the type deserves, above 0 and at most 1,048,576, which
+    ///         is as many partitions as a queue can have. Matters for ``PartitionPolicy.adaptive``.
     ///
     /// A second handler for a type replaces the first from the next pass on.
     ///
     /// Raises:
     ///     TypeError: ``handler`` cannot be called with a batch or would do nothing (``async def``, a
     ///         generator function), or ``type`` is no class.
-    ///     ValueError: ``weight`` is not above 0.
+    ///     ValueError: ``weight`` is not above 0, or larger than 1,048,576.
     ///     DrainqError: the queue is shut down.
     #[pyo3(signature = (r#type, handler, weight=1.0), text_signature = "($self, type, handler, weight=1.0)")]
     fn add_handler(
@@ -47,6 +48,11 @@ impl BatchQueue {
         let handler = Handler::new("handler", &handler, runs_on)?;
         if !(weight.is_finite() && weight > 0.0) {
             return Err(errors::bad_value(format!("weight must be a number > 0, got {weight}")));
+        }
+        if weight > MAX_PARTITIONS as f64 {
+            return Err(errors::bad_value(format!(
+                "weight must be at most {MAX_PARTITIONS}, which is as many partitions as a queue can have, got {weight:?}"
+            )));
         }
         self.shared().routing.keys.check(&r#type)?;
         if self.shared().callables.consumer.is_some() {

@@ -111,12 +111,6 @@ pub fn argument(value: &Bound<'_, PyAny>) -> PyResult<Py<BatchQueueConfig>> {
     config.map_err(|_| arguments::refused("config", WANTED, value))
 }
 
-/// Checks a number of seconds.
-fn seconds(name: &str, value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|_| errors::bad_value(format!("{name} must be a number of seconds >= 0, got {value}")))
-}
-
 /// Checks a balancer: an object with `assign`, or a callable of its shape.
 fn check_balancer(balancer: &Bound<'_, PyAny>) -> PyResult<()> {
     const SHAPE: [&str; 3] = ["throughput", "owners", "threads"];
@@ -210,10 +204,10 @@ impl BatchQueueConfig {
             return Err(errors::bad_value(format!("linger needs threads of the queue's own, got {}", self.linger)));
         }
         let interval = self.rebalance_interval;
-        if seconds("rebalance_interval", interval)?.is_zero() {
+        if arguments::duration("rebalance_interval", interval)?.is_zero() {
             return Err(errors::bad_value(format!("rebalance_interval must be > 0 seconds, got {interval}")));
         }
-        self.shutdown_timeout.map(|timeout| seconds("shutdown_timeout", timeout)).transpose()?;
+        self.shutdown_timeout.map(|timeout| arguments::duration("shutdown_timeout", timeout)).transpose()?;
         self.settings(py)?.validate().map_err(errors::bad_value)
     }
 
@@ -246,9 +240,9 @@ impl BatchQueueConfig {
             buffer_size: self.buffer_size,
             capacity: self.capacity,
             strategy: self.strategy.into(),
-            min_idle: seconds("min_idle", self.min_idle)?,
-            max_idle: seconds("max_idle", self.max_idle)?,
-            linger: seconds("linger", self.linger)?,
+            min_idle: arguments::duration("min_idle", self.min_idle)?,
+            max_idle: arguments::duration("max_idle", self.max_idle)?,
+            linger: arguments::duration("linger", self.linger)?,
             max_batch: self.max_batch,
             weighed: self.len_of.is_some(),
             sticky,

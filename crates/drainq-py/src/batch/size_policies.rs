@@ -132,8 +132,8 @@ impl PartitionPolicy {
     /// As many as the handlers deserve by their weights.
     ///
     /// Without handlers one per thread; up to ``threads * multiplier`` one per unit of
-    /// weight; of the weight above that, half. Partitions are added while the queue runs
-    /// and never taken away.
+    /// weight; of the weight above that, half; at most 1,048,576. Partitions are added while the
+    /// queue runs and never taken away.
     #[staticmethod]
     #[pyo3(signature = (multiplier=ADAPTIVE_MULTIPLIER as i64))]
     fn adaptive(#[pyo3(from_py_with = arguments::partitions_per_thread)] multiplier: i64) -> PyResult<Self> {

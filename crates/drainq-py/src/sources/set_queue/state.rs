@@ -1,7 +1,7 @@
 //! What a set queue's lock guards. The invariants are in `mod.rs`.
 
-use crate::errors;
 use crate::fork::Renew;
+use crate::{arguments, errors};
 use drainq_core::sources::set_queue::{AfterTake, SetQueue as Core};
 use drainq_core::sync::Mutex;
 use drainq_core::wait::tickets::{Offer, Ticket, Tickets, Wakes};
@@ -140,8 +140,7 @@ impl KnownItem {
 pub fn after_take(in_flight: &str, ttl: Option<f64>) -> PyResult<AfterTake> {
     let wait = match ttl {
         None => Duration::ZERO,
-        Some(seconds) => Duration::try_from_secs_f64(seconds)
-            .map_err(|_| errors::bad_value(format!("ttl must be a number of seconds >= 0, got {seconds}")))?,
+        Some(seconds) => arguments::duration("ttl", seconds)?,
     };
     match (in_flight, ttl) {
         ("forget", None) => Ok(AfterTake::Forget),
