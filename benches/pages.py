@@ -73,11 +73,21 @@ def bounded(run: Run) -> str:
         for verdict in figure.verdicts
         if f"{OURS} at most" in verdict.asked and CHEAPEST in verdict.asked
     ]
-    text = ranges.ends([verdict.reached for verdict in verdicts])
+    text = shares([verdict.reached for verdict in verdicts])
     if run.earlier:
-        over = ranges.ends([reached for verdict in verdicts for reached in ranges.reached(verdict)])
+        over = shares([reached for verdict in verdicts for reached in ranges.reached(verdict)])
         text += f" (over the last {1 + len(run.earlier)} published runs {over})"
-    return text.replace("x", "")
+    return text
+
+
+def shares(reached: Sequence[str]) -> str:
+    """From the least to the greatest of some ratios, as text: shares, which have no sign of a factor.
+
+    Example:
+        >>> shares(["0.98x", "10.4x", "9.31x"])
+        '0.98 to 10.4'
+    """
+    return " to ".join(end.removesuffix("x") for end in ranges.ends(reached).split(" to "))
 
 
 def knees(run: Run) -> str:

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 from benches import pages, runs
-from benches.pages import amount, count, rate
+from benches.pages import amount, count, rate, shares
 from benches.parts import Parts
 from benches.protocol import AtMostTimes, Below, Faster, Report, arguments, figure
 from benches.runs import Figure, Run, Spread
@@ -130,3 +130,7 @@ def test_parts_of_a_changed_tree_are_not_kept(tmp_path):
     parts = Parts("t", ["a"], {"commit": "abc", "clean": False, "load_before": 1.0}, tmp_path)
     parts.keep("a", {"figure": {"ours": [9.0]}})
     assert parts.missing() == [] and list(tmp_path.iterdir()) == []
+
+
+def test_shares_are_shown_without_the_sign_of_a_factor():
+    assert shares(["0.98x", "10.4x", "9.31x"]) == "0.98 to 10.4"

@@ -93,8 +93,14 @@ def test_each_row_is_in_one_batch(sizes):
 
 
 def test_a_writer_is_made_called_and_closed_by_one_thread():
-    writers = []
-    run(writers, record_batches(*[50] * 40), threads=4, max_in_flight=8)
+    writers, all_made = [], threading.Event()
+
+    def write(batch):
+        if len(writers) == 4:
+            all_made.set()
+        assert all_made.wait(30)  # so that none is so quick that it gets the work of all
+
+    run(writers, record_batches(*[50] * 40), threads=4, max_in_flight=8, write=write)
     assert len(writers) == 4
     for writer in writers:
         whats, threads = zip(*writer.calls)
