@@ -92,6 +92,14 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
+        "callables_shown_while_busy",
+        "a queue in a cycle is closed while its handler still produces",
+        f"{BATCH}/shared_queue.rs",
+        "!is_called || (process.queue.is_running() && process.queue.is_quiet())",
+        "!is_called || process.queue.is_running()",
+        f"{COLLECTION}::test_a_queue_with_items_stays_open_for_what_their_handler_produces_though_the_collector_looks",
+    ),
+    Mutant(
         "object_that_goes_closes_nothing",
         "a queue that is let go without a shutdown keeps its threads",
         f"{BATCH}/shared_queue.rs",
@@ -246,6 +254,14 @@ MUTANTS = [
         "    if begun_in.is_past() && false { Err(ctrl_c::forked(py)) } else { Ok(thread) }\n",
         f"{FORK}::test_a_start_of_threads_that_a_signal_handler_forks_goes_on_in_the_parent",
         dies="hangs",
+    ),
+    Mutant(
+        "shutdown_goes_on_in_a_child",
+        "a child that an on_drop made within a shutdown goes on with its parent's shutdown",
+        f"{BATCH}/shutdown.rs",
+        "        if begun_in.is_past() {\n            return Err(ctrl_c::forked(py));\n        }\n",
+        "        let _ = begun_in;\n",
+        f"{FORK}::test_a_shutdown_that_tells_what_it_left_behind_goes_on_in_the_parent_if_that_forks",
     ),
     Mutant(
         "child_ends_the_parents_caller",

@@ -14,10 +14,16 @@ from tests.batch.conftest import PATIENCE, Gate, accounts
 LIMIT = 40
 """Seconds after which a process that must end hangs."""
 
+ENDS = """
+import signal
+if hasattr(signal, "setitimer"):
+    signal.setitimer(signal.ITIMER_PROF, 6)  # the kernel ends what turns for ever, after seconds of a processor
+"""
+
 
 def runs(code):
     """What a new interpreter prints that runs `code`; a hang fails here."""
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
+    answer = subprocess.run([sys.executable, "-c", ENDS + code], capture_output=True, text=True, timeout=LIMIT)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.split()
 
