@@ -121,4 +121,12 @@ MUTANTS = [
         "        let _ = &self.stream;\n",
         "tests/monitoring/test_fork.py::test_a_connection_ends_at_once_although_a_child_lives",
     ),
+    Mutant(
+        "answer_ends_with_its_connection",
+        "a client that reads to the end waits until it is given up",
+        f"{ENDPOINT}/endpoint_thread.rs",
+        "                    let _ = self.stream.shutdown(Shutdown::Write);\n",
+        "",
+        "tests/monitoring/test_endpoint_thread.py::test_an_answer_ends_before_its_client_closes",
+    ),
 ]

@@ -205,7 +205,13 @@ def test_a_sub_queue_without_its_multi_queue_accepts_what_there_is_room_for():
 
 
 @pytest.mark.parametrize(
-    "put", [lambda sub: sub.put(1), lambda sub: sub.put(1, timeout=60), lambda sub: asyncio.run(sub.put_async(1))]
+    "put",
+    [
+        lambda sub: sub.put(1),
+        lambda sub: sub.put(1, timeout=60),
+        lambda sub: sub.put(1, timeout=0),
+        lambda sub: asyncio.run(sub.put_async(1)),
+    ],
 )
 def test_a_put_that_no_getter_can_make_room_for_raises_instead_of_waiting(put):
     sub = orphan(1, [0])

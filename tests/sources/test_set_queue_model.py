@@ -166,7 +166,7 @@ BRINGS_AN_ITEM = {
 }
 
 
-@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE])
+@pytest.mark.parametrize("timeout", [None, 10 * PATIENCE, 1e300, float("inf")])
 @pytest.mark.parametrize("how", BRINGS_AN_ITEM)
 def test_whatever_brings_an_item_wakes_who_waits_for_it(how, timeout):
     waiting, outcome, (call, expected) = SetQueue(), [], BRINGS_AN_ITEM[how]
