@@ -24,7 +24,7 @@ def asked(server, request: str) -> tuple[str, dict[str, str], bytes]:
     headers = dict(line.split(": ", 1) for line in lines)
     assert len(headers) == len(lines)
     assert headers["Connection"] == "close"
-    assert headers["Cache-Control"] == "no-store"
+    assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-store", "nosniff")
     return status.removeprefix("HTTP/1.1 "), headers, body
 
 
