@@ -19,7 +19,7 @@ from drainq import (
     PartitionSelector,
     ThreadPolicy,
 )
-from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.batch.conftest import PATIENCE, Gate, accounts, within_a_second
 from tests.batch.test_lifecycle import run
 from tests.batch.test_shutdown import drain_threads, ended
 
@@ -43,31 +43,39 @@ class Told:
 
 
 def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
-    told = Told()
-    queue = make_queue(on_drop=told)
-    queue.shutdown(PATIENCE)
-    for n in range(10):
-        assert queue.produce(n) is False
-    assert told.calls == [("closed", 1)], "the others wait for the second to be over"
+    def refuse():
+        told = Told()
+        queue = make_queue(on_drop=told)
+        queue.shutdown(PATIENCE)
+        for n in range(10):
+            assert queue.produce(n) is False
+        return queue.name, told, list(told.calls)
+
+    name, told, at_once = within_a_second(refuse)
+    assert at_once == [("closed", 1)], "the others wait for the second to be over"
     told.wait_for("closed", 10)
     assert told.calls == [("closed", 1), ("closed", 9)]
-    ended(drain_threads("test-0-drops"))
+    ended(drain_threads(f"{name}-drops"))
 
 
 def test_what_an_on_drop_loses_while_a_thread_of_drainq_calls_it_is_told_by_that_thread(make_queue):
-    told, threads = Told(), []
+    def lose_two():
+        told, threads = Told(), []
 
-    def on_drop(reason, count):
-        threads.append(threading.current_thread().name)
-        told(reason, count)
-        if len(threads) == 2:
-            assert queue.produce("a third") is False
+        def on_drop(reason, count):
+            threads.append(threading.current_thread().name)
+            told(reason, count)
+            if len(threads) == 2:
+                assert queue.produce("a third") is False
 
-    queue = make_queue(on_drop=on_drop)
-    queue.shutdown(PATIENCE)
-    assert not queue.produce("a first") and not queue.produce("a second")
+        queue = make_queue(on_drop=on_drop)
+        queue.shutdown(PATIENCE)
+        assert not queue.produce("a first") and not queue.produce("a second")
+        return queue.name, told, threads
+
+    name, told, threads = within_a_second(lose_two)
     told.wait_for("closed", 3)
-    assert threads == ["MainThread", "drainq-test-0-drops", "drainq-test-0-drops"]
+    assert threads == ["MainThread", f"drainq-{name}-drops", f"drainq-{name}-drops"]
 
 
 def test_the_last_refusals_of_a_burst_are_told_while_the_queue_runs(make_queue):
@@ -172,18 +180,22 @@ def test_the_exit_waits_for_the_report_of_a_queue_that_is_gone():
 
 
 def test_an_on_drop_that_raises_is_logged_and_the_totals_stay_exact(make_queue, caplog):
-    told = Told()
-
     def raises(reason, count):
-        told(reason, count)
+        told[-1](reason, count)
         raise RuntimeError("from on_drop")
 
-    queue = make_queue(on_drop=raises)
-    queue.shutdown(PATIENCE)
-    for n in range(3):
-        queue.produce(n)
-    queue.shutdown(PATIENCE)
-    told.wait_for("closed", 3)
+    def lose_three():
+        caplog.clear()
+        told.append(Told())
+        queue = make_queue(on_drop=raises)
+        queue.shutdown(PATIENCE)
+        for n in range(3):
+            queue.produce(n)
+        queue.shutdown(PATIENCE)
+
+    told = []
+    within_a_second(lose_three)
+    told[-1].wait_for("closed", 3)
     errors = [record for record in caplog.records if record.exc_info]
     assert [record.message for record in errors] == ["on_drop raised"] * 2
     assert "from on_drop" in "".join(traceback.format_exception(*errors[0].exc_info))
