@@ -17,7 +17,7 @@ LIMIT = 40
 ENDS = """
 import signal
 if hasattr(signal, "setitimer"):
-    signal.setitimer(signal.ITIMER_PROF, 6)  # the kernel ends what turns for ever, after seconds of a processor
+    signal.setitimer(signal.ITIMER_PROF, 3)  # the kernel ends what turns for ever, after seconds of a processor
 """
 
 
