@@ -3,6 +3,7 @@
 use crate::protocol::{Contestant, Figure, Goal, Report, rounds};
 use drainq_core::sketch::{DDSketch, bytes};
 use sketches_ddsketch::{Config, DDSketch as Other};
+use std::borrow::Borrow;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -29,12 +30,12 @@ pub fn run(report: &mut Report) {
         let other_parts: Vec<_> = values.chunks(values.len() / MERGED).map(theirs).collect();
         let encoded: Vec<_> = parts.iter().map(bytes::encode).collect();
         let mut contestants: Vec<Contestant<'_>> = vec![
-            ("drainq DDSketch", Box::new(|| per_item(parts.len(), || merged(parts.iter().cloned())))),
+            ("drainq DDSketch", Box::new(|| per_item(parts.len(), || merged(&parts)))),
             (
                 "drainq DDSketch, from bytes",
                 Box::new(|| {
                     let decoded = encoded.iter().map(|bytes| bytes::decode(bytes).expect("they are of a sketch"));
-                    per_item(parts.len(), || merged(decoded))
+                    per_item(encoded.len(), || merged(decoded))
                 }),
             ),
             ("sketches-ddsketch", Box::new(|| per_item(parts.len(), || others_merged(&other_parts)))),
@@ -74,9 +75,9 @@ fn theirs(values: &[f64]) -> Other {
     sketch
 }
 
-fn merged(parts: impl Iterator<Item = DDSketch>) {
+fn merged(parts: impl IntoIterator<Item = impl Borrow<DDSketch>>) {
     let mut whole = DDSketch::new(ACCURACY, None).expect("a valid accuracy");
-    parts.for_each(|part| whole.merge(&part).expect("the same settings"));
+    parts.into_iter().for_each(|part| whole.merge(part.borrow()).expect("the same settings"));
     black_box(whole);
 }
 
