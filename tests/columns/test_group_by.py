@@ -349,6 +349,18 @@ def test_many_groups_are_all_found_again():
     assert result["k"].equals(batch["k"])
 
 
+def test_a_result_stays_as_it_is_while_groups_go_on():
+    groups = GroupBy(["word", "number"], {"total": ("n", "sum"), "mean": ("x", "sum"), "rows": "count"})
+    batch = pa.record_batch({"word": ["a", None, "b"], "number": [1, 2, 3], "n": [1, 2, 3], "x": [0.5, 1.5, 2.5]})
+    groups.add(batch)
+    first = pa.record_batch(groups.result())
+    expected = first.to_pylist()
+    groups.add(batch)
+    groups.add(pa.record_batch({"word": ["c"], "number": [4], "n": [4], "x": [3.5]}))
+    assert first.to_pylist() == expected
+    assert pa.record_batch(groups.result())["total"].to_pylist() == [2, 4, 6, 4]
+
+
 def test_a_struct_that_is_a_slice_is_read_from_its_place():
     batch = pa.record_batch({"k": ["a", "b", "c", "b"], "n": [1, 2, 3, 4]}).to_struct_array()
     groups = GroupBy("k", {"n": "sum"})

@@ -7,6 +7,7 @@
 
 use super::validity_bitmap::{Bits, ValidityBitmap};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Which rows of a column have a value.
 #[derive(Clone, Debug)]
@@ -70,14 +71,23 @@ impl<'a> Text<'a> {
     #[inline]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
-            Self::Small { ends, bytes } => {
-                bytes.get(usize::try_from(*ends.get(row)?).ok()?..usize::try_from(*ends.get(row + 1)?).ok()?)
-            }
-            Self::Large { ends, bytes } => {
-                bytes.get(usize::try_from(*ends.get(row)?).ok()?..usize::try_from(*ends.get(row + 1)?).ok()?)
-            }
+            Self::Small { ends, bytes } => between(bytes, *ends.get(row)?, *ends.get(row + 1)?),
+            Self::Large { ends, bytes } => between(bytes, *ends.get(row)?, *ends.get(row + 1)?),
             Self::Views { views, buffers } => viewed(views.get(row)?, buffers),
             Self::Dictionary { places, texts } => texts.get(usize::try_from(*places.get(row)?).ok()?),
+        }
+    }
+
+    /// The texts of these rows, an empty one where a row has none; the error is a row whose text does not lie in the bytes.
+    pub fn of_rows(&self, rows: Range<usize>, validity: &Validity<'_>) -> Result<Vec<&[u8]>, usize> {
+        match self {
+            Self::Small { ends, bytes } => {
+                texts(rows, validity, |row| between(bytes, *ends.get(row)?, *ends.get(row + 1)?))
+            }
+            Self::Large { ends, bytes } => {
+                texts(rows, validity, |row| between(bytes, *ends.get(row)?, *ends.get(row + 1)?))
+            }
+            _ => texts(rows, validity, |row| self.get(row)),
         }
     }
 
@@ -89,6 +99,24 @@ impl<'a> Text<'a> {
             _ => (0..rows).map(|row| self.get(row).map(<[u8]>::len)).sum(),
         }
     }
+}
+
+#[inline]
+fn between<End: TryInto<usize>>(bytes: &[u8], begin: End, end: End) -> Option<&[u8]> {
+    bytes.get(begin.try_into().ok()?..end.try_into().ok()?)
+}
+
+#[inline]
+fn texts<'a>(
+    rows: Range<usize>,
+    validity: &Validity<'_>,
+    of_row: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Result<Vec<&'a [u8]>, usize> {
+    let mut texts = Vec::with_capacity(rows.len());
+    for row in rows {
+        texts.push(if validity.get(row) { of_row(row).ok_or(row)? } else { &[] });
+    }
+    Ok(texts)
 }
 
 fn viewed<'a>(view: &'a [u8; 16], buffers: &[&'a [u8]]) -> Option<&'a [u8]> {

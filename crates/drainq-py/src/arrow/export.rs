@@ -11,7 +11,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-/// The buffers of a column, without its validity.
+/// The buffers of a column, without its validity; those of groups are shared with them.
 pub enum Data {
     /// No value: of a column without rows whose type is not known.
     None,
@@ -24,13 +24,13 @@ pub enum Data {
     /// Values of four bytes.
     Int32(Vec<i32>),
     /// Values of eight bytes.
-    Int64(Vec<i64>),
+    Int64(Arc<Vec<i64>>),
     /// Floats of four bytes.
     Float32(Vec<f32>),
     /// Floats of eight bytes.
-    Float64(Vec<f64>),
+    Float64(Arc<Vec<f64>>),
     /// Texts: their ends, and their bytes.
-    Texts(TextEnds, Vec<u8>),
+    Texts(TextEnds, Arc<Vec<u8>>),
 }
 
 impl Data {

@@ -12,6 +12,7 @@ use drainq_core::columns::text_ends::TextEnds;
 use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::sync::Arc;
 
 /// Bytes of a line for which room is made beforehand.
 const USUAL_LINE: usize = 200;
@@ -134,9 +135,10 @@ fn batch(records: Records, format: &str) -> ExportedBatch {
         validity: valid.filter(|valid| valid.zeros() > 0).map(|valid| (valid.clone().into_bytes(), valid.zeros())),
         data,
     };
-    let text =
-        |name, valid, texts: Texts| column(name, format, valid, Data::Texts(TextEnds::Small(texts.ends), texts.bytes));
-    let number = |name, values| column(name, "l", None, Data::Int64(values));
+    let text = |name, valid, texts: Texts| {
+        column(name, format, valid, Data::Texts(TextEnds::Small(texts.ends), Arc::new(texts.bytes)))
+    };
+    let number = |name, values| column(name, "l", None, Data::Int64(Arc::new(values)));
     let (named, timed) = (Some(&records.named), Some(&records.timed));
     let columns = vec![
         text("client", None, records.client),
@@ -146,7 +148,7 @@ fn batch(records: Records, format: &str) -> ExportedBatch {
         number("size", records.size),
         text("referrer", named, records.referrer),
         text("agent", named, records.agent),
-        column("milliseconds", "g", timed, Data::Float64(records.milliseconds)),
+        column("milliseconds", "g", timed, Data::Float64(Arc::new(records.milliseconds))),
     ];
     ExportedBatch { rows, columns }
 }

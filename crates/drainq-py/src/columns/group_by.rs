@@ -22,6 +22,7 @@ use drainq_core::sketch::{self, DDSketch};
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
+use std::sync::Arc;
 
 /// Where the groups are.
 enum Place {
@@ -306,8 +307,8 @@ fn batch_of(groups: &core::GroupBy) -> Result<ExportedBatch, GroupByRefusal> {
             Output::Ints(values, valid) => of_ints(name, &kind, values, valid),
             Output::Floats(values, valid) => {
                 let is_single = kind.kind == Kind::Float { width: 4 };
-                let single = |values: Vec<f64>| Data::Float32(values.into_iter().map(|value| value as f32).collect());
-                column(name, &kind, valid, if is_single { single(values) } else { Data::Float64(values) })
+                let single = || Data::Float32(values.iter().map(|value| *value as f32).collect());
+                column(name, &kind, valid, if is_single { single() } else { Data::Float64(values) })
             }
             Output::Bytes(ends, bytes) => of_texts(name, &kind, &ends, bytes, ValidityBitmap::default()),
         });
@@ -315,22 +316,22 @@ fn batch_of(groups: &core::GroupBy) -> Result<ExportedBatch, GroupByRefusal> {
     Ok(ExportedBatch { rows: groups.len(), columns })
 }
 
-fn of_ints(name: &str, kind: &Type, values: Vec<i64>, valid: ValidityBitmap) -> ExportedColumn {
+fn of_ints(name: &str, kind: &Type, values: Arc<Vec<i64>>, valid: ValidityBitmap) -> ExportedColumn {
     let data = match kind.kind {
         Kind::Int { width: 0, .. } => {
             let mut bits = ValidityBitmap::with_capacity(values.len());
             values.iter().for_each(|value| bits.push(*value != 0));
             Data::Bits(bits.into_bytes())
         }
-        Kind::Int { width: 1, .. } => Data::Int8(values.into_iter().map(|value| value as i8).collect()),
-        Kind::Int { width: 2, .. } => Data::Int16(values.into_iter().map(|value| value as i16).collect()),
-        Kind::Int { width: 4, .. } => Data::Int32(values.into_iter().map(|value| value as i32).collect()),
+        Kind::Int { width: 1, .. } => Data::Int8(values.iter().map(|value| *value as i8).collect()),
+        Kind::Int { width: 2, .. } => Data::Int16(values.iter().map(|value| *value as i16).collect()),
+        Kind::Int { width: 4, .. } => Data::Int32(values.iter().map(|value| *value as i32).collect()),
         _ => Data::Int64(values),
     };
     column(name, kind, valid, data)
 }
 
-fn of_texts(name: &str, kind: &Type, ends: &[usize], bytes: Vec<u8>, valid: ValidityBitmap) -> ExportedColumn {
+fn of_texts(name: &str, kind: &Type, ends: &[usize], bytes: Arc<Vec<u8>>, valid: ValidityBitmap) -> ExportedColumn {
     let (kind, ends) = TextEnds::of(kind, ends);
     column(name, &kind, valid, Data::Texts(ends, bytes))
 }

@@ -9,6 +9,7 @@ use drainq_core::columns::column::{self, Kind, Values};
 use drainq_core::columns::validity_bitmap::ValidityBitmap;
 use drainq_core::sketch::bytes;
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// Works out percentiles of many sketches, without the GIL.
 ///
@@ -79,7 +80,7 @@ fn worked_out(columns: &[column::Column<'_>], percents: &[u8]) -> Result<Exporte
         name: format!("p{percent}"),
         format: "g".to_owned(),
         validity: validity(),
-        data: Data::Float64(values),
+        data: Data::Float64(Arc::new(values)),
     };
     Ok(ExportedBatch { rows, columns: values.into_iter().zip(percents).map(column).collect() })
 }

@@ -5,9 +5,11 @@
 
 use super::refusal::GroupByRefusal;
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
+use crate::columns::growth::reserve;
 use crate::columns::validity_bitmap::ValidityBitmap;
 use crate::sketch::{self, DDSketch};
 use hashbrown::HashMap;
+use std::sync::Arc;
 
 /// What an addition beyond 64 bits leaves out.
 const BEYOND: i128 = 1 << 64;
@@ -119,7 +121,7 @@ pub enum Aggregate {
     /// Sums and counts of whole numbers.
     IntSums {
         /// By group, as far as 64 bits hold them.
-        sums: Vec<i64>,
+        sums: Arc<Vec<i64>>,
         /// For groups whose sum went beyond that: the rest, a multiple of 2^64.
         rests: HashMap<u32, i128>,
         /// Which groups have had a value; None: they count, and 0 is a result.
@@ -130,14 +132,14 @@ pub enum Aggregate {
     /// Sums of floats.
     FloatSums {
         /// By group.
-        sums: Vec<f64>,
+        sums: Arc<Vec<f64>>,
         /// Which groups have had a value.
         seen: Vec<bool>,
     },
     /// Smallest or largest whole numbers, days or times.
     IntBest {
         /// By group.
-        values: Vec<i64>,
+        values: Arc<Vec<i64>>,
         /// Which groups have had a value.
         seen: Vec<bool>,
         /// Whether the largest is wanted.
@@ -148,7 +150,7 @@ pub enum Aggregate {
     /// Smallest or largest floats; NaN only where there is nothing else.
     FloatBest {
         /// By group.
-        values: Vec<f64>,
+        values: Arc<Vec<f64>>,
         /// Which groups have had a value.
         seen: Vec<bool>,
         /// Whether the largest is wanted.
@@ -162,11 +164,11 @@ pub enum Aggregate {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Whole numbers.
-    Ints(Vec<i64>, ValidityBitmap),
+    Ints(Arc<Vec<i64>>, ValidityBitmap),
     /// Floats.
-    Floats(Vec<f64>, ValidityBitmap),
+    Floats(Arc<Vec<f64>>, ValidityBitmap),
     /// Bytes: where each result ends, after a 0, and all of them.
-    Bytes(Vec<usize>, Vec<u8>),
+    Bytes(Vec<usize>, Arc<Vec<u8>>),
 }
 
 impl Aggregate {
@@ -177,17 +179,17 @@ impl Aggregate {
         let largest = function == AggregateFunction::Max;
         match function {
             AggregateFunction::Count => {
-                Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: None, unsigned: false }
+                Self::IntSums { sums: Arc::default(), rests: HashMap::default(), seen: None, unsigned: false }
             }
-            AggregateFunction::Sum if is_float => Self::FloatSums { sums: Vec::new(), seen: Vec::new() },
+            AggregateFunction::Sum if is_float => Self::FloatSums { sums: Arc::default(), seen: Vec::new() },
             AggregateFunction::Sum => {
-                Self::IntSums { sums: Vec::new(), rests: HashMap::default(), seen: Some(Vec::new()), unsigned }
+                Self::IntSums { sums: Arc::default(), rests: HashMap::default(), seen: Some(Vec::new()), unsigned }
             }
             AggregateFunction::Min | AggregateFunction::Max if is_float => {
-                Self::FloatBest { values: Vec::new(), seen: Vec::new(), largest }
+                Self::FloatBest { values: Arc::default(), seen: Vec::new(), largest }
             }
             AggregateFunction::Min | AggregateFunction::Max => {
-                Self::IntBest { values: Vec::new(), seen: Vec::new(), largest, unsigned }
+                Self::IntBest { values: Arc::default(), seen: Vec::new(), largest, unsigned }
             }
             AggregateFunction::Sketch => Self::Sketches(Vec::new()),
         }
@@ -197,16 +199,16 @@ impl Aggregate {
     pub fn resize(&mut self, groups: usize, empty: &DDSketch) {
         match self {
             Self::IntSums { sums, seen, .. } => {
-                sums.resize(groups, 0);
-                seen.iter_mut().for_each(|seen| seen.resize(groups, false));
+                lengthen(Arc::make_mut(sums), groups, 0);
+                seen.iter_mut().for_each(|seen| lengthen(seen, groups, false));
             }
             Self::FloatSums { sums: values, seen } | Self::FloatBest { values, seen, .. } => {
-                values.resize(groups, 0.0);
-                seen.resize(groups, false);
+                lengthen(Arc::make_mut(values), groups, 0.0);
+                lengthen(seen, groups, false);
             }
             Self::IntBest { values, seen, .. } => {
-                values.resize(groups, 0);
-                seen.resize(groups, false);
+                lengthen(Arc::make_mut(values), groups, 0);
+                lengthen(seen, groups, false);
             }
             Self::Sketches(sketches) => sketches.resize(groups, empty.clone()),
         }
@@ -239,12 +241,15 @@ impl Aggregate {
     pub fn add(&mut self, column: Option<&Column<'_>>, groups: &[u32], source: Source, decoded: Vec<Option<DDSketch>>) {
         match (self, column.map(|column| (&column.values, &column.validity))) {
             (Self::IntSums { sums, seen: None, .. }, Some((_, validity))) if source == Source::Rows => {
+                let sums = Arc::make_mut(sums);
                 each(groups, validity, |_, group| sums[group] += 1);
             }
             (Self::IntSums { sums, seen: None, .. }, None) => {
+                let sums = Arc::make_mut(sums);
                 groups.iter().for_each(|group| sums[*group as usize] += 1);
             }
             (Self::IntSums { sums, rests, seen, unsigned }, Some((Values::Ints(values), validity))) => {
+                let sums = Arc::make_mut(sums);
                 if *unsigned {
                     each(groups, validity, |row, group| {
                         let (sum, beyond) = (sums[group] as u64).overflowing_add(values[row] as u64);
@@ -267,6 +272,7 @@ impl Aggregate {
                 }
             }
             (Self::FloatSums { sums, seen }, Some((Values::Floats(values), validity))) => {
+                let sums = Arc::make_mut(sums);
                 each(groups, validity, |row, group| {
                     sums[group] += values[row];
                     seen[group] = true;
@@ -275,7 +281,7 @@ impl Aggregate {
             (Self::IntBest { values: best, seen, largest, unsigned }, Some((Values::Ints(values), validity))) => {
                 // The order of numbers without a sign is that of numbers with one, with the first bit turned over.
                 let turned = if *unsigned { i64::MIN } else { 0 };
-                let largest = *largest;
+                let (best, largest) = (Arc::make_mut(best), *largest);
                 each(groups, validity, |row, group| {
                     let (new, old) = (values[row] ^ turned, best[group] ^ turned);
                     if !seen[group] || (if largest { new > old } else { new < old }) {
@@ -284,7 +290,7 @@ impl Aggregate {
                 });
             }
             (Self::FloatBest { values: best, seen, largest }, Some((Values::Floats(values), validity))) => {
-                let largest = *largest;
+                let (best, largest) = (Arc::make_mut(best), *largest);
                 each(groups, validity, |row, group| {
                     let (new, old) = (values[row], best[group]);
                     let better = if largest { new > old } else { new < old };
@@ -343,10 +349,15 @@ impl Aggregate {
                     bytes.extend(sketch::bytes::encode(sketch));
                     ends.push(bytes.len());
                 }
-                Output::Bytes(ends, bytes)
+                Output::Bytes(ends, Arc::new(bytes))
             }
         })
     }
+}
+
+fn lengthen<T: Clone>(values: &mut Vec<T>, groups: usize, empty: T) {
+    reserve(values, groups - values.len());
+    values.resize(groups, empty);
 }
 
 /// Calls `work` with each row that has a value, and the row's group.

@@ -1,105 +1,29 @@
-//! The keys of all groups, and the table that finds the group of a row.
+//! The keys of all groups, and the number of the group of each row.
 //!
-//! GroupKeys are kept by column. The table has a hash and a number for each group; a hash that fits is confirmed by
-//! comparing the keys themselves. Hashes are seeded for each table, so that a sender of keys cannot choose keys that
-//! collide.
+//! Keys are kept by column, and read in blocks of rows, of which each step reads all before the next step begins: the
+//! hashes; the groups that have these hashes, or new groups; the keys of the new groups; at last whether the rows'
+//! keys are those of the groups that were found. Two keys may have one hash. Then the block is read again row by row.
+//! Hashes are seeded for each table, so that a sender of keys cannot choose keys that collide.
 
+use super::group_table::GroupTable;
+use super::key_column::BlockKeys;
+pub use super::key_column::KeyColumn;
 use super::refusal::GroupByRefusal;
 use super::request::{GroupByRequest, RequestedColumns};
-use crate::columns::column::{Column, Kind, Type, Validity, Values};
-use crate::columns::validity_bitmap::ValidityBitmap;
-use hashbrown::{DefaultHashBuilder, HashTable};
-use std::hash::{BuildHasher, Hasher};
+use crate::columns::column::Type;
+use hashbrown::DefaultHashBuilder;
 
-/// One key of all groups.
-#[derive(Clone, Debug)]
-pub enum KeyColumn {
-    /// Whole numbers, days or times.
-    Ints {
-        /// For each group its key; 0 where it is missing.
-        values: Vec<i64>,
-        /// Which groups have one.
-        valid: ValidityBitmap,
-    },
-    /// Texts or bytes.
-    Texts {
-        /// Where each group's key ends, after a 0.
-        ends: Vec<usize>,
-        /// The bytes of all keys.
-        bytes: Vec<u8>,
-        /// Which groups have one.
-        valid: ValidityBitmap,
-    },
-}
-
-impl KeyColumn {
-    fn new(kind: &Type) -> Self {
-        match kind.kind {
-            Kind::Text => Self::Texts { ends: vec![0], bytes: Vec::new(), valid: ValidityBitmap::default() },
-            _ => Self::Ints { values: Vec::new(), valid: ValidityBitmap::default() },
-        }
-    }
-
-    fn truncate(&mut self, groups: usize) {
-        match self {
-            Self::Ints { values, valid } => {
-                values.truncate(groups);
-                valid.truncate(groups);
-            }
-            Self::Texts { ends, bytes, valid } => {
-                ends.truncate(groups + 1);
-                bytes.truncate(ends[groups]);
-                valid.truncate(groups);
-            }
-        }
-    }
-
-    /// Whether the key of a group is that of a row.
-    #[inline]
-    fn is(&self, group: usize, column: &Column<'_>, row: usize) -> bool {
-        match (self, &column.values) {
-            (Self::Ints { values, valid }, Values::Ints(others)) => {
-                match (valid.get(group), column.validity.get(row)) {
-                    (true, true) => values[group] == others[row],
-                    (own, others) => own == others,
-                }
-            }
-            (Self::Texts { ends, bytes, valid }, Values::Texts(text)) => {
-                match (valid.get(group), column.validity.get(row)) {
-                    (true, true) => text.get(row) == Some(&bytes[ends[group]..ends[group + 1]]),
-                    (own, others) => own == others,
-                }
-            }
-            _ => false,
-        }
-    }
-
-    fn push(&mut self, column: &Column<'_>, row: usize) {
-        let is_valid = column.validity.get(row);
-        match (self, &column.values) {
-            (Self::Ints { values, valid }, Values::Ints(others)) => {
-                values.push(if is_valid { others[row] } else { 0 });
-                valid.push(is_valid);
-            }
-            (Self::Texts { ends, bytes, valid }, Values::Texts(text)) => {
-                if is_valid {
-                    bytes.extend_from_slice(text.get(row).unwrap_or_default());
-                }
-                ends.push(bytes.len());
-                valid.push(is_valid);
-            }
-            _ => unreachable!("the types of a batch were compared before"),
-        }
-    }
-}
+/// Rows of a block: what the steps hand on fits in the processor's nearest cache.
+const BLOCK: usize = 1_024;
+/// Rows whose first slots are read before the first one's group is looked up.
+const READ_AHEAD: usize = 16;
 
 /// The keys of all groups.
 #[derive(Clone, Default)]
 pub struct GroupKeys {
     columns: Vec<KeyColumn>,
-    table: HashTable<(u64, u32)>,
+    table: GroupTable,
     seed: DefaultHashBuilder,
-    groups: usize,
 }
 
 impl GroupKeys {
@@ -110,7 +34,7 @@ impl GroupKeys {
 
     /// How many groups there are.
     pub fn count(&self) -> usize {
-        self.groups
+        self.table.len()
     }
 
     /// The keys by column.
@@ -120,18 +44,15 @@ impl GroupKeys {
 
     /// Forgets all groups from `groups` on.
     pub fn truncate(&mut self, groups: usize) {
-        if self.groups > groups {
+        if self.count() > groups {
             self.columns.iter_mut().for_each(|column| column.truncate(groups));
-            self.table.retain(|(_, group)| (*group as usize) < groups);
-            self.groups = groups;
+            self.table.truncate(groups);
         }
     }
 
     /// Finds the group of each row, or makes it.
     ///
-    /// In three passes, so that the processor waits for many rows' memory at a time: all hashes; for each
-    /// hash the first group that has it, or a new group; then, key by key, whether the rows' keys are those of the groups.
-    /// Where they are not, two keys have one hash of 64 bits, and the row's group is looked for among all of that hash.
+    /// A batch that is refused leaves some groups, which the caller truncates.
     pub fn number(
         &mut self,
         batch: &RequestedColumns<'_>,
@@ -139,98 +60,114 @@ impl GroupKeys {
         groups: &mut Vec<u32>,
     ) -> Result<(), GroupByRefusal> {
         let most = request.max_groups.unwrap_or(usize::MAX);
-        let hashes = self.hashes(batch, request)?;
-        let mut last = None;
-        for (row, hash) in hashes.iter().enumerate() {
-            let found = match last {
-                Some((hash_before, group)) if hash_before == *hash => Some(group),
-                _ => self.table.find(*hash, |(other, _)| other == hash).map(|(_, group)| *group),
-            };
-            let group = match found {
-                Some(group) => group,
-                None => self.make(*hash, batch, row, most)?,
-            };
-            last = Some((*hash, group));
-            groups.push(group);
-        }
-        for row in self.differing(batch, groups) {
-            let found = self
-                .table
-                .find(hashes[row], |(hash, group)| *hash == hashes[row] && is_of(&self.columns, *group, batch, row));
-            groups[row] = match found {
-                Some((_, group)) => *group,
-                None => self.make(hashes[row], batch, row, most)?,
-            };
+        let mut hashes = Vec::with_capacity(BLOCK);
+        for begin in (0..batch.rows).step_by(BLOCK) {
+            let rows = begin..batch.rows.min(begin + BLOCK);
+            hashes.clear();
+            hashes.resize(rows.len(), 0);
+            let mut keys = Vec::with_capacity(batch.keys.len());
+            for (column, name) in batch.keys.iter().zip(&request.keys) {
+                let block = BlockKeys::of(column, rows.clone());
+                let block = block.map_err(|row| GroupByRefusal::Text(name.clone(), row))?;
+                if keys.is_empty() {
+                    block.hash(&self.seed, &mut hashes);
+                } else {
+                    block.hash_more(&self.seed, &mut hashes);
+                }
+                keys.push(block);
+            }
+            self.number_block(&keys, &hashes, most, groups)?;
         }
         Ok(())
     }
 
-    /// The rows whose keys are not those of their groups, in ascending order.
-    fn differing(&self, batch: &RequestedColumns<'_>, groups: &[u32]) -> Vec<usize> {
-        let mut rows: Vec<usize> = Vec::new();
-        for (column, key) in self.columns.iter().zip(&batch.keys) {
-            let all_valid = matches!(key.validity, Validity::All);
-            let numbered = groups.iter().enumerate();
-            match (column, &key.values) {
-                (KeyColumn::Ints { values, valid }, Values::Ints(others)) if all_valid && valid.zeros() == 0 => {
-                    rows.extend(
-                        numbered.filter(|(row, group)| values[**group as usize] != others[*row]).map(|(row, _)| row),
-                    );
-                }
-                _ => {
-                    let differs = |(row, group): &(usize, &u32)| !column.is(**group as usize, key, *row);
-                    rows.extend(numbered.filter(differs).map(|(row, _)| row));
-                }
+    /// Numbers the rows of a block, which have these hashes.
+    pub(super) fn number_block(
+        &mut self,
+        keys: &[BlockKeys<'_>],
+        hashes: &[u64],
+        most: usize,
+        groups: &mut Vec<u32>,
+    ) -> Result<(), GroupByRefusal> {
+        let (groups_before, rows_before) = (self.count(), groups.len());
+        let new_rows = self.number_by_hash(hashes, most, groups)?;
+        self.columns.iter_mut().zip(keys).for_each(|(column, keys)| column.extend(keys, &new_rows));
+        let numbered = &groups[rows_before..];
+        if !self.columns.iter().zip(keys).all(|(column, keys)| column.are(numbered, groups_before, keys)) {
+            self.truncate(groups_before);
+            groups.truncate(rows_before);
+            self.number_one_by_one(keys, hashes, most, groups)?;
+        }
+        Ok(())
+    }
+
+    /// Numbers rows as if two keys never had one hash. Returns the rows for which a group was made, whose keys are not
+    /// yet there.
+    fn number_by_hash(
+        &mut self,
+        hashes: &[u64],
+        most: usize,
+        groups: &mut Vec<u32>,
+    ) -> Result<Vec<u32>, GroupByRefusal> {
+        let mut new_rows = Vec::new();
+        let mut first_slots = [0; READ_AHEAD];
+        for (block, some) in hashes.chunks(READ_AHEAD).enumerate() {
+            first_slots.iter_mut().zip(some).for_each(|(slot, hash)| *slot = self.table.first_slot(*hash));
+            for (row, (hash, slot)) in some.iter().zip(first_slots).enumerate() {
+                groups.push(match GroupTable::group_in(slot, *hash) {
+                    Some(group) => group,
+                    None => self.find_or_make(*hash, most, &mut new_rows, block * READ_AHEAD + row)?,
+                });
             }
         }
-        rows.sort_unstable();
-        rows.dedup();
-        rows
+        Ok(new_rows)
     }
 
-    fn hashes(&self, batch: &RequestedColumns<'_>, request: &GroupByRequest) -> Result<Vec<u64>, GroupByRefusal> {
-        (0..batch.rows).map(|row| self.hash(batch, row, request)).collect()
-    }
-
-    #[inline]
-    fn hash(&self, batch: &RequestedColumns<'_>, row: usize, request: &GroupByRequest) -> Result<u64, GroupByRefusal> {
-        let mut hasher = self.seed.build_hasher();
-        for (place, column) in batch.keys.iter().enumerate() {
-            if !column.validity.get(row) {
-                hasher.write_u8(0);
-                continue;
-            }
-            match &column.values {
-                Values::Ints(values) => hasher.write_u64(values[row] as u64),
-                Values::Texts(text) => match text.get(row) {
-                    Some(text) => hasher.write(text),
-                    None => return Err(GroupByRefusal::Text(request.keys[place].clone(), row)),
-                },
-                Values::Floats(_) => unreachable!("floats are no keys"),
-            }
-        }
-        Ok(hasher.finish())
-    }
-
-    fn make(
+    #[inline(never)] // so that the loop over rows whose groups are found at once stays small
+    fn find_or_make(
         &mut self,
         hash: u64,
-        batch: &RequestedColumns<'_>,
-        row: usize,
         most: usize,
+        new_rows: &mut Vec<u32>,
+        row: usize,
     ) -> Result<u32, GroupByRefusal> {
-        if self.groups >= most {
+        if let Some(group) = self.table.find(hash, |_| true) {
+            return Ok(group);
+        }
+        new_rows.push(row as u32);
+        self.make(hash, most)
+    }
+
+    fn number_one_by_one(
+        &mut self,
+        keys: &[BlockKeys<'_>],
+        hashes: &[u64],
+        most: usize,
+        groups: &mut Vec<u32>,
+    ) -> Result<(), GroupByRefusal> {
+        for (row, hash) in hashes.iter().enumerate() {
+            let columns = &self.columns;
+            let is_it = |group| columns.iter().zip(keys).all(|(column, keys)| column.is(group as usize, keys, row));
+            groups.push(match self.table.find(*hash, is_it) {
+                Some(group) => group,
+                None => {
+                    let group = self.make(*hash, most)?;
+                    self.columns.iter_mut().zip(keys).for_each(|(column, keys)| column.extend(keys, &[row as u32]));
+                    group
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// A group of this hash, whose keys the caller adds.
+    #[inline]
+    fn make(&mut self, hash: u64, most: usize) -> Result<u32, GroupByRefusal> {
+        if self.count() >= most {
             return Err(GroupByRefusal::TooManyGroups(most));
         }
-        let group = u32::try_from(self.groups).ok().filter(|group| *group < u32::MAX).ok_or(GroupByRefusal::Groups)?;
-        self.columns.iter_mut().zip(&batch.keys).for_each(|(column, key)| column.push(key, row));
-        self.table.insert_unique(hash, (hash, group), |(hash, _)| *hash);
-        self.groups += 1;
+        let group = u32::try_from(self.count()).ok().filter(|group| *group < u32::MAX).ok_or(GroupByRefusal::Groups)?;
+        self.table.push(hash);
         Ok(group)
     }
-}
-
-#[inline]
-fn is_of(columns: &[KeyColumn], group: u32, batch: &RequestedColumns<'_>, row: usize) -> bool {
-    columns.iter().zip(&batch.keys).all(|(column, key)| column.is(group as usize, key, row))
 }

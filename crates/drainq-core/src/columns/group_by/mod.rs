@@ -2,7 +2,9 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`keys`] | the keys of all groups, by column, and the table that finds a group |
+//! | [`keys`] | the keys of all groups, and the number of the group of each row |
+//! | `key_column` | one key of all groups, and of some rows |
+//! | `group_table` | the table that finds a group by the hash of its keys |
 //! | [`aggregate`] | the values of all groups, for one aggregate |
 //! | `request`, `refusal` | what is asked for; why a batch was refused |
 //!
@@ -18,6 +20,8 @@
 //!    not matter, and a sum that is too large on its way may come back.
 
 pub mod aggregate;
+mod group_table;
+mod key_column;
 pub mod keys;
 mod refusal;
 mod request;

@@ -1,6 +1,8 @@
 //! Single steps; that the results are those of a plain model is tested from Python.
 
 use super::aggregate::{AggregateFunction, Output};
+use super::group_table::GroupTable;
+use super::key_column::BlockKeys;
 use super::*;
 use crate::columns::column::{Column, Text, Validity, Values};
 use crate::columns::validity_bitmap::Bits;
@@ -35,7 +37,7 @@ fn batch<'a>(key: Column<'a>, n: Column<'a>) -> RequestedColumns<'a> {
 
 fn totals(groups: &GroupBy) -> Vec<i64> {
     match &groups.results().expect("there were batches").expect("sums fit")[0].1 {
-        Output::Ints(values, _) => values.clone(),
+        Output::Ints(values, _) => values.to_vec(),
         other => panic!("{other:?}"),
     }
 }
@@ -96,4 +98,53 @@ fn sums_beyond_64_bits_are_kept_and_come_out_when_they_fit() {
     assert_eq!(groups.results().expect("a batch").err(), Some(GroupByRefusal::Sum("total".into(), 1 << 63, 0)));
     assert_eq!(groups.add(&[rows(-1)]), Ok(()));
     assert_eq!(totals(&groups), [i64::MAX]);
+}
+
+#[test]
+fn keys_of_one_hash_are_groups_of_their_own() {
+    let word = Column {
+        validity: Validity::Bits(Bits::new(&[0b1011_1111], 0)),
+        ..texts(&[0, 1, 1, 2, 3, 3, 4, 4, 5], b"abbba")
+    };
+    let number = Column { validity: Validity::Bits(Bits::new(&[0b1111_0111], 0)), ..ints(&[1, 1, 1, 1, 1, 1, 1, 1]) };
+    let blocks = |rows: std::ops::Range<usize>| {
+        [&word, &number].map(|column| BlockKeys::of(column, rows.clone()).expect("the texts lie in their bytes"))
+    };
+    let mut keys = GroupKeys::new(&[word.kind.clone(), number.kind.clone()]);
+    let mut groups = Vec::new();
+    for rows in [0..3, 3..8] {
+        let hashes = vec![7; rows.len()];
+        assert_eq!(keys.number_block(&blocks(rows), &hashes, 7, &mut groups), Ok(()));
+    }
+    // ("a", 1), ("", 1), ("b", 1), ("b", NULL), ("", 1), ("b", 1), (NULL, 1), ("a", 1)
+    assert_eq!((groups, keys.count()), (vec![0, 1, 2, 3, 1, 2, 4, 0], 5));
+
+    keys.truncate(2);
+    let mut again = Vec::new();
+    assert_eq!(keys.number_block(&blocks(0..8), &[7; 8], 4, &mut again), Err(GroupByRefusal::TooManyGroups(4)));
+    keys.truncate(2);
+    again.clear();
+    assert_eq!(keys.number_block(&blocks(2..8), &[7; 6], 5, &mut again), Ok(()));
+    assert_eq!((again, keys.count()), (vec![2, 3, 1, 2, 4, 0], 5));
+}
+
+#[test]
+fn the_table_finds_each_of_many_groups_and_no_forgotten_one() {
+    let hash = |group: usize| (group as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut table = GroupTable::default();
+    let check = |table: &GroupTable, groups: usize| {
+        assert_eq!(table.len(), groups);
+        for group in 0..60_000 {
+            let found = table.find(hash(group), |_| true);
+            assert_eq!(found, (group < groups).then_some(group as u32));
+            let first = GroupTable::group_in(table.first_slot(hash(group)), hash(group));
+            assert!(first.is_none() || first == found);
+        }
+    };
+    (0..60_000).for_each(|group| table.push(hash(group)));
+    check(&table, 60_000);
+    table.truncate(100);
+    check(&table, 100);
+    (100..30_000).for_each(|group| table.push(hash(group)));
+    check(&table, 30_000);
 }
