@@ -116,8 +116,8 @@ MUTANTS = [
         "partial_counts_are_counted",
         "a merge counts partial results instead of adding them",
         f"{CORE}/group_by/aggregate.rs",
-        "if source == Source::Rows => {\n                each(groups, validity, |_, group| sums[group] += 1);",
-        "if source == Source::Rows || true => {\n                each(groups, validity, |_, group| sums[group] += 1);",
+        "(Self::IntSums { sums, seen: None, .. }, Some((_, validity))) if source == Source::Rows => {",
+        "(Self::IntSums { sums, seen: None, .. }, Some((_, validity))) if source == Source::Rows || true => {",
         MODEL,
     ),
     Mutant(
