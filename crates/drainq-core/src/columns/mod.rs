@@ -7,13 +7,13 @@
 //! | [`validity_bitmap`] | validity, owned and borrowed |
 //! | [`access_log`] | lines of access logs to columns |
 //! | [`group_by`] | aggregates by key |
-//! | `growth` | how the columns of a result grow |
+//! | `reserve` | how the columns of a result grow |
 //!
 //! This crate knows the layout and not Arrow's C interface, which is the binding's business.
 
 pub mod access_log;
 pub mod column;
 pub mod group_by;
-mod growth;
+mod reserve;
 pub mod text_ends;
 pub mod validity_bitmap;

@@ -5,11 +5,11 @@
 
 use super::refusal::GroupByRefusal;
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
-use crate::columns::growth::reserve;
+use crate::columns::reserve::reserve;
 use crate::columns::validity_bitmap::ValidityBitmap;
 use crate::sketch::{self, DDSketch};
+use crate::sync::plain::Arc;
 use hashbrown::HashMap;
-use std::sync::Arc;
 
 /// What an addition beyond 64 bits leaves out.
 const BEYOND: i128 = 1 << 64;

@@ -8,11 +8,11 @@
 //!    that was taken, at the next free place: a look-up ends at the first free place.
 //! 2. `hashes` has the hash of each group. So `slots` can be made from it again, for more room or without some groups.
 
-use crate::columns::growth::reserve;
+use crate::columns::reserve::reserve;
 
 /// Slots of an empty table.
 const FEWEST: usize = 64;
-/// Up to so many slots, three of four are free: most look-ups end at their first slot, and all slots fit in a near cache.
+/// Up to this number of slots, three of four are free: most look-ups end at their first slot, and all slots fit in a near cache.
 const SPARSE: usize = 1 << 15;
 /// A slot without a group; groups are counted from 1 in a slot.
 const FREE: u64 = 0;

@@ -3,11 +3,11 @@
 //! Results share their memory with the groups, which copy it if they change it while a result is in use.
 
 use crate::columns::column::{Column, Kind, Type, Validity, Values};
-use crate::columns::growth::reserve;
+use crate::columns::reserve::reserve;
 use crate::columns::validity_bitmap::ValidityBitmap;
+use crate::sync::plain::Arc;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// One key of all groups.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! How the columns of a result grow while nobody knows how many groups there will be.
+//! How the columns of a result grow while the number of groups is not known.
 //!
 //! A vector that doubles touches more than twice the memory that it fills, and most of what many small groups cost is
 //! that the kernel maps that memory page by page. So vectors grow in larger steps here. Room that was not yet
