@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -340,9 +341,15 @@ def test_a_program_sees_the_same_with_and_without_it(postgres, at_once, monkeypa
         assert list(map(str, with_it)) == list(map(str, without))
 
 
-@pytest.mark.parametrize("most", [0, -1, 1.5, True, "4"])
-def test_a_prefetch_that_is_none_is_refused(queue, most):
-    with pytest.raises(ValueError, match=f"prefetch must be a whole number of at least 1, got {most!r}"):
+@pytest.mark.parametrize(
+    ("most", "error", "wanted"),
+    [
+        *((most, ValueError, "a whole number (int) of at least 1") for most in (0, -1)),
+        *((most, TypeError, "a whole number (int)") for most in (1.5, True, "4")),
+    ],
+)
+def test_a_prefetch_that_is_none_is_refused(queue, most, error, wanted):
+    with pytest.raises(error, match=f"prefetch must be {re.escape(wanted)}.*, got {most!r}$"):
         queue.consume(nothing, prefetch=most)
 
 
