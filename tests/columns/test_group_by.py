@@ -219,6 +219,8 @@ def test_too_many_groups_are_refused_whole_and_taken_on():
     groups.add(pa.record_batch({"k": [1, 2]}))
     with pytest.raises(TooManyGroups):
         groups.add(pa.record_batch({"k": [3, 4]}))
+    with pytest.raises(TooManyGroups):
+        groups.add(pa.Table.from_batches([pa.record_batch({"k": [9]}), pa.record_batch({"k": [4]})]))
     groups.add(pa.record_batch({"k": [3, 3]}))  # the third group again, which was made for the refused batch
     assert pa.record_batch(groups.take()).to_pydict() == {"k": [1, 2, 3], "rows": [1, 1, 2]}
     assert pa.record_batch(groups.take()).to_pydict() == {"k": [], "rows": []}
