@@ -37,6 +37,13 @@ def test_every_setting_can_be_read_back():
         assert getattr(config, name) == value, name
 
 
+@pytest.mark.parametrize("strategy", [BufferStrategy.BLOCKING, BufferStrategy.IF_POSSIBLE])
+@pytest.mark.parametrize("written", [str.lower, str.upper, str.title])
+def test_a_strategy_may_be_given_by_its_name_in_letters_of_any_case(strategy, written):
+    name = {BufferStrategy.BLOCKING: "blocking", BufferStrategy.IF_POSSIBLE: "if_possible"}[strategy]
+    assert BatchQueueConfig(threads=ONE, strategy=written(name)).strategy == strategy
+
+
 def test_exactly_one_of_threads_and_shared_scheduler_is_needed():
     with pytest.raises(ValueError, match="exactly one of threads.*neither"):
         BatchQueueConfig()

@@ -194,8 +194,12 @@ def test_offers_end_in_time_and_say_why():
             "drops", config(buffer_size=2, consumer=gate, strategy=BufferStrategy.IF_POSSIBLE)
         ) as queue:
             await fill(queue, gate)
-            assert await queue.produce_async("x") is False
+            refused = asyncio.ensure_future(queue.produce_async("x"))
+            for _ in range(200):
+                await asyncio.sleep(0)
+            ended = refused.done()
             gate.open.set()
+            assert await refused is False and ended
 
     asyncio.run(main())
 

@@ -156,3 +156,28 @@ assert (stats.failed, stats.unrouted) == (3, 2)
 """,
     )
     assert sorted(lines) == ["True unrouted 2", "ValueError ['abc']"]
+
+
+@pytest.mark.parametrize("given, calls", [(0, 0), (3, 1)])
+@pytest.mark.parametrize(
+    "settings", ["config(2, ", "BatchQueueConfig(shared_scheduler=('io', ThreadPolicy.fixed(2)), "]
+)
+def test_its_on_close_is_called_if_it_took_something(settings, given, calls):
+    """A queue that takes nothing in the child starts nothing there: what its parent opened is its parent's to close."""
+    in_child(
+        f"""
+class Closes:
+    calls = taken = 0
+    def consume(self, batch):
+        self.taken += len(batch)
+    def on_close(self):
+        self.calls += 1
+closes = Closes()
+queue = BatchQueue("closes", {settings}consumer=closes))
+""",
+        f"""
+assert queue.produce_many(range({given})) == {given}
+assert queue.shutdown(20) is True and queue.shutdown(20) is True
+assert (closes.taken, closes.calls) == ({given}, {calls}), (closes.taken, closes.calls)
+""",
+    )

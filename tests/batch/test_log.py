@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -89,6 +91,25 @@ def test_a_refusal_that_cannot_be_logged_is_counted_and_told(make_queue, lost):
     assert told == [("full", 3), ("full", 2)] and queue.stats().rejected["full"] == 5
     assert lost == [f'cannot log: queue "test-0": {count} items not handled: full' for count in (3, 2)]
     ended(drain_threads("test-0"))
+
+
+def test_what_a_signal_handler_raises_while_a_lost_report_is_told_of_is_told_before_it(make_queue, lost):
+    """`PyErr_SetInterrupt` runs no Python code, so the handler of the signal is called by what comes after on_drop."""
+
+    def time_is_up(*_):
+        raise TimeoutError("time is up")
+
+    interrupt = ctypes.pythonapi["PyErr_SetInterrupt"]
+    interrupt.restype = None
+    queue = make_queue(on_drop=interrupt)
+    assert queue.shutdown(PATIENCE)
+    before = signal.signal(signal.SIGINT, time_is_up)
+    try:
+        assert queue.produce(1) is False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert lost == ["time is up", 'cannot log: queue "test-0": 1 items not handled: closed']
+    assert queue.stats().rejected["closed"] == 1
 
 
 CTRL_C = """

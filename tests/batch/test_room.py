@@ -10,6 +10,7 @@ from drainq import (
     WouldDeadlock,
 )
 from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.patience import eventually
 
 
 def full_queue(make_queue, **settings):
@@ -135,6 +136,23 @@ def test_a_long_list_waits_as_often_as_it_must_and_counts_all_it_put(make_queue,
         assert gate.items == ["hold", *items * times]
     stats = queue.stats()
     assert (stats.accepted, stats.handled, sum(stats.rejected.values())) == (10_001, 10_001, 0)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_a_list_that_waits_for_room_when_the_queue_closes_counts_what_it_put_alone(make_queue, kind):
+    gate, answers = Gate(is_open=False), []
+    queue = make_queue(buffer_size=2, consumer=gate)
+    assert queue.produce("hold")
+    gate.wait_entered()
+    producer = threading.Thread(daemon=True, target=lambda: answers.append(queue.produce_many(kind(range(5)))))
+    producer.start()
+    eventually(lambda: queue.stats().accepted == 3)
+    assert queue.shutdown(0) is False
+    producer.join(PATIENCE)
+    gate.open()
+    stats = queue.stats()
+    assert (answers, stats.accepted, stats.abandoned, stats.rejected["closed"]) == ([2], 3, 3, 3)
+    accounts(stats)
 
 
 @pytest.mark.parametrize("call", ["produce", "offer", "produce_many", "offer, timed"])

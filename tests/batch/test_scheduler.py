@@ -10,6 +10,7 @@ import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, DrainqWarning, PartitionPolicy, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
+from tests.batch.test_shutdown import ended
 
 pytestmark = pytest.mark.usefixtures("clean_manager")
 
@@ -89,6 +90,18 @@ def test_the_scheduler_outlives_its_queues_until_shutdown_all(pool):
         thread.join(PATIENCE)
         assert not thread.is_alive()
     assert gate.items == [1]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_name_is_free_for_any_policy_after_shutdown_all(pool, recwarn, threads):
+    BatchQueueManager.create("a", on(pool, partitions=PartitionPolicy.fixed(4), consumer=len))
+    assert BatchQueueManager.shutdown_all(PATIENCE) is True
+    ended(pool_threads(pool))
+    gate = Gate()
+    queue = BatchQueueManager.create("a", on(pool, threads, partitions=PartitionPolicy.fixed(4), consumer=gate))
+    assert len(pool_threads(pool)) == queue.thread_count == threads
+    assert queue.produce(1) and queue.flush(PATIENCE)
+    assert gate.items == [1] and [str(warning.message) for warning in recwarn] == []
 
 
 def test_shutdown_of_one_queue_drains_it_and_leaves_the_others(pool):

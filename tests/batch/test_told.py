@@ -42,6 +42,11 @@ class Told:
             assert self.sums[reason] == count
 
 
+def reporters(name):
+    """The thread of the queue that tells of drops later, if there is one."""
+    return [thread for thread in threading.enumerate() if thread.name == f"drainq-{name}-drops"]
+
+
 def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
     def refuse():
         told = Told()
@@ -55,7 +60,7 @@ def test_refusals_after_the_close_are_told_without_a_further_one(make_queue):
     assert at_once == [("closed", 1)], "the others wait for the second to be over"
     told.wait_for("closed", 10)
     assert told.calls == [("closed", 1), ("closed", 9)]
-    ended(drain_threads(f"{name}-drops"))
+    ended(reporters(name))
 
 
 def test_what_an_on_drop_loses_while_a_thread_of_drainq_calls_it_is_told_by_that_thread(make_queue):
@@ -99,7 +104,7 @@ def test_a_flush_and_a_shutdown_tell_what_waits_and_leave_no_thread(make_queue, 
     queue.produce_many(list("abc"))
     getattr(queue, end)(PATIENCE)
     assert told.sums == {"unrouted": 15} and queue.stats().unrouted == 15
-    ended(drain_threads("test-0-drops"))
+    ended(reporters("test-0"))
 
 
 def test_a_queue_that_goes_tells_what_waits():
@@ -111,7 +116,7 @@ def test_a_queue_that_goes_tells_what_waits():
         produce(n)
     del queue, produce
     told.wait_for("closed", 5)
-    ended(drain_threads("gone-drops"))
+    ended(reporters("gone"))
 
 
 def test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing():
@@ -358,7 +363,7 @@ def test_refusals_after_a_reporter_has_ended_are_told_too(make_queue):
         for n in range(5):
             assert queue.produce(n) is False
         told.wait_for("closed", total)
-        ended(drain_threads("test-0-drops"))
+        ended(reporters("test-0"))
 
 
 def test_refusals_are_told_at_once_while_no_thread_can_be_started(make_queue, monkeypatch):
@@ -378,4 +383,4 @@ def test_refusals_are_told_at_once_while_no_thread_can_be_started(make_queue, mo
     assert told.calls == [("closed", 1)] * 3, "a thread tells the others later"
     told.wait_for("closed", 5)
     assert told.calls[3:] == [("closed", 2)]
-    ended(drain_threads("test-0-drops"))
+    ended(reporters("test-0"))

@@ -49,6 +49,17 @@ def test_help_is_not_empty(public):
     assert len(text.strip()) > 10
 
 
+def test_help_shows_the_arguments_of_every_function_and_method():
+    unshown = []
+    for public in PUBLIC:
+        try:
+            if inspect.isroutine(public.thing):
+                inspect.signature(public.thing)
+        except ValueError:
+            unshown.append(str(public))
+    assert unshown == []
+
+
 def described_by_its_class(attribute: Public) -> str:
     """The lines on an attribute in the docstring of its class, if there are any."""
     owner, _, name = attribute.name.rpartition(".")

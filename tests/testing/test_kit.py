@@ -114,9 +114,25 @@ def test_items_that_still_wait_are_losses_until_they_are_handled():
     lost = LostItems()
     with queue_of(lambda batch: gate.wait(60)) as queue:
         queue.produce(1)
-        assert lost.counts() == {"queued": 1}
-        gate.set()
+        try:
+            assert lost.counts() == {"queued": 1}
+        finally:
+            gate.set()
     assert lost.counts() == {}
+
+
+def test_items_that_a_shutdown_leaves_behind_are_losses_of_their_own_name():
+    import threading
+
+    gate = threading.Event()
+    lost = LostItems()
+    queue = queue_of(lambda batch: gate.wait(60))
+    queue.produce(1)
+    try:
+        assert queue.shutdown(0) is False
+        assert lost.counts() == {"abandoned": 1}
+    finally:
+        gate.set()
 
 
 def test_a_complaint_names_what_was_lost_and_what_was_expected():

@@ -51,8 +51,8 @@ config_table! {
         ///     capacity: items that fit into all partitions together; None: as many as their ``buffer_size`` allows. With
         ///         many partitions it keeps the batches of each type large where memory for the whole is small.
         capacity: Option<i64> = None => Option<usize>,
-        ///     strategy: a :class:`BufferStrategy`, or its name in small letters, such as ``"if_possible"``; default
-        ///         ``BLOCKING``.
+        ///     strategy: a :class:`BufferStrategy`, or its name in letters of any case, such as ``"if_possible"``;
+        ///         default ``BLOCKING``.
         strategy: BufferStrategy = (BufferStrategy::BLOCKING) => BufferStrategy,
         ///     consumer: a callable for every batch, whatever the types. Without one, batches go to
         ///         the handlers that ``add_handler`` registers. With several drain threads it may be
