@@ -361,9 +361,10 @@ def test_a_queue_that_could_not_be_made_tells_its_consumer_once_of_the_end(monke
     closed = threading.Semaphore(0)
     monkeypatch.setattr(threading.Thread, "start", start_some)
     policies = {"threads": ThreadPolicy.fixed(threads), "partitions": PartitionPolicy.fixed(threads)}
-    with pytest.raises(RuntimeError, match="can't start new thread"):
+    with pytest.raises(RuntimeError, match="can't start new thread") as kept:
         BatchQueue("unmade", BatchQueueConfig(consumer=Consumer(), **policies))
     monkeypatch.undo()
     assert closed.acquire(timeout=PATIENCE)
     ended(drain_threads("unmade"))
     assert not closed.acquire(blocking=False)
+    del kept  # the error leads to the thread that could not start, which holds nothing of the queue

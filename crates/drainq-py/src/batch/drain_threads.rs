@@ -40,6 +40,8 @@ impl SharedQueue {
             started?;
             return self.start_balancer(py);
         }
+        // Outlives the close below: where no thread starts, its end calls `on_close`.
+        let starting = Caller::new(self, Role::Drain);
         let started: PyResult<()> = process.worker_ids().try_for_each(|id| {
             let (caller, drainer) = (Caller::new(self, Role::Drain), Drainer::new(process.queue.clone(), id));
             let name = format!("drainq-{}-{id}", self.name());
@@ -51,6 +53,7 @@ impl SharedQueue {
             // The threads that did start have nothing to do and end.
             process.queue.close();
         }
+        drop(starting);
         started?;
         self.start_balancer(py)
     }
