@@ -266,7 +266,7 @@ MUTANTS = [
         f"{PACKAGE}/metrics/follow/tail.py",
         "            return data[:end]\n",
         "            return data\n",
-        "tests/metrics/test_follow_file.py::test_lines_are_counted_as_they_come_and_a_half_line_waits_for_its_end",
+        "tests/metrics/test_follow_file.py::test_a_half_line_is_not_lost_between_two_commands",
     ),
     Mutant(
         "followed_in_another_transaction",
