@@ -14,40 +14,10 @@ import operator
 from datetime import timedelta
 from typing import Any
 
-__all__ = [
-    "Seconds",
-    "check_callables",
-    "check_callables_if_given",
-    "check_clock_if_given",
-    "seconds",
-    "seconds_or_none",
-    "whole",
-]
+__all__ = ["Seconds", "check_clock_if_given", "seconds", "seconds_or_none", "whole"]
 
 Seconds = float | timedelta
 """A time: a number of seconds, or a timedelta."""
-
-
-def check_callables(**arguments: Any) -> None:
-    """Refuse, by name, an argument that is not callable.
-
-    Raises:
-        TypeError: there is one.
-    """
-    for name, value in arguments.items():
-        if not callable(value):
-            raise TypeError(f"{name} must be a callable, got {value!r}")
-
-
-def check_callables_if_given(**arguments: Any) -> None:
-    """Refuse, by name, an argument that is neither callable nor None.
-
-    Raises:
-        TypeError: there is one.
-    """
-    for name, value in arguments.items():
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} must be a callable, or None, got {value!r}")
 
 
 def check_clock_if_given(clock: Any) -> None:

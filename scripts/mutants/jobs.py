@@ -261,6 +261,14 @@ MUTANTS = [
         "tests/metrics/test_job.py::test_logs_loaded_one_after_the_other_or_together_give_the_same",
     ),
     Mutant(
+        "ctrl_c_between_commit_and_count",
+        "Ctrl-C right after a commit leaves the round out of what the command says last",
+        f"{PACKAGE}/metrics/follow/rounds.py",
+        "                hold_ctrl_c()\n",
+        "",
+        "tests/metrics/test_follow_file.py::test_ctrl_c_right_after_a_commit_comes_when_the_round_is_counted",
+    ),
+    Mutant(
         "half_lines_are_counted",
         "what was appended is handed out without waiting for its line end",
         f"{PACKAGE}/metrics/follow/tail.py",

@@ -15,7 +15,6 @@ from drainq import (
     PartitionPolicy,
     PartitionSelector,
     SetQueue,
-    SourceScheduler,
     ThreadPolicy,
     Weighted,
     tune,
@@ -24,7 +23,6 @@ from drainq.columns import GroupBy
 from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
-from drainq.sources import Fair
 from drainq.sources.tracker.store import MemoryStore
 from drainq.testing import ManualClock
 
@@ -39,6 +37,7 @@ from .makers import (
     parking,
     persister,
     prefetch,
+    scheduler,
     top_n,
     with_async_queue,
     with_cron,
@@ -56,6 +55,15 @@ from .makers import (
 )
 
 NAN = float("nan")
+
+
+async def never_run(*_: object) -> None:
+    """Makes a coroutine that no code waits for."""
+
+
+def takes_four(one: object, two: object, three: object, four: object) -> None:
+    """Takes more than anything is called with."""
+
 
 WRONG: dict[str, list[Any]] = {
     "seconds": ["1s", None, True, NAN, -1, -0.5, [1], float("-inf")],
@@ -78,8 +86,10 @@ WRONG: dict[str, list[Any]] = {
     "name": [None, 3, "", "a\x00b"],
     "items": ["abc", b"abc", bytearray(b"abc"), 3, None],
     "flag": [None, 3, "yes"],
-    "callable": [3, "x"],
-    "needed callable": [3, "x", None],
+    "callable": [3, "x", never_run, takes_four],
+    "needed callable": [3, "x", None, never_run, takes_four],
+    "source": [3, None, never_run, takes_four],
+    "report": [None, 3, "", never_run, takes_four],
     "threads": ["2", 1.5, 0, -1, True, 10**6],
     "partitions": ["2", 1.5, 0, -1, True, 2**40],
     "strategy": ["wait", None, 3, ""],
@@ -180,7 +190,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         {
             "capacity": "whole", "replenish_threshold": "whole from 0", "max_capacity": "count or None",
             "ttl": "seconds or None", "min_interval": "seconds", "retry": "backoff", "in_flight": "in_flight",
-            "clock": "clock", "key": "callable", "on_error": "strategy", "name": "text or None", "executor": "clock",
+            "clock": "clock", "key": "callable", "on_error": "report", "name": "text or None", "executor": "clock", "source": "source",
         },
     ),
     "PrefetchSource.close": (with_source("close"), {"timeout": "seconds or None"}),
@@ -201,8 +211,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "SetQueue.put_many": (with_set_queue("put_many", [2]), {"block": "flag", "timeout": "seconds or None"}),
     "SetQueue.shutdown": (with_set_queue("shutdown"), {"immediate": "flag"}),
     "SourceScheduler": (
-        lambda **named: SourceScheduler({"a": iter([])}, lambda name, items: None, Fair("a"), **named),
-        {"batch_size": "count"},
+        scheduler,
+        {
+            "batch_size": "count", "target": "needed callable", "item_key": "needed callable", "on_error": "callable",
+            "backlog": "callable",
+        },
     ),
     "SourceScheduler.add_source": (with_scheduler("add_source", "c", iter([])), {"timeout": "seconds or None"}),
     "SourceScheduler.remove_source": (with_scheduler("remove_source", "b"), {"timeout": "seconds or None"}),
@@ -272,7 +285,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "workers.TopN": (
         closed(top_n),
-        {"n": "count", "score": "needed callable", "sink": "needed callable", "flush_interval": "seconds or None",
+        {"n": "count", "score": "needed callable", "group": "callable", "sink": "needed callable",
+         "flush_interval": "seconds or None",
          "clock": "clock"},
     ),
     "workers.TopN.flush": (closed(top_n, "flush"), {"timeout": "seconds or None"}),

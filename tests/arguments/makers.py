@@ -204,8 +204,14 @@ def top_n(**named: Any) -> TopN:
 
 def prefetch(**named: Any) -> Any:
     sizes = {"capacity": 10, "replenish_threshold": 5, **named}
-    source: PrefetchSource[Any] = PrefetchSource(lambda n: [], **sizes)
+    source: PrefetchSource[Any] = PrefetchSource(**{"source": lambda n: [], **sizes})
     source.close(1)
+
+
+def scheduler(**named: Any) -> SourceScheduler:
+    more = {"max_backlog": 2} if "backlog" in named else {}
+    given = {"sources": {"a": iter([])}, "target": lambda name, items: None, "strategy": Fair("a"), **more}
+    return SourceScheduler(**{**given, **named})
 
 
 def writer(**named: Any) -> Any:

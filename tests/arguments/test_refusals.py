@@ -35,7 +35,7 @@ from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
 
 PROBES = [
-    pytest.param(call, parameter, value, id=f"{name}-{parameter}-{value!r}"[:90])
+    pytest.param(call, parameter, value, id=f"{name}-{parameter}-{getattr(value, '__name__', repr(value))}"[:90])
     for name, (call, parameters) in CALLS.items()
     for parameter, kind in parameters.items()
     for value in WRONG[kind]

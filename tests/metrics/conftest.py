@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,6 +29,14 @@ def following(tmp_path, monkeypatch):
 
     monkeypatch.setattr("drainq.metrics.report.write_report", lambda *_: None)
     return Following(tmp_path)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """Sends Ctrl-C to this process, which raises KeyboardInterrupt then, however the tests were started."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ pytest.importorskip("pygal")
 
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow import tail as tail_module
+from drainq.metrics.follow.counted import Memory
 from drainq.metrics.job import run
 from tests.metrics.following import Following
 from tests.metrics.logs import contents, timed_lines, write
@@ -88,6 +89,21 @@ def test_lines_are_counted_as_they_come_and_a_half_line_waits_for_its_end(follow
     )
     assert contents(following.url, sources=False) == expected(server, tmp_path)
     assert (following.requests(), following.said) == (36, [])
+
+
+def test_ctrl_c_right_after_a_commit_comes_when_the_round_is_counted(following, server, monkeypatch, ctrl_c):
+    keep = Memory.keep
+
+    def interrupted_keep(*arguments):
+        ctrl_c()
+        keep(*arguments)
+
+    server.write(7)
+    monkeypatch.setattr(Memory, "keep", interrupted_keep)
+    found = following(server.log)
+    assert (found.interrupted, found.outcome.lines, found.outcome.parsed_in_tables) == (True, 7, 7)
+    monkeypatch.undo()
+    assert (following.requests(), following(server.log).outcome.lines) == (7, 0)
 
 
 def test_a_half_line_is_not_lost_between_two_commands(following, server):

@@ -357,6 +357,20 @@ def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkey
     assert not any(contents(f"sqlite:///{tmp_path}/out/metrics.db").values())
 
 
+def test_ctrl_c_after_the_commit_does_not_say_that_nothing_was_loaded(job, tmp_path, monkeypatch, ctrl_c):
+    log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=8)])
+    load = steps.write_load
+
+    def load_and_interrupt(*arguments):
+        load(*arguments)
+        ctrl_c()
+
+    monkeypatch.setattr(steps, "write_load", load_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        job(log)
+    assert sum(row[1] for row in contents(f"sqlite:///{tmp_path}/out/metrics.db")["service_minute"]) == 5
+
+
 def test_a_log_that_another_run_loads_meanwhile_is_not_counted_twice(job, tmp_path, monkeypatch):
     log = write(tmp_path / "a.log", [line for *_, line in timed_lines(5, seed=7)])
     whole = steps.results_of

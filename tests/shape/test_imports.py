@@ -68,7 +68,7 @@ MAY_KNOW = {
     "pytest_plugin": {"delayed", "testing"},
     "testing": {"_native", "arguments"},
     "timer": {"fork", "threads"},
-    "workers": {"_native", "arguments", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
+    "workers": {"_native", "arguments", "callables", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 

@@ -42,7 +42,7 @@ def make(background, clock, heard):
         ({"retry": 3}, TypeError, r"retry must be a drainq.Backoff, such as Backoff\(.*\), got 3"),
         ({"clock": 3}, TypeError, r"clock must be an object with now\(\).*, got 3"),
         ({"executor": 3}, TypeError, r"executor must be .* such as ThreadPoolExecutor\(1\).*, got 3"),
-        ({"key": 3}, TypeError, "key must be a callable that takes an item, got 3"),
+        ({"key": 3}, TypeError, "key must be a callable .*, got 3"),
         ({"name": 3}, TypeError, "name must be a str, got 3"),
         ({"on_error": 3}, ValueError, "on_error must be .*, got 3"),
         (

@@ -130,12 +130,26 @@ def test_options_out_of_range_are_refused(delivered, options, says):
         SourceScheduler({"x": Stock()}, delivered, Fair("x"), **options)
 
 
+def test_a_target_of_whose_call_nothing_has_run_has_taken_nothing():
+    async def send(name, items):
+        raise AssertionError(items)
+
+    heard = []
+    scheduler = SourceScheduler(
+        {"a": iter([1, 2])}, lambda name, items: send(name, items), Fair("a"), on_error=lambda *both: heard.append(both)
+    )
+    assert scheduler.step() == 0
+    assert (scheduler.stats().moved, scheduler.stats().failed) == (0, 2)
+    [(name, error)] = heard
+    assert name == "a" and str(error).startswith("the target returned <coroutine object")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"backlog": 3, "max_backlog": 3}, "backlog must be callable, got 3"),
-        ({"item_key": 3}, "item_key must be callable, got 3"),
-        ({"on_error": 3}, "on_error must be callable, got 3"),
+        ({"backlog": 3, "max_backlog": 3}, "backlog must be a callable .*, got 3"),
+        ({"item_key": 3}, "item_key must be a callable .*, got 3"),
+        ({"on_error": 3}, "on_error must be a callable .*, got 3"),
         ({"idle": 3}, r"idle must be a drainq.Backoff, .* got 3"),
         ({"tracker": 3}, "tracker must be a drainq.ItemTracker, .* got 3"),
         ({"backlog": lambda: 0, "max_backlog": "3"}, "max_backlog must be a number of items, got '3'"),

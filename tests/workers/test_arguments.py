@@ -22,9 +22,9 @@ def top(**changes):
 @pytest.mark.parametrize(
     ("make", "changes", "error", "says"),
     [
-        (aggregator, {"key": "id"}, TypeError, "key must be a callable, got 'id'"),
-        (aggregator, {"merge": "sum"}, TypeError, "merge must be a callable, got 'sum'"),
-        (aggregator, {"sink": []}, TypeError, r"sink must be a callable, got \[\]"),
+        (aggregator, {"key": "id"}, TypeError, "key must be a callable .*, got 'id'"),
+        (aggregator, {"merge": "sum"}, TypeError, "merge must be a callable .*, got 'sum'"),
+        (aggregator, {"sink": []}, TypeError, r"sink must be a callable .*, got \[\]"),
         (
             aggregator,
             {"flush_interval": "1s"},
@@ -36,8 +36,8 @@ def top(**changes):
         (aggregator, {"clock": 3}, TypeError, "clock must be an object with now.*, got 3"),
         (top, {"n": "3"}, TypeError, r"n must be a whole number \(int\), got '3'"),
         (top, {"n": True}, TypeError, "got True"),
-        (top, {"score": "size"}, TypeError, "score must be a callable, got 'size'"),
-        (top, {"group": "host"}, TypeError, "group must be a callable, or None, got 'host'"),
+        (top, {"score": "size"}, TypeError, "score must be a callable .*, got 'size'"),
+        (top, {"group": "host"}, TypeError, "group must be a callable .*, got 'host'"),
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_refused(make, changes, error, says):
@@ -67,3 +67,17 @@ def test_a_writer_refuses_threads_and_a_delayed_queue_that_are_none(table):
         BatchWriter(**options, threads="2")
     with pytest.raises(TypeError, match="delayed must be a drainq.delayed.DelayedQueue or None, got 'mail'"):
         BatchWriter(**options, delayed="mail")
+
+
+@pytest.mark.parametrize("make", [aggregator, top])
+def test_a_sink_of_whose_call_nothing_has_run_has_taken_nothing(make, caplog):
+    async def send(items):
+        raise AssertionError(items)
+
+    worker = make(sink=lambda items: send(items), flush_interval=None)
+    worker.produce((1,))
+    assert worker.flush(60) is False
+    assert "the sink returned <coroutine object" in caplog.text
+    assert (worker.stats().sent, worker.stats().pending) == (0, 1)
+    assert worker.close(60) is False
+    assert (worker.stats().sent, worker.stats().lost) == (0, 1)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from drainq.metrics import steps, tables
 from drainq.metrics.blocks import tasks
+from drainq.metrics.ctrl_c import ctrl_c_later
 from drainq.metrics.errors import Interrupted, UserError
 from drainq.metrics.follow.counted import check_not_followed
 from drainq.metrics.log_files import Digests, Source, find
@@ -129,10 +130,10 @@ def run(
             if launch:
                 launch.stop()
             loading = steps.loading_of(outcome, results, [outcome.sources[place] for place in fresh])
-            with clock.stage("load (L2)", 0, "rows") as stage:
+            with clock.stage("load (L2)", 0, "rows") as stage, ctrl_c_later() as loading.also:
                 steps.write_load(connected, loading, outcome, top)
                 stage.items = sum(loading.written.values())
-            loaded.append(directory)
+                loaded.append(directory)
         outcome.top = steps.top_of(connected)
         with clock.stage("report", 1, "page"):
             write_report(connected, directory / "report.html", outcome)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from drainq._native import SetQueue
 from drainq.arguments import check_clock_if_given
 from drainq.backoff import Backoff
+from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
 from drainq.sources.when_to_ask_again import DEFAULT_RETRY, Schedule
@@ -74,7 +75,9 @@ def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -
         TypeError: it is of the wrong kind; the message says what is needed.
         ValueError: it is out of range.
     """
-    if not (callable(on_error) or on_error in ("log", "raise")):
+    if callable(on_error):
+        check_callable("on_error", on_error, "error")
+    elif on_error not in ("log", "raise"):
         raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
     if not (retry is None or isinstance(retry, Backoff)):
         raise TypeError(f"retry must be a drainq.Backoff, such as Backoff(initial=0.1, maximum=10.0), got {retry!r}")

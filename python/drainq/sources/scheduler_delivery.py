@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from drainq.callables import check_answer
 from drainq.sources.scheduled_source import Feed
 from drainq.sources.stats import SourceCounts
 from drainq.sources.tracker import ItemState, ItemTracker
@@ -71,7 +72,7 @@ class ShareDelivery:
         keys = self._keys(name, items)
         self._mark(name, keys, ItemState.SCHEDULED)
         try:
-            self._target(name, given)
+            check_answer("the target", self._target(name, given))
         except BaseException as error:
             if still_ours():
                 account.failed += count

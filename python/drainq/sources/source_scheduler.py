@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.backoff import Backoff
+from drainq.callables import check_callable
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.pickling import refuse
 from drainq.sources.loop_thread import FOREVER, Loop
@@ -91,11 +92,10 @@ class SourceScheduler:
     ) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"batch_size must be a number of items >= 1, got {batch_size!r}")
-        if not callable(target):
-            raise TypeError(f"target must be a callable that takes a source's name and items, got {target!r}")
-        for option, value in (("item_key", item_key), ("on_error", on_error)):
-            if value is not None and not callable(value):
-                raise TypeError(f"{option} must be callable, got {value!r}")
+        check_callable("target", target, "name", "items")
+        check_callable("item_key", item_key, "item")
+        if on_error is not None:
+            check_callable("on_error", on_error, "name", "error")
         if not (idle is None or isinstance(idle, Backoff)):
             raise TypeError(f"idle must be a drainq.Backoff, such as Backoff(0.001, 0.25), got {idle!r}")
         if not (tracker is None or callable(getattr(tracker, "mark", None))):

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
+from drainq.callables import check_callable
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -52,6 +54,7 @@ def ask_of(source: PullSource[T] | Ask[T] | Iterator[T]) -> Ask[T]:
     if isinstance(source, Iterator):
         return AskIterator(source)
     if callable(source):
+        check_callable("source", source, "batch_size", may_yield=True)
         return source
     raise TypeError(
         "source must be an object with get_next_batch(batch_size), a callable of that shape, or an iterator, "

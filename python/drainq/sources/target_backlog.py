@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from drainq.callables import check_callable
 from drainq.sources.prefetch_buffer_size import number_of_items
 
 
@@ -31,8 +32,8 @@ class Backlog:
             raise ValueError(f"max_backlog must be >= 1, got {maximum!r}")
         if resume is not None and not (maximum is not None and 0 <= resume < maximum):
             raise ValueError(f"resume_backlog must be >= 0 and below max_backlog ({maximum}), got {resume!r}")
-        if ask is not None and not callable(ask):
-            raise TypeError(f"backlog must be callable, got {ask!r}")
+        if ask is not None:
+            check_callable("backlog", ask)
         self._ask = ask
         self._maximum = maximum
         self._resume = resume

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
-from drainq.arguments import Seconds, check_callables, check_callables_if_given, seconds_or_none
+from drainq.arguments import Seconds, seconds_or_none
+from drainq.callables import check_answer, check_callable
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
 from drainq.fork import leave_to_parent
@@ -61,8 +62,11 @@ class MetricsAggregator(Holder):
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_callables(key=key, merge=merge, sink=sink)
-        check_callables_if_given(time=time)
+        check_callable("key", key, "item")
+        check_callable("merge", merge, "item", "item")
+        check_callable("sink", sink, "items")
+        if time is not None:
+            check_callable("time", time, "item")
         expire_after = seconds_or_none("expire_after", expire_after)
         if (time is None) != (expire_after is None):
             raise ValueError(f"time and expire_after belong together, got time={time!r}, expire_after={expire_after!r}")
@@ -116,7 +120,7 @@ class MetricsAggregator(Holder):
             taken[key] = self._merge(taken[key], item) if key in taken else item
 
     def _hand_on(self, taken: dict[Hashable, Any]) -> None:
-        self._sink(list(taken.values()))
+        check_answer("the sink", self._sink(list(taken.values())))
 
 
 def _as_it_is(stored: Any) -> Any:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drainq._native import BatchQueue
-from drainq.arguments import Seconds, check_callables_if_given, seconds, seconds_or_none
+from drainq.arguments import Seconds, seconds, seconds_or_none
+from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
@@ -84,7 +85,8 @@ class MetricsPersister(Buffered):
         weight: float = 1.0,
         clock: Clock | None = None,
     ) -> None:
-        check_callables_if_given(time=time)
+        if time is not None:
+            check_callable("time", time, "row")
         retry_for = seconds("retry_for", retry_for)
         flush_interval = seconds_or_none("flush_interval", flush_interval)
         expire_after = seconds_or_none("expire_after", expire_after)

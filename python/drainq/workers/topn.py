@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from drainq._native import BatchQueue
-from drainq.arguments import Seconds, check_callables, check_callables_if_given, whole
+from drainq.arguments import Seconds, whole
+from drainq.callables import check_answer, check_callable
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
 from drainq.fork import leave_to_parent
@@ -64,8 +65,10 @@ class TopN(Holder):
         clock: Clock | None = None,
     ) -> None:
         n = whole("n", n, least=1)
-        check_callables(score=score, sink=sink)
-        check_callables_if_given(group=group)
+        check_callable("score", score, "item")
+        check_callable("sink", sink, "items")
+        if group is not None:
+            check_callable("group", group, "item")
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[Hashable, list[_Kept]] = {}
         self._arrivals = 0
@@ -118,4 +121,4 @@ class TopN(Holder):
             for group, heap in taken.items()
         }
         if best:
-            self._sink(best[None] if self._group is None else list(best.items()))
+            check_answer("the sink", self._sink(best[None] if self._group is None else list(best.items())))

@@ -1,7 +1,7 @@
 """One round of following: what is new is read, added up, and written in one transaction.
 
 1. The metrics, the ``sources`` rows of files that are counted to their end, and the ``followed`` rows are one
-   transaction: after a crash all of a round is there, or nothing of it.
+   transaction: after a crash all of a round is there, or nothing of it. After Ctrl-C the counts here say the same.
 2. A content that was loaded before, under whatever name, is only noted in ``followed``.
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from drainq.metrics import steps
 from drainq.metrics.blocks import Task, tasks
+from drainq.metrics.ctrl_c import ctrl_c_later
 from drainq.metrics.engine import Runs
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
@@ -147,7 +148,10 @@ class Rounds:
         started = self._clock()
         outcome = JobOutcome(list(counts))
         written: list[Counted] = []
-        with tempfile.TemporaryDirectory(prefix="drainq-logs-", dir=self._spools) as spool:
+        with (
+            ctrl_c_later() as hold_ctrl_c,
+            tempfile.TemporaryDirectory(prefix="drainq-logs-", dir=self._spools) as spool,
+        ):
             results = steps.results_of(runs, work, sources, Path(spool)) if work else []
             loading = steps.loading_of(outcome, results, counts)
             read = self._clock()
@@ -157,14 +161,15 @@ class Rounds:
                 self._memory.write(written)
                 if appended:
                     self._enter(written)
+                hold_ctrl_c()
 
             loading.also = note
             ranks = read - self._ranked >= RANKED_EVERY and bool(work)
             steps.write_load(self._database, loading, outcome, self._top if ranks else None)
-        self._memory.keep(written)
-        self._ranked = read if ranks else self._ranked
-        self._seconds.update({"read": read - started, "load": self._clock() - read})
-        self._add(outcome)
+            self._memory.keep(written)
+            self._ranked = read if ranks else self._ranked
+            self._seconds.update({"read": read - started, "load": self._clock() - read})
+            self._add(outcome)
 
     def _enter(self, rows: Iterable[Counted]) -> None:
         """Note those that are now counted to their end as logs that were loaded."""

@@ -34,7 +34,7 @@ pub use stats::SetQueueStats;
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
-use crate::{arguments, errors, gil, pickling};
+use crate::{arguments, callables, errors, gil, pickling};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
@@ -161,12 +161,7 @@ impl SetQueue {
         if let Some(capacity) = capacity.filter(|capacity| *capacity < 1) {
             return Err(errors::bad_value(format!("capacity must be None (unbounded) or >= 1, got {capacity}")));
         }
-        if let Some(key) = key.as_ref().filter(|key| !key.bind(py).is_callable()) {
-            return Err(errors::bad_type(format!(
-                "key must be a callable that takes an item, got {}",
-                errors::shown(key.bind(py))?
-            )));
-        }
+        callables::check_if_given("key", key.as_ref().map(|key| key.bind(py)), &["item"])?;
         if let Some(clock) = clock.as_ref().map(|clock| clock.bind(py)) {
             if !clock.getattr_opt("now")?.is_some_and(|now| now.is_callable()) {
                 return Err(errors::bad_type(format!(
