@@ -241,7 +241,7 @@ MUTANTS = [
         "a queue that took the name during a shutdown is forgotten with the old one",
         f"{BATCH}/manager.rs",
         "        forget(&[queue]);\n",
-        "        drop(queue);\n        let all: Vec<_> = QUEUES.lock().extract_if(.., |(other, _)| other == name).collect();\n"
+        "        drop(queue);\n        let all: Vec<_> = QUEUES.lock().extract_if(.., |(other, _)| *other == name).collect();\n"
         "        drop(all);\n",
         "tests/batch/test_manager.py::test_a_queue_that_takes_the_name_during_a_shutdown_is_kept",
     ),
