@@ -98,6 +98,22 @@ def test_a_message_that_always_fails_is_given_up_on_after_the_retries(world, sto
     assert (letter.attempts, letter.error) == (3, "ValueError: failure 3")
 
 
+def test_a_handler_of_whose_call_nothing_has_run_acknowledges_nothing(world, stop):
+    queue = world.open(retry=RetryConfig(max_retries=0))
+    queue.offer_or_update("a", 1, world.now)
+
+    async def send(envelope):
+        raise AssertionError(envelope)
+
+    def handle(envelope):
+        stop.set()
+        return send(envelope)
+
+    assert queue.consume(handle, stop=stop) == 0
+    (letter,) = queue.dead_letters()
+    assert letter.error.startswith("TypeError: the handler returned <coroutine object")
+
+
 def test_a_failed_batch_is_given_back_whole(world, stop):
     queue = world.open(retry=RetryConfig(initial_delay=0))
     queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])

@@ -75,6 +75,17 @@ def test_a_handler_that_raises_refuses_its_batch_and_the_next_one_goes_on(server
     assert (server_books(server).failed, server_books(server).handled) == (2, 1)
 
 
+def test_a_handler_of_whose_call_nothing_has_run_refuses_its_batch():
+    async def send(items):
+        raise AssertionError(items)
+
+    with RemoteServer(address="127.0.0.1:0", handler=lambda items: send(items), insecure=True) as server:
+        client = client_to(server)
+        client([1, 2])
+        assert_books(client, 2, refused=2)
+        assert (server_books(server).failed, server_books(server).handled) == (2, 0)
+
+
 def test_a_server_feeds_a_queue():
     handled = []
     config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=handled.extend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import types
 from dataclasses import replace
 from decimal import Decimal
 
@@ -149,6 +150,16 @@ def test_a_batch_that_a_writer_is_at_when_the_task_fails_is_tried_no_more():
     writer.consume([Work(0, [(n,) for n in range(4)])])  # the other writer's error is the task's
     assert calls == [4]
     assert writer.counts() == dict.fromkeys(("rows", "batches", "retries", "errors", "dropped", "parked"), 0)
+
+
+def test_a_write_of_which_nothing_has_run_has_written_nothing():
+    async def send(batch):
+        raise AssertionError(batch)
+
+    writer = types.SimpleNamespace(write=lambda batch: send(batch))
+    settings = replace(SETTINGS, make_writer=lambda info: writer, on_error=OnError.SKIP)
+    report = SinkTask(settings, INFO).run(record_batches(2))
+    assert (report["rows"], report["dropped"]) == (0, 2)
 
 
 def test_rows_that_fail_alone_are_found():

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drainq.arguments import whole
-from drainq.callables import check_callable
+from drainq.callables import check_answer, check_callable
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
@@ -182,7 +182,7 @@ class _Loop:
         self._keeper.hold(envelope, taken)
         started = time.monotonic()
         try:
-            self._handler(envelope)
+            check_answer("the handler", self._handler(envelope))
         except Exception as error:
             self._keeper.let_go()
             self._failed(envelope, lock, error)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drainq.callables import check_callable
+from drainq.callables import check_answer, check_callable
 from drainq.delivery.sink_contract import DeliveryError, Failure, Sink
 from drainq.errors import DrainqError
 from drainq.spark.batcher import count
@@ -57,7 +57,7 @@ class WriterSink(Sink):
             self._theirs = self._settings.make_writer(self._info)
             check_callable("write of what make_writer returned", getattr(self._theirs, "write", None), "batch")
         try:
-            self._theirs.write(rows)
+            check_answer("write", self._theirs.write(rows))
         except Exception as error:
             self._raised = error
             return False
@@ -81,7 +81,7 @@ class WriterSink(Sink):
         try:
             if raised is not None:
                 raise raised
-            self._theirs.write(self._slice(items))
+            check_answer("write", self._theirs.write(self._slice(items)))
         except Exception as error:
             if whole:
                 self.tries += 1

@@ -27,7 +27,7 @@ import msgspec
 
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.arguments import Seconds, seconds_or_none
-from drainq.callables import check_callable
+from drainq.callables import check_answer, check_callable
 from drainq.errors import DrainqWarning
 from drainq.export.grpc_channel import frames_inside, is_loopback, pem, target
 from drainq.export.optional_packages import extra
@@ -312,7 +312,7 @@ class RemoteServer:
         for delivered in batch:
             count = len(delivered.items)
             try:
-                self._handler(delivered.items)
+                check_answer("the handler", self._handler(delivered.items))
                 delivered.handled = True
             except BaseException as error:
                 delivered.error = error
