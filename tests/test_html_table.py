@@ -123,7 +123,7 @@ def test_all_other_counters_are_tables_as_well(make):
 
 
 def test_a_scheduler_has_a_row_for_each_source():
-    scheduler = SourceScheduler({HOSTILE: iter("abc"), "y": iter("d")}, lambda items: None, Fair(HOSTILE, "y"))
+    scheduler = SourceScheduler({HOSTILE: iter("abc"), "y": iter("d")}, lambda name, items: None, Fair(HOSTILE, "y"))
     scheduler.step()
     shown = page(scheduler.stats())
     assert [text.strip("'") for text in shown.of("th", "row")] == [HOSTILE, "y", "all"]
