@@ -44,7 +44,7 @@ MUTANTS = [
         f"{BATCH}/produce/fast_path.rs",
         "        if queued {\n",
         "        if false {\n",
-        f"{GIL_YIELD}::test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run[one-by-one]",
+        f"{GIL_YIELD}::test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run",
     ),
     Mutant(
         "gil_yield_after_a_fast_run",
