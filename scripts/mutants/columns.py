@@ -175,7 +175,7 @@ MUTANTS = [
         "the columns go with the object that exported them",
         f"{ARROW}/export.rs",
         "let mut content = Box::new(ArrayContent { _batch: batch.clone(), buffers, children });",
-        "let weak = Arc::new(Batch { rows: 0, columns: Vec::new() });\n"
+        "let weak = Arc::new(ExportedBatch { rows: 0, columns: Vec::new() });\n"
         "    let mut content = Box::new(ArrayContent { _batch: weak, buffers, children });",
         "tests/columns/test_arrow.py::test_a_batch_is_taken_as_often_as_one_likes_and_outlives_its_object",
         dies="crashes",
