@@ -162,13 +162,8 @@ impl SetQueue {
             return Err(errors::bad_value(format!("capacity must be None (unbounded) or >= 1, got {capacity}")));
         }
         callables::check_if_given("key", key.as_ref().map(|key| key.bind(py)), &["item"])?;
-        if let Some(clock) = clock.as_ref().map(|clock| clock.bind(py)) {
-            if !clock.getattr_opt("now")?.is_some_and(|now| now.is_callable()) {
-                return Err(errors::bad_type(format!(
-                    "clock must be an object with now() -> float in seconds, such as drainq.testing.ManualClock(), got {}",
-                    errors::shown(clock)?
-                )));
-            }
+        if let Some(clock) = &clock {
+            gil::call(&py.import("drainq.arguments")?.getattr("check_clock_if_given")?, [clock.bind(py)])?;
         }
         let after_take = after_take(&in_flight, ttl)?;
         let state = Arc::new(Mutex::new(Guarded::new(after_take)));
