@@ -209,9 +209,9 @@ MUTANTS = [
     Mutant(
         "weightless_are_abandoned_in_silence",
         "a flush says that all was handled although a shutdown abandoned items that count for nothing",
-        "crates/drainq-core/src/batch/flush.rs",
-        "        if weightless || ",
-        "        if (weightless && false) || ",
+        "crates/drainq-core/src/batch/shutdown.rs",
+        "        if abandoned > 0 || weightless {",
+        "        if abandoned > 0 || (weightless && false) {",
         "tests/batch/test_weights.py::test_a_flush_after_a_cut_says_that_items_without_weight_were_abandoned",
     ),
     Mutant(

@@ -72,7 +72,6 @@ impl<T: RingItem + Keyed> Flush<T> {
         if !self.queue.is_cut() {
             return if self.is_done() { Flushed::All } else { Flushed::NotYet };
         }
-        let weightless = self.queue.abandoned_weightless.load(Ordering::Relaxed);
-        if weightless || self.queue.abandoned.load(Ordering::Relaxed) > 0 { Flushed::GivenUp } else { Flushed::All }
+        if self.queue.gave_up.load(Ordering::Relaxed) { Flushed::GivenUp } else { Flushed::All }
     }
 }

@@ -32,8 +32,8 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) workers: Box<[Worker]>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
-    /// Whether a cut found items without weight, which `abandoned` does not count.
-    pub(super) abandoned_weightless: AtomicBool,
+    /// Whether a cut abandoned items, also such as have no weight, which `abandoned` does not count.
+    pub(super) gave_up: AtomicBool,
     rejections: Rejections,
     pub(super) rebalances: AtomicU64,
     /// Whether a handler wants to be called for every pass that found nothing.
@@ -93,7 +93,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             workers,
             closing: AtomicBool::new(false),
             abandoned: AtomicU64::new(0),
-            abandoned_weightless: AtomicBool::new(false),
+            gave_up: AtomicBool::new(false),
             rejections: Rejections::default(),
             rebalances: AtomicU64::new(0),
             reports_every_idle_pass: AtomicBool::new(false),

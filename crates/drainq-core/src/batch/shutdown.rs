@@ -86,15 +86,15 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             items.append(&mut taken);
         }
         // A pass that is not over may hold items without weight, which no counter shows.
-        let may_have_weightless = !items.is_empty() || workers.iter().any(|counts| counts.in_pass);
+        let weightless = self.settings.weighed && (!items.is_empty() || workers.iter().any(|counts| counts.in_pass));
         for counts in &mut workers {
             abandoned += std::mem::take(&mut counts.in_flight);
             counts.in_pass = false;
             counts.cut = !planted("cut_mark");
         }
         self.abandoned.fetch_add(abandoned, Ordering::Relaxed);
-        if self.settings.weighed && may_have_weightless {
-            self.abandoned_weightless.store(true, Ordering::Relaxed);
+        if abandoned > 0 || weightless {
+            self.gave_up.store(true, Ordering::Relaxed);
         }
         drop(workers);
         self.wake_all();
