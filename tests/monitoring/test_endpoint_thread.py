@@ -25,6 +25,8 @@ from .endpoint import PATIENCE, exchange, own_sockets, scrape
 
 TASKS = Path("/proc/self/task")
 LESS_THAN_THE_ENDPOINT_GIVES = 3.0  # seconds, of five
+BELOW_ANY_FREE_ONE = 3
+"""A limit of file descriptors: the standard ones are open, and what the process closes meanwhile lies above."""
 needs_proc = pytest.mark.skipif(not TASKS.exists(), reason="looks at /proc")
 
 
@@ -116,9 +118,7 @@ def test_a_process_without_free_file_descriptors_answers_once_it_has_some(thread
             return int(status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
         client.settimeout(PATIENCE)
-        free = os.dup(client.fileno())
-        os.close(free)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (BELOW_ANY_FREE_ONE, limits[1]))
         try:
             before = sleeps()
             client.connect(("127.0.0.1", server.port))
