@@ -11,8 +11,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 HEAD = """
 import faulthandler, os, signal, threading
 from drainq import BatchQueue, BatchQueueConfig, DrainqError, PartitionPolicy, PartitionSelector, ThreadPolicy
-faulthandler.dump_traceback_later(15, exit=True)
-os.register_at_fork(after_in_child=lambda: signal.alarm(5))  # a child that goes on for ever is ended by the kernel
+faulthandler.dump_traceback_later(50, exit=True)
+os.register_at_fork(after_in_child=lambda: signal.alarm(25))  # a child that goes on for ever is ended by the kernel
 def config(n=1, **settings):
     return BatchQueueConfig(threads=ThreadPolicy.fixed(n), partitions=PartitionPolicy.fixed(n), **settings)
 def waited(child):
@@ -212,7 +212,7 @@ def selector(item, count):
     if item == "forks":
         made.append(os.fork())
     if made == [0]:
-        signal.alarm(10)
+        signal.alarm(25)
     return count - 1
 queue = BatchQueue("chosen", BatchQueueConfig(
     threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.adaptive(2), partition_selector=selector))
@@ -307,7 +307,7 @@ def test_a_collection_before_the_childs_renewal_takes_no_lock_that_the_parent_ha
     lines = run("""
 import faulthandler, gc, os, signal, threading
 def collect():
-    signal.alarm(5)  # where a child waits for a lock the kernel ends it
+    signal.alarm(25)  # where a child waits for a lock the kernel ends it
     gc.collect()
 os.register_at_fork(after_in_child=collect)  # comes before the hook of a module that is imported later
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy

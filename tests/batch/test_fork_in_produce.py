@@ -72,7 +72,7 @@ def child_of_a_run():
     assert queue.shutdown(20)
     return waited(children.pop())
 for _ in range(200):
-    faulthandler.dump_traceback_later(15, exit=True)
+    faulthandler.dump_traceback_later(50, exit=True)
     status = child_of_a_run()
     if status != 2:
         break

@@ -198,7 +198,7 @@ def test_a_balancer_may_ask_for_a_plan_itself():
     out = run("""
 import faulthandler
 from drainq import BatchQueue, BatchQueueConfig
-faulthandler.dump_traceback_later(15, exit=True)
+faulthandler.dump_traceback_later(50, exit=True)
 asked = []
 def balancer(throughput, owners, threads):
     asked.append(owners)

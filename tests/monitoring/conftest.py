@@ -14,4 +14,4 @@ from tests.patience import Call
 def server() -> Iterator[MetricsServer]:
     server = MetricsServer(port=0)
     yield server
-    Call(server.close).result(6)  # a close that never ends is a failed test
+    Call(server.close).result()  # a close that never ends is a failed test

@@ -36,8 +36,15 @@ def thread() -> Iterator[tuple[MetricsServer, Path]]:
     before = set(TASKS.iterdir())
     with MetricsServer(port=0) as server:
         assert scrape(server.url)[1].startswith("# HELP")
-        [task] = [task for task in set(TASKS.iterdir()) - before if (task / "comm").read_text() == "drainq-metrics\n"]
+        [task] = [task for task in set(TASKS.iterdir()) - before if name_of(task) == "drainq-metrics\n"]
         yield server, task
+
+
+def name_of(task: Path) -> str:
+    """The name of a thread; none if it has ended meanwhile, as one may that ends a queue of another test."""
+    with contextlib.suppress(OSError):
+        return (task / "comm").read_text()
+    return ""
 
 
 def connections_to(address: tuple[str, int]) -> int:
@@ -65,19 +72,25 @@ def test_an_answer_ends_before_its_client_closes(server: MetricsServer) -> None:
 
 @needs_proc
 def test_slow_clients_are_given_up_after_some_seconds(server: MetricsServer) -> None:
-    """The endpoint waits five seconds for the end of the head, and one second for the end of an answered client."""
-    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as silent:
-        answered = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
-        answered.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        with answered.makefile("rb") as answer:
-            assert answer.read().endswith(b"\r\n\r\nok\n"), "it ends, although the client's own side is open"
-        eventually(lambda: connections_to(answered.getsockname()) == 0, "who was answered is given up")
-        assert connections_to(silent.getsockname()) == 1, "who came before and was not answered has more time"
-        cut_off = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
-        assert silent.recv(1) == b"", "who asked nothing gets no answer"
-    assert cut_off.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert cut_off.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
-    answered.close()
+    """The endpoint waits five seconds for the end of the head, and one second for the end of an answered client: of some
+    pairs of clients one is in time to see the difference."""
+
+    def answered_is_given_up_first() -> bool:
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as silent:
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as answered:
+                answered.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+                with answered.makefile("rb") as answer:
+                    assert answer.read().endswith(b"\r\n\r\nok\n"), "it ends, although the client's own side is open"
+                eventually(lambda: connections_to(answered.getsockname()) == 0, "who was answered is given up")
+            if connections_to(silent.getsockname()) == 0:
+                return False
+            cut_off = exchange(server.port, b"GET /metrics HTTP/1.1\r\nAccept: ")
+            assert silent.recv(1) == b"", "who asked nothing gets no answer"
+        assert cut_off.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert cut_off.endswith(b"\r\n\r\nthe head of the request did not come in time\n")
+        return True
+
+    assert any(answered_is_given_up_first() for _ in range(4)), "who came before and was not answered has more time"
     assert scrape(server.url)[1].startswith("# HELP")
 
 

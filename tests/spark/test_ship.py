@@ -80,7 +80,7 @@ def test_tasks_import_the_drivers_drainq_after_ship(tmp_path):
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     done = subprocess.run(
-        [sys.executable, "-c", JOB], env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=300
+        [sys.executable, "-c", JOB], env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=540
     )
     assert done.stdout.endswith("shipped\n"), done.stderr[-3000:]
 
