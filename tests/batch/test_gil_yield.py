@@ -19,7 +19,8 @@ import pytest
 from drainq import BatchQueue, BufferStrategy
 from tests.batch.conftest import PATIENCE
 
-TRIES = 12
+TRIES = 40
+"""On one busy core up to 4 are needed."""
 
 
 @contextmanager
