@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -98,3 +99,12 @@ def clean_manager() -> Iterator[None]:
     assert BatchQueueManager.names() == []
     yield
     BatchQueueManager.shutdown_all(PATIENCE)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What drainq logs: tasks that another test has left log when they are collected."""
+    ours = logging.Filter("drainq")
+    caplog.handler.addFilter(ours)
+    yield caplog
+    caplog.handler.removeFilter(ours)

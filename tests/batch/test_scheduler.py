@@ -1,5 +1,6 @@
 """Shared schedulers: several queues on the threads of one pool."""
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -97,6 +98,8 @@ def test_the_scheduler_outlives_its_queues_until_shutdown_all(pool):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_name_is_free_for_any_policy_after_shutdown_all(pool, recwarn, threads):
+    gc.collect()  # of other tests, which may warn when they are collected
+    recwarn.clear()
     BatchQueueManager.create("a", on(pool, partitions=PartitionPolicy.fixed(4), consumer=len))
     assert BatchQueueManager.shutdown_all(PATIENCE) is True
     ended(pool_threads(pool))

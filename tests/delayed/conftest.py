@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,3 +122,12 @@ def _drop_tables(url: str, tables: set[str]) -> None:
                     connection.execute(drop)
                 except psycopg.errors.DeadlockDetected:  # the index for priorities was still being built
                     connection.execute(drop)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What drainq logs: tasks that another test has left log when they are collected."""
+    ours = logging.Filter("drainq")
+    caplog.handler.addFilter(ours)
+    yield caplog
+    caplog.handler.removeFilter(ours)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import msgspec
 import pytest
 
@@ -74,9 +76,11 @@ def test_what_is_no_batch_gets_an_error_and_reaches_no_handler(server, gathered)
 def test_other_machines_reach_a_server_only_with_tls_or_when_that_is_said():
     with pytest.raises(ValueError, match=r"address '0\.0\.0\.0:0' can be reached by other machines: give certificate="):
         RemoteServer(address="0.0.0.0:0", handler=print)
+    gc.collect()  # of other tests, which may warn when they are collected
     with pytest.warns(DrainqWarning, match="insecure=True takes items from each") as warned:
         RemoteServer(address="0.0.0.0:0", handler=print, insecure=True).close()
     assert warned[0].filename == __file__
+    gc.collect()  # of other tests, which may warn when they are collected
     with pytest.warns(DrainqWarning, match="is not on this machine") as warned:
         RemoteClient(address="host.example:1", insecure=True).close()
     assert warned[0].filename == __file__

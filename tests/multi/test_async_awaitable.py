@@ -95,6 +95,7 @@ def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(que
     sub = queue.add_sub_queue("a")
     with pytest.warns(RuntimeWarning, match=r"coroutine 'SubQueue.put_async' was never awaited"):
         sub.put_async("lost")
+    gc.collect()  # of other tests, which may warn when they are collected
     with pytest.warns(RuntimeWarning, match=r"coroutine 'MultiQueue.get_async' was never awaited") as told:
         queue.get_async()
     assert [warning.filename for warning in told] == [__file__], "the place that dropped it"
@@ -102,6 +103,8 @@ def test_one_that_is_dropped_before_it_was_awaited_warns_as_a_coroutine_does(que
 
 
 def test_one_that_was_begun_closed_or_thrown_into_does_not_warn(queue, recwarn):
+    gc.collect()  # of other tests, which may warn when they are collected
+    recwarn.clear()
     sub = queue.add_sub_queue("a")
     sub.put_async(1).close()
     with pytest.raises(KeyError):
@@ -238,6 +241,8 @@ def test_one_that_has_ended_does_nothing_more_and_counts_once(queue, name, ends)
 
 
 def test_a_step_of_a_for_loop_that_is_dropped_does_not_warn(queue, recwarn):
+    gc.collect()  # of other tests, which may warn when they are collected
+    recwarn.clear()
     anext(queue)
     gc.collect()
     assert [str(warning.message) for warning in recwarn] == []

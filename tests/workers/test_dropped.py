@@ -31,7 +31,9 @@ def test_everything_that_dropped_workers_accepted_reaches_the_sink(make):
         assert worker.produce_many([("key", 1)] * 100) == 100
         del worker
         gc.collect()
-    threads = [thread for thread in set(threading.enumerate()) - before if thread.name != "drainq-timer"]  # that one stays
+    threads = [
+        thread for thread in set(threading.enumerate()) - before if thread.name != "drainq-timer"
+    ]  # that one stays
     while any(thread.is_alive() for thread in threads):
         gc.collect()
     assert told["total"] == 2_000
