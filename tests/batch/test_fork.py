@@ -62,7 +62,7 @@ queue = BatchQueue("signal", config())
 queue.add_handler(int, handler)
 queue.produce(1)
 entered.wait()
-signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.setitimer(signal.ITIMER_REAL, 0.5)  # it waits by then
 try:
     answer = {waiting}
 except DrainqError:
@@ -109,7 +109,7 @@ queue = BatchQueue("signal", config(buffer_size=1, consumer=handler))
 queue.produce(1)
 entered.wait()
 queue.produce(2)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
+signal.setitimer(signal.ITIMER_REAL, 0.5)  # it waits by then
 try:
     answer = queue.produce(3)
 except DrainqError:

@@ -29,7 +29,7 @@ def test_a_batch_is_added_without_the_gil_and_a_second_thread_is_refused():
     try:
         thread = threading.Thread(target=second)
         thread.start()
-        for _ in range(500):
+        for _ in range(5_000):
             try:
                 groups.add(batch)
             except RuntimeError as error:

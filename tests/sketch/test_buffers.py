@@ -51,7 +51,7 @@ def test_a_buffer_is_added_without_the_gil():
     try:
         thread = threading.Thread(target=ran.set)
         thread.start()
-        for _ in range(200):
+        for _ in range(5_000):
             sketch.add_many(values)
             if ran.is_set():
                 break

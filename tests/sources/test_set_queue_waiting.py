@@ -225,8 +225,8 @@ def test_an_interrupted_getter_hands_its_wake_up_on():
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()  # on a busy machine it may come first
             waiting.get(timeout=30)
     finally:
         signal.signal(signal.SIGUSR1, before)
