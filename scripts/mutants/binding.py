@@ -322,4 +322,12 @@ MUTANTS = [
         "",
         "tests/batch/test_memory.py::test_a_queue_that_has_ended_leaves_no_memory_behind",
     ),
+    Mutant(
+        "idle_before_it_is_made",
+        "on_idle is called before the program has the queue",
+        f"{BATCH}/drain_threads.rs",
+        "                if is_made {\n",
+        "                if is_made || true {\n",
+        "tests/batch/test_queue.py::test_on_idle_is_not_called_before_the_program_has_the_queue",
+    ),
 ]

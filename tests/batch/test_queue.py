@@ -285,6 +285,40 @@ def test_an_object_with_consume_is_a_handler_and_hears_of_idle_passes(make_queue
     assert worker.idle.wait(PATIENCE) and other.idle.wait(PATIENCE)
 
 
+@pytest.mark.parametrize("place", [{"threads": 3}, {"shared_scheduler": ("idle-made", ThreadPolicy.fixed(3))}])
+def test_on_idle_is_not_called_before_the_program_has_the_queue(make_queue, monkeypatch, place):
+    """Each start of a thread, in the call that makes the queue, lasts until another queue's thread was idle 20 times."""
+    heard, starting = [], []
+
+    class Worker:
+        def __init__(self):
+            self.calls = threading.Semaphore(0)
+
+        def consume(self, batch):
+            pass
+
+        def on_idle(self):
+            heard.append((self, bool(starting)))
+            self.calls.release()
+
+    beat, worker, start = Worker(), Worker(), threading.Thread.start
+    make_queue(consumer=beat, min_idle=0.001, max_idle=0.001)
+
+    def start_slowly(thread):
+        starting.append(thread)
+        start(thread)
+        for _ in range(20):
+            assert beat.calls.acquire(timeout=PATIENCE)
+        starting.remove(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    config = BatchQueueConfig(**place, partitions=PartitionPolicy.fixed(3), consumer=worker, min_idle=0, max_idle=0.001)
+    with BatchQueue("idle", config):
+        assert worker.calls.acquire(timeout=PATIENCE)
+    assert (beat, True) in heard
+    assert (worker, True) not in heard
+
+
 def test_on_idle_that_raises_is_logged_and_the_thread_goes_on(make_queue, caplog):
     class Worker:
         calls = threading.Semaphore(0)

@@ -6,6 +6,10 @@
 //!
 //! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
 //! parent's. So when the callable returns there, the child ends (`interpreter_exit::leave_child`).
+//!
+//! The threads start inside the call that makes the queue, and with a short `min_idle` they find nothing to do before it
+//! returns. An `on_idle` that uses the variable to which the program assigns the queue would not find it yet. So the first
+//! idle report comes from a step that began after that call.
 
 use super::caller::Caller;
 use super::caller_count::Role;
@@ -147,6 +151,7 @@ impl SharedQueue {
     /// Takes one step without the GIL, then makes its handler calls with the GIL.
     fn serve<'a>(&self, py: Python<'_>, step: impl Send + FnOnce() -> Step<'a, Item>) -> Served {
         let gil_yield = &self.process().gil_yield;
+        let is_made = self.is_made();
         let (step, asked_at) = gil::released(py, || {
             let step = step();
             let asked_at = matches!(step, Step::Pass(_)).then(|| gil_yield.ask());
@@ -161,7 +166,9 @@ impl SharedQueue {
                 Served::Items
             }
             Step::Idle(drainer) => {
-                self.call_on_idle(py, drainer);
+                if is_made {
+                    self.call_on_idle(py, drainer);
+                }
                 Served::Nothing
             }
             Step::Closed => Served::Closed,

@@ -114,6 +114,7 @@ impl BatchQueue {
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
         metric_samples::observe(&shared);
         shared.start_threads(py)?;
+        shared.set_made();
         Ok(queue.unbind())
     }
 

@@ -29,7 +29,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyWeakrefReference};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A queue, as its threads see it.
 pub struct SharedQueue {
@@ -51,6 +51,8 @@ pub struct SharedQueue {
     guard: PyOnceLock<Py<PyWeakrefReference>>,
     /// The number of the queue in this program.
     number: u64,
+    /// Whether the call that makes the queue's object has come to its end.
+    is_made: AtomicBool,
 }
 
 impl SharedQueue {
@@ -76,6 +78,7 @@ impl SharedQueue {
             drops: DropReports::new(name, on_drop),
             guard: PyOnceLock::new(),
             number,
+            is_made: AtomicBool::new(false),
         };
         shared.queue().report_idle_passes(shared.callables.consumer_wants_idle());
         Ok(Arc::new(shared))
@@ -95,6 +98,16 @@ impl SharedQueue {
         // A queue has one object.
         let _ = self.guard.set(py, guard);
         Ok(())
+    }
+
+    /// Says that the call that makes the queue's object has come to its end.
+    pub fn set_made(&self) {
+        self.is_made.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that call has come to its end. Read and written with the GIL.
+    pub fn is_made(&self) -> bool {
+        self.is_made.load(Ordering::Relaxed)
     }
 
     /// Returns the queue of this process.
