@@ -81,3 +81,15 @@ def test_a_sink_of_whose_call_nothing_has_run_has_taken_nothing(make, caplog):
     assert (worker.stats().sent, worker.stats().pending) == (0, 1)
     assert worker.close(60) is False
     assert (worker.stats().sent, worker.stats().lost) == (0, 1)
+
+
+@pytest.mark.parametrize(("make", "name"), [(aggregator, "key"), (aggregator, "merge"), (top, "score"), (top, "group")])
+def test_a_batch_is_refused_whose_key_or_score_has_not_been_computed(make, name):
+    def compute(*items):
+        yield items
+
+    worker = make(**{name: lambda *items: compute(*items)}, flush_interval=None)
+    with pytest.raises(TypeError, match=f"^{name} returned <generator object"):
+        worker([(1, "a"), (1, "b")])
+    assert (worker.stats().refused, worker.stats().pending) == (2, 0)
+    assert worker.close(60) is False

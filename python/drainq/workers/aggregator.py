@@ -90,7 +90,7 @@ class MetricsAggregator(Holder):
         before: dict[Hashable, Any] = {}
         added: list[Hashable] = []
         try:
-            for key, item in [(self._key(item), item) for item in fresh]:
+            for key, item in _keyed(self._key, fresh):
                 if key not in merged:
                     merged[key] = item
                     added.append(key)
@@ -99,6 +99,8 @@ class MetricsAggregator(Holder):
                 if key not in before:
                     before[key] = _as_it_is(stored)
                 merged[key] = merge(stored, item)
+            for key in before:
+                check_answer("merge", merged[key])
         except BaseException:
             merged.update(before)
             for key in added:
@@ -121,6 +123,13 @@ class MetricsAggregator(Holder):
 
     def _hand_on(self, taken: dict[Hashable, Any]) -> None:
         check_answer("the sink", self._sink(list(taken.values())))
+
+
+def _keyed(key_of: Callable[[Any], Hashable], items: list[Any]) -> list[tuple[Hashable, Any]]:
+    keyed = [(key_of(item), item) for item in items]
+    for key, _ in keyed[:1]:  # a function that is async behind a lambda is so for every item
+        check_answer("key", key)
+    return keyed
 
 
 def _as_it_is(stored: Any) -> Any:
