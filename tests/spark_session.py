@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from drainq.errors import DrainqError
+
+T = TypeVar("T")
 
 
 def sessions(directory: Path) -> Iterator[Any]:
@@ -25,6 +27,24 @@ def sessions(directory: Path) -> Iterator[Any]:
         pytest.skip(str(missing))
     with open_session(DEFAULT_MASTER, directory / "spark.log", heap="1g") as session:
         yield session
+
+
+NO_PYTHON = "Python worker failed to connect back"
+TRIES = 4
+
+
+def once_python_is_there(act: Callable[[], T]) -> T:
+    """What ``act`` returns or raises; called again if Spark has not waited for its own Python.
+
+    PySpark gives the process of a stream's reader 10 seconds to start, which a busy machine may not do.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return act()
+        except Exception as error:
+            if NO_PYTHON not in str(error):
+                raise
+    return act()
 
 
 def by_value(module: str) -> None:

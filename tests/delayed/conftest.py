@@ -7,16 +7,12 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-import hypothesis
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
-
-hypothesis.settings.register_profile("no timed assertions", deadline=None)
-hypothesis.settings.load_profile("no timed assertions")
 
 _tables = itertools.count(1)
 

@@ -190,8 +190,9 @@ def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
 
 def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(own_postgres):
     retry = RetryConfig(try_timeout=0.3, total_timeout=1.2, initial_delay=0.01)
-    with opened(own_postgres.url, retry=retry) as queue:
+    with opened(own_postgres.url) as queue:
         queue.offer_or_update("a", 1, 0)
+        queue._session.retry = retry
         with ThreadPoolExecutor(1) as pool:
             with frozen_backends(own_postgres, postmaster=True), pytest.raises(QueueUnavailable) as unavailable:
                 pool.submit(queue.try_poll).result(30)

@@ -140,7 +140,7 @@ def test_what_is_on_disk_outlasts_the_tracker(url, open_tracker):
     assert open_tracker(table=table).state("x", "1") is ItemState.DONE
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from("abc"), st.sampled_from(ItemState)), max_size=30))
 def test_agrees_with_a_dict(tmp_path, marks):
     trackers = [

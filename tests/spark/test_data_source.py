@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
 
-from pyspark.errors import StreamingQueryException
-from tests.spark_session import by_value
+from tests.spark_session import by_value, once_python_is_there
 
 from drainq.datasource import DrainqDataSource
 from drainq.datasource.stream_reader import ReadMaxRows, StreamReader
@@ -125,16 +124,8 @@ def write(rows, url, *, format="drainq", queue="out", **options):
 
 
 def run(session, url, folder, *, format="drainq", **options):
-    """One run of the query from queue ``in`` to queue ``out``; again, if Spark has not waited for its own Python.
-
-    PySpark gives the process of a stream's reader 10 seconds to start, which a busy machine may not do.
-    """
-    for tries_left in (3, 2, 1, 0):
-        try:
-            return run_once(session, url, folder, format=format, **options)
-        except StreamingQueryException as error:
-            if not tries_left or "Python worker failed to connect back" not in str(error):
-                raise
+    """One run of the query from queue ``in`` to queue ``out``."""
+    once_python_is_there(lambda: run_once(session, url, folder, format=format, **options))
 
 
 def run_once(session, url, folder, *, format, **options):
@@ -278,10 +269,13 @@ def test_what_cannot_be_written_is_refused_with_its_value(session, url, sql, opt
 
 
 def test_a_stream_needs_a_consumer(session, url):
-    with pytest.raises(Exception, match="needs .option\\('consumer', NAME\\)"):
+    def without():
         session.readStream.format("drainq").options(url=url, queue="in").load().writeStream.format("noop").option(
             "checkpointLocation", "/nowhere"
         ).start().awaitTermination()
+
+    with pytest.raises(Exception, match="needs .option\\('consumer', NAME\\)"):
+        once_python_is_there(without)
 
 
 def test_on_postgresql_a_stream_is_exact_and_no_plan_log_or_error_shows_the_password(
@@ -294,8 +288,14 @@ def test_on_postgresql_a_stream_is_exact_and_no_plan_log_or_error_shows_the_pass
     options = {"url": url, "queue": "in", "consumer": "c", **more}
     frame = session.readStream.format("drainq").options(**options).load()
     writer = frame.writeStream.format("drainq").options(url=url, queue="out", **more)
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination(300)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+
+    def ended():
+        query = writer.start()
+        assert query.awaitTermination(300)
+        return query
+
+    query = once_python_is_there(ended)
     session.read.format("drainq").options(url=url, queue="out", **more).load().explain("extended")
     frame.explain("extended")
     query.explain(True)
