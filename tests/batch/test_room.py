@@ -106,6 +106,16 @@ def test_a_handler_that_waits_for_its_own_queue_is_told(make_queue):
     assert issubclass(WouldDeadlock, DrainqError)
 
 
+def test_a_handler_that_does_not_wait_for_its_own_full_queue_is_refused_alone(make_queue):
+    queue, answers = make_queue(buffer_size=2), []
+    queue.add_handler(int, lambda batch: answers.extend(queue.offer("more", timeout=0) for _ in range(4)))
+    queue.produce(1)
+    assert queue.flush(PATIENCE)
+    stats = queue.stats()
+    assert answers == [True, True, False, False]
+    assert (stats.failed, stats.rejected["full"], stats.rejected["would_deadlock"]) == (0, 2, 0)
+
+
 def test_a_handler_may_produce_into_its_own_queue_while_there_is_room(make_queue):
     queue, words = make_queue(), Gate()
     queue.add_handler(int, lambda batch: queue.produce_many([str(n) for n in batch]))

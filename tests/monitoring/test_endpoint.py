@@ -51,6 +51,7 @@ def test_each_partition_is_shown_with_its_items_and_its_owner(server, accept):
             return [sample(found, f"drainq_batch_partition_{what}", queue="parts", partition=str(n)) for n in range(6)]
 
         assert shown("used") == [stats.partition_used(n) for n in range(6)] == [0, 1, 2, 3, 4, 5]
+        assert sample(found, "drainq_batch_capacity", queue="parts") == stats.total_capacity() == 6 * stats.buffer_size
         owners = {n: thread for thread, owned in enumerate(queue.assignments()) for n in owned}
         assert shown("owner") == [owners[n] for n in range(6)] and set(owners.values()) == {0, 1, 2}
 
