@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
+from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.pool import PoolExhausted
 from tests.delayed.test_migrate import SOURCES_POSTGRES
 from tests.pgbouncer import PgbouncerMissing, pgbouncer, version
@@ -240,6 +241,27 @@ def test_an_index_on_a_table_in_use_is_built_beside_its_writers_and_a_broken_one
         assert indexes(admin, postgres.table)[index] is True
         definition = admin.execute("SELECT pg_get_indexdef(%s::regclass)", (f'"{index}"',)).fetchone()[0]
         assert "WHERE" in definition, "the broken one was dropped, and ours was built"
+
+
+def test_two_programs_that_build_the_same_index_both_open(postgres, monkeypatch):
+    """An index is built without a lock, so another program may be done with it, and write it down, a moment before."""
+    postgres.open().close()
+    with psycopg.connect(postgres.url, autocommit=True) as admin:
+        admin.execute(f'DELETE FROM "{postgres.table}__migrations" WHERE number = 6')
+    write_down, written = PostgresMigration._record_migration, []
+
+    def later(storage, cursor, migration):
+        written.append(migration.number)
+        if len(written) == 1:
+            postgres.open()
+        write_down(storage, cursor, migration)
+
+    monkeypatch.setattr(PostgresMigration, "_record_migration", later)
+    assert postgres.open().stats().ready == 0
+    assert written == [6, 6]
+    with psycopg.connect(postgres.url) as admin:
+        [(times,)] = admin.execute(f'SELECT count(*) FROM "{postgres.table}__migrations" WHERE number = 6').fetchall()
+    assert times == 1
 
 
 def test_the_script_builds_indexes_of_a_table_in_use_after_the_transaction(postgres):

@@ -14,8 +14,8 @@ HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
 APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
-RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s)"
-"""Write a migration down as applied."""
+RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s) ON CONFLICT DO NOTHING"
+"""Write a migration down as applied. Another program may have done so: an index is built without a lock."""
 
 MIGRATIONS = (
     (
