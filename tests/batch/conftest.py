@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import weakref
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, BatchQueueStats, ThreadPolicy
+from tests.own_log import caplog  # noqa: F401
 from tests.standstill import watched_unless_debugged
 
 PATIENCE = 20.0
@@ -99,12 +99,3 @@ def clean_manager() -> Iterator[None]:
     assert BatchQueueManager.names() == []
     yield
     BatchQueueManager.shutdown_all(PATIENCE)
-
-
-@pytest.fixture
-def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What drainq logs: tasks that another test has left log when they are collected."""
-    ours = logging.Filter("drainq")
-    caplog.handler.addFilter(ours)
-    yield caplog
-    caplog.handler.removeFilter(ours)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from drainq.delayed import DelayedQueue, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
+from tests.own_log import caplog  # noqa: F401
 
 _tables = itertools.count(1)
 
@@ -118,12 +118,3 @@ def _drop_tables(url: str, tables: set[str]) -> None:
                     connection.execute(drop)
                 except psycopg.errors.DeadlockDetected:  # the index for priorities was still being built
                     connection.execute(drop)
-
-
-@pytest.fixture
-def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What drainq logs: tasks that another test has left log when they are collected."""
-    ours = logging.Filter("drainq")
-    caplog.handler.addFilter(ours)
-    yield caplog
-    caplog.handler.removeFilter(ours)

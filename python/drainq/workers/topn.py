@@ -81,9 +81,9 @@ class TopN(Holder):
 
     def _hold(self, batch: list[Any]) -> int:
         scored = [(self._score(item), None if self._group is None else self._group(item)) for item in batch]
-        for score, group in scored[:1]:  # a function that is async behind a lambda is so for every item
-            check_answer("score", score)
-            check_answer("group", group)
+        if scored:  # a function that is async behind a lambda is so for every item
+            check_answer("score", scored[0][0])
+            check_answer("group", scored[0][1])
         ranked = [(score, group, item) for item, (score, group) in zip(batch, scored) if score == score]
         before = {group: list(self._heaps[group]) for _, group, _ in ranked if group in self._heaps}
         try:

@@ -1,0 +1,19 @@
+"""The log of drainq alone: a conftest imports the fixture where tests count lines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+__all__ = ["caplog"]
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What drainq logs: tasks that another test has left log when they are collected."""
+    ours = logging.Filter("drainq")
+    caplog.handler.addFilter(ours)
+    yield caplog
+    caplog.handler.removeFilter(ours)
