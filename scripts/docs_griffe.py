@@ -1,7 +1,9 @@
 """How the site reads docstrings.
 
-``Example:`` is a section of code, as ``Examples:`` is to the tool. What the stub of the native module declares has the
-documentation of the built module, which is written in Rust.
+1. ``Example:`` is a section of code, as ``Examples:`` is to the tool.
+2. A name in a role, such as ``:class:`BatchQueue```, is shown as code.
+3. What the stub of the native module declares has the documentation of the built module, which is written in Rust.
+4. The arguments of a native class have the types and defaults that its ``__new__`` has in the stub.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from typing import Any
 import griffe  # type: ignore[import-not-found, unused-ignore]
 
 NATIVE = "drainq._native"
+QUIET: Any = {"warnings": False}  # as mkdocs.yml says for the other docstrings
+_EXAMPLE = re.compile(r"(?m)^( *)Example:$")
+_ROLE = re.compile(r":(?:class|meth|func|attr|mod|exc|data|obj):`~?([^`]+)`")
 
 
 class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
@@ -23,9 +28,16 @@ class ExampleSections(griffe.Extension):  # type: ignore[misc, unused-ignore]
         """Called for each object that was found."""
         if obj.docstring is None and obj.path.startswith(f"{NATIVE}."):
             text = native_documentation(obj.path.removeprefix(f"{NATIVE}."))
-            obj.docstring = griffe.Docstring(text, parent=obj) if text else None
+            obj.docstring = griffe.Docstring(text, parent=obj, parser="google", parser_options=QUIET) if text else None
         if obj.docstring is not None:
-            obj.docstring.value = re.sub(r"(?m)^( *)Example:$", r"\1Examples:", obj.docstring.value)
+            obj.docstring.value = _ROLE.sub(r"`\1`", _EXAMPLE.sub(r"\1Examples:", obj.docstring.value))
+
+    def on_class_members(self, *, cls: Any, **_: Any) -> None:
+        """Called for each class whose members are known. The tool asks ``__init__`` for the arguments."""
+        if cls.path.startswith(f"{NATIVE}.") and "__init__" not in cls.members:
+            for new in [*cls.overloads.get("__new__", []), cls.members.get("__new__")]:
+                if new is not None:
+                    cls.members["__init__"] = new
 
 
 def native_documentation(path: str) -> str:
