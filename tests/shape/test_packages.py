@@ -21,7 +21,7 @@ USED = [
 
 
 def test_each_action_is_pinned_to_a_commit_and_its_version_is_said():
-    assert {"ci.yml", "wheels.yml", "release.yml"} <= {path.name for path in WORKFLOWS}
+    assert {"ci.yml", "nightly.yml", "wheels.yml", "release.yml"} <= {path.name for path in WORKFLOWS}
     assert len(USED) > 15
     assert [use for use in USED if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use[1])] == []
     for path in WORKFLOWS:
@@ -76,6 +76,17 @@ def test_the_packages_readme_has_absolute_links_to_what_is_there():
     assert len(links) > 10 and [link for link in links if not link.startswith(("https://", "#"))] == []
     ours = [link.removeprefix(f"{repository}/blob/v1/") for link in links if link.startswith(repository)]
     assert len(ours) > 10 and [path for path in ours if not (ROOT / path.partition("#")[0]).exists()] == []
+
+
+def test_the_packages_readme_says_how_to_install_it_from_the_index():
+    readme = packaged().installed_from_the_index((ROOT / "README.md").read_text())
+    assert "not on the package index" not in readme and "pip install drainq " in readme
+
+
+def test_a_release_waits_for_all_tests_of_its_commit():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert "uses: ./.github/workflows/ci.yml" in text
+    assert text.count("needs: ci\n") == 2 and "needs: [python, crate]" in text
 
 
 def test_every_package_is_built_with_the_addresses_of_its_repository():
