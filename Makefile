@@ -56,9 +56,10 @@ test: $(READY) $(STAMP)-test ## the first tier, which depends on the code alone:
 	$(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not system' $(ARGS)
 
 .PHONY: test-all
-test-all: $(READY) $(STAMP)-test ## the same, and what needs more: a real Kafka broker is fetched (43 MB, once), killed, frozen and started again
+test-all: $(READY) $(STAMP)-test ## both tiers: also signals, forks, killed and frozen processes, exits, Spark masters, a real Kafka broker (43 MB, fetched once)
 	cargo test --workspace --quiet
-	DRAINQ_TEST_ALL=1 $(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS) || \
+	  { $(IN_CACHE) $(BIN)/python scripts/run_failed_again.py; exit 1; }
 
 # -- checks -----------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.time_limit import at_most, outside_the_limit
 
+pytestmark = pytest.mark.system
+
 
 def test_the_url_leads_to_a_server_that_answers(postgres_url):
     import psycopg

@@ -149,6 +149,7 @@ def test_a_thread_that_cannot_start_can_start_later(monkeypatch):
     assert ran == [1]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_a_thread_that_had_not_begun_is_not_alive_in_a_child(held):
     thread = DaemonThread(print, name="drainq-test")

@@ -195,6 +195,7 @@ def test_a_turn_that_stops_its_own_repetition_does_not_wait_for_itself():
     assert said == [False]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_starts_without_alarms_and_its_timer_works():
     program = """
@@ -227,6 +228,7 @@ def test_the_examples_run():
     assert results.failed == 0
 
 
+@pytest.mark.system
 def test_an_alarm_that_is_set_while_the_interpreter_ends_does_not_hold_it_up():
     code = """
 from drainq.timer import Timer

@@ -7,6 +7,8 @@ import pytest
 
 from tests.batch.test_lifecycle import run
 
+pytestmark = pytest.mark.system
+
 HEAD = """
 import logging, threading, time
 from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PartitionPolicy, PartitionSelector, SetQueue, ThreadPolicy

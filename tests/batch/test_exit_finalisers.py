@@ -8,6 +8,8 @@ import pytest
 from tests.batch.test_exit import HEAD
 from tests.batch.test_lifecycle import run
 
+pytestmark = pytest.mark.system
+
 PLACES = {
     "the key of an item that a set queue refuses": """
         kept = SetQueue(capacity=1, key=lambda item: ended())

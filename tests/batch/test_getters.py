@@ -222,6 +222,7 @@ def test_a_dispatch_key_that_returns_classes_does_not_route_by_the_class_of_an_i
     assert trues.items == [1, 2, 3, "a"] * 2 and falses.items == [0, 0, "", 0] * 2
 
 
+@pytest.mark.system
 def test_a_forked_child_has_no_route_of_a_name():
     lines = forks("""
 import operator

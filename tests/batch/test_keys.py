@@ -114,6 +114,7 @@ print(now.accepted, now.unrouted, len(now.per_type), sum(counts.accepted for cou
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("threads", "hash"),
     [
@@ -162,6 +163,7 @@ def test_a_key_whose_hash_raises_later_is_still_counted(make_queue):
     assert [queue.stats().per_type[name].accepted for name in names] == [1, 2, 3]
 
 
+@pytest.mark.system
 def test_ctrl_c_within_a_hash_is_no_broken_hash(make_queue):
     interrupted = []
 

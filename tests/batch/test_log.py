@@ -93,6 +93,7 @@ def test_a_refusal_that_cannot_be_logged_is_counted_and_told(make_queue, lost):
     ended(drain_threads("test-0"))
 
 
+@pytest.mark.system
 def test_what_a_signal_handler_raises_while_a_lost_report_is_told_of_is_told_before_it(make_queue, lost):
     """`PyErr_SetInterrupt` runs no Python code, so the handler of the signal is called by what comes after on_drop."""
 
@@ -147,6 +148,7 @@ print(answers[-1], calls, lines, queue.stats().rejected["closed"])
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("within", ["the log", "on_drop"])
 def test_ctrl_c_while_a_drop_is_reported_comes_again_after_the_call(within):
     """The report raises nothing, so it is the program that must hear of Ctrl-C."""

@@ -191,6 +191,7 @@ def test_items_without_weight_are_not_handled_before_their_call_is_over(pool):
     gate.open()
 
 
+@pytest.mark.system
 def test_a_scheduler_works_in_a_forked_child_and_at_exit():
     code = """
         import os

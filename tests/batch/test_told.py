@@ -145,6 +145,7 @@ def test_the_end_of_a_queue_waits_for_no_handler_of_the_log_and_calls_nothing():
     assert [thread.name for thread in threads] == ["MainThread", "drainq-gone-drops"]
 
 
+@pytest.mark.system
 def test_the_exit_tells_what_waits():
     out = run(
         """
@@ -159,6 +160,7 @@ def test_the_exit_tells_what_waits():
     assert out == "closed 1\nclosed 99\n"
 
 
+@pytest.mark.system
 def test_the_exit_waits_for_the_report_of_a_queue_that_is_gone():
     out = run(
         """

@@ -68,6 +68,7 @@ def test_a_log_of_which_no_line_parses_is_exit_code_1_and_named(metrics, tmp_pat
     assert "report: " in out
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("group", [True, False], ids=["as a terminal sends it", "to the command alone"])
 def test_ctrl_c_while_spark_is_at_work_is_exit_code_130_and_one_sentence(metrics, tmp_path, group):
     log = tmp_path / "large.log"
@@ -93,6 +94,7 @@ def requests(tmp_path: Path) -> int:
     return 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("kind", "number", "code"),
     [("file", signal.SIGINT, 130), ("file", signal.SIGTERM, 0), ("local", signal.SIGTERM, 0),

@@ -174,6 +174,7 @@ def test_no_line_is_longer_than_the_screen(server, columns):
     assert [line for line in lines if len(line) > columns] == []
 
 
+@pytest.mark.system
 def test_a_live_screen_draws_until_it_is_interrupted(server, monkeypatch):
     pytest.importorskip("rich")
     drawn = []

@@ -145,6 +145,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_cancels_the_statement_and_leaves_the_connection_usable(postgres_url):
     running = subprocess.Popen([sys.executable, "-c", INTERRUPTED, postgres_url], stdout=subprocess.PIPE, text=True)

@@ -127,6 +127,7 @@ def tries_of(queue: DelayedQueue, call) -> int:
 # --- M1: dead connections
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("restart", [False, True])
 def test_after_a_kill_of_all_connections_or_a_restart_at_most_one_try_of_a_call_fails(own_postgres, restart):
     with opened(own_postgres.url) as queue:
@@ -169,6 +170,7 @@ def test_without_retries_an_idle_connection_that_the_server_ended_costs_no_try(o
 # --- M2: a server that says nothing
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("call", ["offer", "poll", "ack", "tick", "stats"])
 def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
     retry = RetryConfig(try_timeout=0.5, total_timeout=60, max_retries=None, initial_delay=0.01)
@@ -188,6 +190,7 @@ def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
                 assert pool.submit(calls[call]).result(90)
 
 
+@pytest.mark.system
 def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(own_postgres):
     retry = RetryConfig(try_timeout=0.3, total_timeout=1.2, initial_delay=0.01)
     with opened(own_postgres.url) as queue:
@@ -226,6 +229,7 @@ def frozen_backends(server, *, but: DelayedQueue | None = None, postmaster: bool
 # --- M3: a consumer outlives what passes
 
 
+@pytest.mark.system
 def test_consume_outlives_a_kill_of_all_connections_and_a_crash(own_postgres):
     with opened(own_postgres.url) as queue, Consuming(queue) as consuming:
         consuming.handles("before")
@@ -238,6 +242,7 @@ def test_consume_outlives_a_kill_of_all_connections_and_a_crash(own_postgres):
         assert consuming.handled == ["before", "after the kill", "after the crash"]
 
 
+@pytest.mark.system
 def test_consume_outlives_a_demotion_and_leaves_the_read_only_server(own_postgres):
     """What a session was told at its start it keeps: so only a new connection notices that the server takes writes."""
     with opened(own_postgres.url) as queue, psycopg.connect(own_postgres.url, autocommit=True) as admin:
@@ -253,6 +258,7 @@ def test_consume_outlives_a_demotion_and_leaves_the_read_only_server(own_postgre
             consuming.handles("after")
 
 
+@pytest.mark.system
 def test_consume_and_offers_outlive_an_idle_session_timeout(own_postgres):
     # For one role: a setting for all would end the connections of the tests, too, and lingers until the server has read it.
     with psycopg.connect(own_postgres.url, autocommit=True) as admin:
@@ -385,6 +391,7 @@ def test_a_thread_that_waits_for_another_threads_call_gives_up_in_time(sqlite):
 # --- opening
 
 
+@pytest.mark.system
 def test_open_waits_for_a_server_that_is_not_up_yet(own_postgres):
     own_postgres.stop("fast")
     retry = RetryConfig(initial_delay=0.02, max_delay=0.1, max_retries=None, total_timeout=60)
@@ -395,6 +402,7 @@ def test_open_waits_for_a_server_that_is_not_up_yet(own_postgres):
             assert queue.offer_or_update("a", 1, 0).value == "created"
 
 
+@pytest.mark.system
 def test_open_gives_up_on_a_server_that_stays_away_and_at_once_on_a_database_that_does_not_exist(own_postgres):
     with pytest.raises(QueueBroken, match="does not exist") as broken:
         DelayedQueue.open(

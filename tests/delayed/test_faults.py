@@ -17,6 +17,8 @@ from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMes
 from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, LOWEST, ScanFloor
 from drainq.delayed.storage.postgres.take_sql import TAKE
 
+pytestmark = pytest.mark.system
+
 HERE = Path(__file__).parent
 
 

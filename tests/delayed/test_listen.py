@@ -21,6 +21,7 @@ def offer_elsewhere(world, at):
     subprocess.run([sys.executable, "-c", OFFER, world.url, world.table, str(at)], check=True, timeout=60)
 
 
+@pytest.mark.system
 def test_an_offer_of_another_process_wakes_a_poll_at_once(postgres):
     queue = postgres.open(notify=True, clock=None, time=TimeConfig(poll_period=3600))
     queue._session.listen()
@@ -47,6 +48,7 @@ def test_a_batch_announces_once_and_only_what_is_due_soon(postgres):
         assert list(listener.notifies(timeout=0)) == []
 
 
+@pytest.mark.system
 def test_the_listener_comes_back_after_its_connection_is_lost(postgres):
     import psycopg
 

@@ -177,6 +177,7 @@ def test_a_stop_gives_back_what_waits_as_new(queue):
     assert (rest.payload, rest.attempt) == ([2, 3], [1, 1])
 
 
+@pytest.mark.system
 def test_an_interrupt_gives_back_what_waits_and_acknowledges_what_was_handled(queue):
     offered(queue, 4)
 

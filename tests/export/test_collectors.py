@@ -17,6 +17,8 @@ from drainq.export import Histogram, MetricPoint, OtlpMetricsExporter
 
 from .books import assert_books
 
+pytestmark = pytest.mark.system
+
 
 def points():
     sketch = DDSketch()

@@ -24,9 +24,7 @@ from .kafka_mock import consumed
 
 pytestmark = [
     pytest.mark.usefixtures("own_limit"),
-    pytest.mark.skipif(
-        os.environ.get("DRAINQ_TEST_ALL") != "1", reason="fetches and starts a real broker: make test-all"
-    ),
+    pytest.mark.system,  # a real broker is fetched and started
 ]
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.hostile.__main__ import LIMIT, ROOMS, methods, room
 from tests.shape.project import ROOT
 
+pytestmark = pytest.mark.system
+
 ALWAYS = {"call", "del", "eq", "getattr", "hash", "index", "log", "next", "repr", "warning"}
 """Unless the room says itself what strikes there (``STRIKES``)."""
 ALL = ("signals", "threads", "collector")

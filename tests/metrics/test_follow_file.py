@@ -91,6 +91,7 @@ def test_lines_are_counted_as_they_come_and_a_half_line_waits_for_its_end(follow
     assert (following.requests(), following.said) == (36, [])
 
 
+@pytest.mark.system
 def test_ctrl_c_right_after_a_commit_comes_when_the_round_is_counted(following, server, monkeypatch, ctrl_c):
     keep = Memory.keep
 

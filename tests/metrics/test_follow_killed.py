@@ -18,6 +18,8 @@ from drainq.metrics.job import run
 from drainq.spark.java import java_home
 from tests.metrics.logs import contents, timed_lines, write
 
+pytestmark = pytest.mark.system
+
 DRIVER = Path(__file__).with_name("follow_driver.py")
 LINES = 1500
 

@@ -155,6 +155,7 @@ def test_gzip_gives_the_same_and_is_known_again_by_its_content(loaded, job, real
     assert contents(here, sources=False)["service_minute"] == expected["service_minute"]
 
 
+@pytest.mark.system
 def test_a_killed_worker_changes_nothing(loaded, on_spark, real_log, tmp_path, monkeypatch, small_blocks):
     _, url = loaded
     by_value(__name__)

@@ -345,6 +345,7 @@ queue.produce_many(range(3))
 """
 
 
+@pytest.mark.system
 def test_a_process_ends_with_its_endpoint_open():
     ended = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0\n1\n2\n", "")

@@ -70,6 +70,7 @@ def test_an_answer_ends_before_its_client_closes(server: MetricsServer) -> None:
     assert any(ends_first() for _ in range(4))
 
 
+@pytest.mark.system
 @needs_proc
 def test_slow_clients_are_given_up_after_some_seconds(server: MetricsServer) -> None:
     """The endpoint waits five seconds for the end of the head, and one second for the end of an answered client: of some
@@ -144,6 +145,7 @@ def test_a_process_without_free_file_descriptors_answers_once_it_has_some(thread
     assert scrape(server.url)[1].startswith("# HELP")
 
 
+@pytest.mark.system
 @needs_proc
 def test_a_signal_that_comes_to_its_thread_does_not_end_it(thread: tuple[MetricsServer, Path]) -> None:
     server, task = thread

@@ -303,6 +303,7 @@ def test_each_time_that_it_is_no_exception_of_a_program_is_told_and_the_next_is_
     assert states(broken) == ["pending"]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="handles a signal")
 def test_ctrl_c_in_the_loops_call_is_made_again_for_the_main_thread(side, told):
     loop, heard = HandLoop(), []

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process")]
 
 PROGRAM = """
 import asyncio, os, signal, sys, threading

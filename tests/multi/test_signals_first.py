@@ -6,7 +6,7 @@ import pytest
 
 from tests.interrupted import runs
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no sched_yield")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="no sched_yield")]
 
 GETS = [
     "queue.get()",

@@ -12,6 +12,8 @@ from tests.time_limit import at_most
 
 from .helpers import in_thread, totals_add_up
 
+pytestmark = pytest.mark.system
+
 KEYS = range(6)
 PRODUCERS = 4
 ITEMS = 1500

@@ -18,6 +18,7 @@ NOTHING = dict.fromkeys(
 )
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("own_limit")
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_runs_a_few_rounds(room):

@@ -243,6 +243,7 @@ atexit.register(go.set)  # the last to be registered is the first to run
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("source", ["lambda n: [1]", "iter([1])"])
 def test_the_interpreter_exits_while_a_key_runs_below_a_native_call(source):
     """A thread that the exit ends below a Rust frame takes the whole process with it."""

@@ -142,6 +142,7 @@ def test_a_source_that_nobody_holds_is_collected_and_its_thread_ends():
     assert not thread.is_alive()
 
 
+@pytest.mark.system
 def test_a_hanging_source_does_not_hold_up_the_interpreters_exit():
     script = (
         "import threading\n"
@@ -155,6 +156,7 @@ def test_a_hanging_source_does_not_hold_up_the_interpreters_exit():
     assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_empty_and_refills_by_itself():
     script = (

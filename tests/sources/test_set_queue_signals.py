@@ -6,7 +6,7 @@ import pytest
 
 from tests.interrupted import runs
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no sched_yield")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="no sched_yield")]
 
 GETS = ["waiting.get()", "waiting.get(timeout=60)"]
 PUTS = ["waiting.put(1)", "waiting.put(1, timeout=60)", "waiting.put_many([1, 2])"]

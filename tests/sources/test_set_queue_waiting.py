@@ -200,6 +200,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("before", "call", "after"),
     [
@@ -214,6 +215,7 @@ def test_ctrl_c_ends_a_blocked_call_and_loses_nothing(before, call, after):
     assert (done.stdout, done.stderr) == ("ok soon\n", "")
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX signals")
 def test_an_interrupted_getter_hands_its_wake_up_on():
     """The main thread is woken and interrupted at once; the other getter must not sleep beside the item."""

@@ -149,6 +149,7 @@ def stream(session, url, folder, **options):
 EXPECTED = {f"k{n}": f"of {n}" for n in range(ROWS)}
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", ["none", "raise", "kill"])
 def test_each_row_is_published_once_whatever_becomes_of_an_attempt(rows, url, tmp_path, fault):
     mark = tmp_path / "mark"
@@ -175,6 +176,7 @@ def test_a_write_with_an_id_is_published_once(rows, url, tmp_path):
     assert taken(url)[0] == EXPECTED
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("fault", ["before commit", "after commit"])
 def test_a_stream_that_stops_at_its_commit_goes_on_exactly_there(session, rows, url, tmp_path, fault):
     write(rows, url, queue="in")

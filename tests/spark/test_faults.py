@@ -1,7 +1,7 @@
 """Whatever fails on a real Spark, the totals are exact.
 
-What runs on the session of the other tests runs always. ``DRAINQ_TEST_ALL=1`` also starts a cluster of two executors, a
-master with two workers, Spark Connect, a daemon that has threads before it forks, and waits for Spark's idle kill.
+Some run on the session of the other tests. The others start a cluster of two executors, a master with two workers, Spark
+Connect, and a daemon that has threads before it forks, and wait for Spark's idle kill.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import fault_cases as cases  # beside this file
 from drainq.errors import DrainqError
 from drainq.spark.java import java_home
 
+pytestmark = pytest.mark.system
+
 DRIVER = Path(__file__).with_name("fault_driver.py")
-EVERYTHING = os.environ.get("DRAINQ_TEST_ALL") == "1"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,7 +61,6 @@ LAST_CASE = {
 
 
 @pytest.mark.usefixtures("own_limit")
-@pytest.mark.skipif(not EVERYTHING, reason="DRAINQ_TEST_ALL=1 runs it")
 @pytest.mark.parametrize("scenario", LAST_CASE)
 def test_totals_are_exact_on_other_masters(scenario, tmp_path):
     if scenario == "connect":

@@ -20,11 +20,12 @@ from drainq.errors import DrainqError
 from drainq.spark.java import java_home
 from drainq.sql.database import Database
 
+pytestmark = pytest.mark.system
+
 MESSAGES = 900
 ASKS_ONCE = ReadMaxRows is None  # PySpark before 4.2: the claims of the last batch stay until the next is planned
 DRIVER = Path(__file__).with_name("stream_driver.py")
-QUICK = ["in a task", "after the commit"]
-ALL = [*QUICK, "after the claim", "before the commit", "after the commit"]
+FAULTS = ["in a task", "after the commit", "after the claim", "before the commit", "after the commit"]
 
 
 def run(url, checkpoint, fault):
@@ -47,16 +48,13 @@ def test_whatever_a_driver_was_at_when_it_died_each_message_is_published_once(da
         monkeypatch.setenv("JAVA_HOME", java_home())
     except DrainqError as missing:
         pytest.skip(str(missing))
-    everything = os.environ.get("DRAINQ_TEST_ALL") == "1"
-    if database == "postgres" and not everything:
-        pytest.skip("DRAINQ_TEST_ALL=1 runs it")
     url = f"sqlite:///{tmp_path}/queue.db"
     if database == "postgres":
         url = request.getfixturevalue("own_postgres").url
     with DelayedQueue.open(url, "in") as queue:
         queue.offer_batch([ScheduledMessage(f"k{n}", f"of {n}", 1000 + n) for n in range(MESSAGES)])
     counts = Counter()
-    for fault in ALL if everything else QUICK:
+    for fault in FAULTS:
         ended = run(url, tmp_path / "checkpoint", fault)
         assert ended.returncode != 0, f"{fault}: {ended.stderr[-2000:]}"
         counts += published(url)

@@ -15,6 +15,8 @@ from tests.spark_session import by_value
 
 from drainq.spark import partition_fn
 
+pytestmark = pytest.mark.system
+
 TASKS = 1000
 WARM = 100  # tasks of a worker until its caches and its allocator have what they need
 WINDOW = 50  # tasks; the least of a window has neither garbage nor a thread that is about to end
@@ -45,7 +47,6 @@ def least(held):
 
 
 @pytest.mark.usefixtures("own_limit")
-@pytest.mark.skipif(os.environ.get("DRAINQ_TEST_ALL") != "1", reason="DRAINQ_TEST_ALL=1 runs it")
 def test_a_thousand_tasks_leave_a_worker_as_it_was(spark):
     by_value(__name__)
     found = spark.sparkContext.parallelize(range(TASKS * 10), TASKS).mapPartitions(measured).collect()

@@ -126,12 +126,14 @@ def a_child_has_its_own():
     return parents
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_has_its_own_and_does_not_close_its_parents():
     assert a_child_has_its_own().closings == 0
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_that_leaves_its_parents_block_closes_nothing():

@@ -65,6 +65,7 @@ def python_without_drainq(folder: Path) -> Path:
     return python
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("own_limit")
 @pytest.mark.skipif(sys.platform == "win32", reason="the executors' Python is a shell script")
 def test_tasks_import_the_drivers_drainq_after_ship(tmp_path):

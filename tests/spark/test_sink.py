@@ -194,6 +194,7 @@ def test_a_call_has_one_write_id_in_all_its_tasks_and_attempts_and_the_next_call
     assert list(seen.values()) == [{(0, 0), (1, 0), (2, 0), (2, 1), (3, 0)}] * 2
 
 
+@pytest.mark.system
 def test_a_killed_worker_loses_nothing(numbers, tmp_path):
     mark, url = tmp_path / "killed", tmp_path / "rows.db"
     with sqlite3.connect(url) as connection:

@@ -39,6 +39,7 @@ def test_everything_that_dropped_workers_accepted_reaches_the_sink(make):
     assert told["total"] == 2_000
 
 
+@pytest.mark.system
 def test_a_worker_that_is_open_at_exit_hands_on_what_it_holds():
     out = run(
         """

@@ -221,6 +221,7 @@ def test_a_locked_table_holds_close_no_longer_than_its_deadline_and_all_is_kept(
     run(postgres_url, "DROP TABLE faults")
 
 
+@pytest.mark.system
 def test_a_read_only_server_is_waited_for(own_postgres):
     make(own_postgres.url)
     out = writer(own_postgres.url, key=["id"])
@@ -238,6 +239,7 @@ def terminate(url):
              "AND backend_type = 'client backend'")  # fmt: skip
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("open_one", [writer, persister])
 def test_a_server_that_restarts_in_the_middle_loses_nothing(own_postgres, open_one):
     make(own_postgres.url)
@@ -255,6 +257,7 @@ def test_a_server_that_restarts_in_the_middle_loses_nothing(own_postgres, open_o
     assert len(rows(own_postgres.url)) == 4_000 and counts(out) == (4_000, 0, 0, 0, 0)
 
 
+@pytest.mark.system
 def test_an_older_row_that_waited_out_an_outage_in_the_dead_letters_does_not_replace_a_newer_one(own_postgres):
     make(own_postgres.url)
     clock = ManualClock()
@@ -270,6 +273,7 @@ def test_an_older_row_that_waited_out_an_outage_in_the_dead_letters_does_not_rep
         assert counts(out) == (5, 0, 0, 0, 0) and out.close()
 
 
+@pytest.mark.system
 def test_a_persister_adds_an_older_sum_and_keeps_the_newer_last_value(own_postgres):
     make(own_postgres.url, "id INTEGER PRIMARY KEY, v INTEGER NOT NULL, note TEXT")
     clock = ManualClock()
@@ -300,6 +304,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.system
 def test_what_a_killed_process_had_written_or_kept_is_there_and_its_letters_are_sent_by_the_next(tmp_path):
     url, letters = f"sqlite:///{tmp_path}/killed.db", f"sqlite:///{tmp_path}/letters.db"
     make(url)
@@ -341,6 +346,7 @@ def test_draining_does_not_wait_for_the_database_until_the_persister_is_full(pos
     run(postgres_url, "DROP TABLE faults")
 
 
+@pytest.mark.system
 def test_a_persister_that_is_full_makes_its_producers_wait(own_postgres):
     make(own_postgres.url)
     out = persister(own_postgres.url, max_rows=100)
