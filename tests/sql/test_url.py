@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import sqlite3
 
@@ -20,9 +21,10 @@ from tests.passwords import NOT_OURS, PASSWORDS, SHAPES, URLS, everything_of
 def command(name, *arguments):
     """The command ``drainq delayed NAME --url URL``, as a door."""
 
+    parser = argparse.ArgumentParser(prog="drainq")
+    add_commands(parser.add_subparsers(required=True))
+
     def run(url):
-        parser = argparse.ArgumentParser(prog="drainq")
-        add_commands(parser.add_subparsers(required=True))
         parsed = parser.parse_args(["delayed", name, f"--url={url}", *arguments])
         assert parsed.run(parsed) == 2
 
@@ -102,22 +104,22 @@ REFUSED = ["", "x", "sqlite:x.db", "sqlite://x.db", "sqlite:///", "sqlite://", "
 
 
 @doors
-@pytest.mark.parametrize("url", REFUSED)
-def test_every_door_refuses_anything_else_with_the_forms(door, url):
-    with pytest.raises(ValueError, match=r"sqlite:///relative\.db"):
-        DOORS[door](url)
+def test_every_door_refuses_anything_else_with_the_forms(door, subtests):
+    for url in REFUSED:
+        with subtests.test(url=url), pytest.raises(ValueError, match=r"sqlite:///relative\.db"):
+            DOORS[door](url)
 
 
 @doors
-@pytest.mark.parametrize("hosts", ["h:0", "h:65536", "h:99999999", "h:x", "[::1]:70000", "a:1,b:-1"])
-def test_every_door_refuses_a_port_that_no_server_can_have(door, hosts):
-    with pytest.raises(ValueError, match="a number from 1 to 65535, got '"):
-        DOORS[door](f"postgresql://me@{hosts}/d")
+def test_every_door_refuses_a_port_that_no_server_can_have(door, subtests):
+    for hosts in ["h:0", "h:65536", "h:99999999", "h:x", "[::1]:70000", "a:1,b:-1"]:
+        with subtests.test(hosts=hosts), pytest.raises(ValueError, match="a number from 1 to 65535, got '"):
+            DOORS[door](f"postgresql://me@{hosts}/d")
 
 
-@pytest.mark.parametrize("hosts", ["h", "h:1", "h:65535", "[::1]", "[::1]:5432", "a:1,b:2", "", "a:,b"])
-def test_other_ports_are_left_to_the_driver(hosts):
-    assert hosts in str(DatabaseUrl.parse(f"postgresql://me@{hosts}/d"))
+def test_other_ports_are_left_to_the_driver():
+    for hosts in ["h", "h:1", "h:65535", "[::1]", "[::1]:5432", "a:1,b:2", "", "a:,b"]:
+        assert hosts in str(DatabaseUrl.parse(f"postgresql://me@{hosts}/d"))
 
 
 @doors
@@ -142,28 +144,24 @@ def everything_shown(door, url, caplog, capsys):
 
 
 @pytest.mark.parametrize("door", ALL_DOORS)
-@pytest.mark.parametrize("password", PASSWORDS)
-def test_no_door_shows_a_password(door, password, caplog, capsys):
+def test_no_door_shows_a_password(door, caplog, capsys):
     """29 shapes of a URL and 24 passwords at each door."""
     caplog.set_level(logging.DEBUG)
-    for shape in SHAPES:
+    for shape, password in itertools.product(SHAPES, PASSWORDS):
         text = everything_shown(door, shape.replace("{}", password), caplog, capsys)
+        caplog.clear()
         assert "X7" not in text, (shape, text)
 
 
-@pytest.mark.parametrize("password", PASSWORDS)
-@pytest.mark.parametrize("shape", [*URLS, *NOT_OURS])
-def test_a_text_that_holds_a_url_is_shown_without_its_password(password, shape):
-    shown = without_password(f"cannot open {shape.replace('{}', password)}")
-    assert "***" in shown
-    assert "X7" not in shown
+def test_a_text_that_holds_a_url_is_shown_without_its_password():
+    texts = [f"cannot open {shape.replace('{}', secret)}" for shape in [*URLS, *NOT_OURS] for secret in PASSWORDS]
+    assert len(texts) > 500
+    assert [text for text in texts if "***" not in without_password(text) or "X7" in without_password(text)] == []
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_what_was_given_in_the_place_of_a_url_is_shown_without_its_password(shape):
-    for password in PASSWORDS:
-        text = shown(shape.replace("{}", password))
-        assert "***" in text and "X7" not in text, (shape, text)
+def test_what_was_given_in_the_place_of_a_url_is_shown_without_its_password():
+    texts = [shape.replace("{}", password) for shape in SHAPES for password in PASSWORDS]
+    assert [text for text in texts if "***" not in shown(text) or "X7" in shown(text)] == []
 
 
 @pytest.mark.parametrize(
