@@ -1,4 +1,5 @@
-//! Has the linker send the C functions of `src/guarded_calls.rs` through the door.
+//! Has the linker send the C functions of `src/guarded_calls.rs` through the door, and tells the sources by
+//! `Py_GIL_DISABLED` that the interpreter has no GIL.
 //!
 //! Only glibc ends a thread by unwinding its stack; elsewhere there is no door to go through.
 
@@ -6,6 +7,7 @@ use std::env::var;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    pyo3_build_config::use_pyo3_cfgs();
     println!("cargo:rerun-if-changed=src/guarded_calls.rs");
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") {

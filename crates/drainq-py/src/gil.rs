@@ -11,8 +11,14 @@ use crate::guarded_calls::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ptr;
+
+#[cfg(Py_GIL_DISABLED)]
+compile_error!(
+    "drainq needs a CPython with a GIL, and this one is built without: install drainq for an ordinary CPython."
+);
 
 /// Runs `work` with the GIL given up: other Python threads run meanwhile.
 pub fn released<R: Ungil>(py: Python<'_>, work: impl Ungil + FnOnce() -> R) -> R {
@@ -39,13 +45,30 @@ pub fn entered<R>(work: impl FnOnce() -> R) -> R {
 
 /// Counts one more reference to `object`, in place: a call would cost as much as the rest of a produce call.
 ///
-/// The stable ABI of 3.10 allows it: its headers do the same. An immortal object of a newer Python
-/// may look mortal for as long as the reference is held, which PEP 683 provides for.
+/// The stable ABI of 3.10 allows it: its headers do the same. An immortal object is not counted, because the interpreter
+/// would never count it down again. CPython since 3.12 takes an object for immortal if the lower half of its first word
+/// is negative. In an older one that half is negative when there are 2^31 references, and they all count.
 #[inline(always)]
 pub fn count_reference(object: &Bound<'_, PyAny>) {
+    if cfg!(not(target_pointer_width = "64")) {
+        // SAFETY: the object is alive, and the GIL is held.
+        return unsafe { ffi::Py_IncRef(object.as_ptr()) };
+    }
+    let count = object.as_ptr().cast::<i64>();
     // SAFETY: the object is alive, the GIL is held, and the count is the object's first word in
-    // every CPython with a GIL.
-    unsafe { *object.as_ptr().cast::<Py_ssize_t>() += 1 }
+    // every 64-bit CPython with a GIL.
+    unsafe {
+        if (*count as i32) >= 0 || !has_immortal_objects(object.py()) {
+            *count += 1;
+        }
+    }
+}
+
+/// Whether the interpreter has objects that it does not count (PEP 683).
+#[inline]
+fn has_immortal_objects(py: Python<'_>) -> bool {
+    static ANSWER: PyOnceLock<bool> = PyOnceLock::new();
+    *ANSWER.get_or_init(py, || py.version_info() >= (3, 12))
 }
 
 unsafe extern "C-unwind" {

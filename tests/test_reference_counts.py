@@ -1,0 +1,109 @@
+"""No call of the native module changes the reference count of an object that is no longer in a queue.
+
+CPython does not count immortal objects. A count that the module raised for one would never come down, and after 2^30
+calls the object would be mortal, and then freed.
+"""
+
+import ctypes
+import sys
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PartitionSelector, SetQueue, ThreadPolicy
+
+CALLS = 1_000
+NOISE = 100
+"""What other threads and the test itself may add or take: far less than one for each call."""
+
+ITEMS = (True, None, b"a", 7, sys.intern("interned"))
+"""Immortal on CPython 3.12 and later, but for the bytes and the string of some versions."""
+
+
+def count(thing):
+    """Read the lower half of the first word, where every CPython with a GIL counts."""
+    return ctypes.c_uint32.from_address(id(thing)).value
+
+
+def batch_queue(**settings):
+    return BatchQueue("counts", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len, **settings))
+
+
+def produce(queue, item):
+    queue.produce(item)
+
+
+def offer(queue, item):
+    queue.offer(item)
+    queue.offer(item, timeout=0)
+
+
+def produce_many(queue, item):
+    queue.produce_many([item, item])
+    queue.produce_many((item, item))
+    queue.produce_many(item for _ in range(2))
+
+
+def multi_queue():
+    queue = MultiQueue()
+    queue.add_sub_queue("key", priority=1)
+    return queue
+
+
+def put_and_get(queue, item):
+    part = queue["key"]
+    part.put(item)
+    assert item in part
+    queue.peek()
+    queue.get()
+    part.put_nowait(item)
+    queue.get_item()
+    part.put_many([item, item])
+    queue.get_many(2)
+    part.put(item)
+    part.remove(item)
+    part.put(item)
+    part.clear()
+    queue.stats()
+
+
+def put_and_get_once(queue, item):
+    queue.put(item)
+    queue.put(item)
+    assert item in queue
+    queue.get()
+    queue.put_many([item, item])
+    queue.get_many(2)
+    queue.put_nowait(item)
+    queue.clear()
+    queue.stats()
+
+
+CASES = {
+    "produce": (batch_queue, produce),
+    "produce, by key": (lambda: batch_queue(dispatch_key=str), produce),
+    "produce, by length": (lambda: batch_queue(len_of=lambda item: 2), produce),
+    "produce, in turn": (lambda: batch_queue(partition_selector=PartitionSelector.round_robin()), produce),
+    "offer": (batch_queue, offer),
+    "produce_many": (batch_queue, produce_many),
+    "multi-queue": (multi_queue, put_and_get),
+    "set queue": (SetQueue, put_and_get_once),
+}
+
+
+def drift(make, use, item):
+    """Return by how much each count differs after many calls, in which the queue takes the item and gives it up."""
+    queue = make()
+    for _ in range(10):
+        use(queue, item)
+    before = [count(thing) for thing in ITEMS]
+    for _ in range(CALLS):
+        use(queue, item)
+    assert not isinstance(queue, BatchQueue) or queue.flush(60)
+    after = [count(thing) for thing in ITEMS]
+    queue.shutdown()
+    return {repr(thing): b - a for thing, a, b in zip(ITEMS, before, after) if abs(b - a) > NOISE}
+
+
+def test_no_call_leaves_a_reference_behind():
+    wrong = {
+        (name, repr(item)): found for name, case in CASES.items() for item in ITEMS if (found := drift(*case, item))
+    }
+    assert wrong == {}
