@@ -174,6 +174,10 @@ bench-metrics: $(READY) $(STAMP)-bench ## the main job on two million lines, bes
 wheel: $(STAMP)-tools ## the wheel as it is released, stripped, in dist
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --strip --locked --out dist
 
+.PHONY: interpreters
+interpreters: ## print the paths of CPython 3.10, 3.12 to 3.15 for PYTHON=; those that the machine lacks come from Debian into ~/.cache/drainq
+	@scripts/interpreters.sh $(ARGS)
+
 .PHONY: wheel-smoke
 wheel-smoke: wheel ## the wheel runs queues in an empty environment of each CPython that PYTHONS names, and is small
 	$(PYTHON) scripts/wheel_smoke.py "$$(ls -t dist/drainq-*.whl | head -1)" $(PYTHONS)
