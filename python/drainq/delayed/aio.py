@@ -1,8 +1,8 @@
 """The delayed queue for asyncio.
 
-A database call runs in a thread of the queue's own (:mod:`drainq.delayed.call_threads`); waiting does not: it is an
-:class:`asyncio.Event`, so ten thousand waiting tasks hold no thread. A poll that is cancelled gives back what it was
-just taking, also when it is the end of the event loop that cancels it.
+A database call runs in a thread of the queue's own (:mod:`drainq.delayed.call_threads`); waiting does not: it is a
+:class:`~drainq.loop_signal.LoopSignal`, so ten thousand waiting tasks hold no thread. A poll that is cancelled gives
+back what it was just taking, also when it is the end of the event loop that cancels it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
@@ -19,6 +18,7 @@ from drainq.arguments import Seconds, seconds_or_none
 from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.storage_session import Session
+from drainq.loop_signal import LoopSignal
 from drainq.pickling import refuse
 from drainq.threads import DaemonThread
 
@@ -94,13 +94,7 @@ class AsyncDelayedQueue(Generic[T]):
         """See :meth:`DelayedQueue.poll`; cancelled, it gives the message back."""
         timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake() -> None:
-            with suppress(RuntimeError):  # a loop that was closed without ending its tasks
-                loop.call_soon_threadsafe(changed.set)
-
-        pause = 0.0
+        changed, pause = LoopSignal(), 0.0
 
         def look() -> AckEnvelope[T] | None:
             nonlocal pause
@@ -108,7 +102,7 @@ class AsyncDelayedQueue(Generic[T]):
             return taken
 
         await self._threads.run(self._session.listen)
-        self._session.wakeup.add_listener(wake)
+        self._session.wakeup.add_listener(changed.give)
         try:
             while True:
                 changed.clear()
@@ -119,12 +113,9 @@ class AsyncDelayedQueue(Generic[T]):
                     pause = min(pause, deadline - time.monotonic())
                     if pause <= 0:
                         return None
-                try:
-                    await asyncio.wait_for(changed.wait(), pause)
-                except asyncio.TimeoutError:
-                    pass
+                await changed.wait(pause)
         finally:
-            self._session.wakeup.remove_listener(wake)
+            self._session.wakeup.remove_listener(changed.give)
 
     async def ack(self, envelope: AckEnvelope[Any]) -> bool:
         """See :meth:`AckEnvelope.ack`."""

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
+
+from drainq.loop_signal import LoopSignal
 
 T = TypeVar("T")
 
@@ -58,16 +58,10 @@ class AsyncItems(Generic[T]):
     async def __anext__(self) -> T:
         """The next item, waited for."""
         source = self._source
-        loop = asyncio.get_running_loop()
-        refilled = asyncio.Event()
-
-        def notify() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(refilled.set)
-
         if items := source.get_next_batch(1):
             return items[0]
-        source.subscribe(notify)
+        refilled = LoopSignal()
+        source.subscribe(refilled.give)
         try:
             while True:
                 refilled.clear()
@@ -76,7 +70,6 @@ class AsyncItems(Generic[T]):
                     return items[0]
                 if over:
                     raise StopAsyncIteration
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(refilled.wait(), LONGEST_WAIT)
+                await refilled.wait(LONGEST_WAIT)
         finally:
-            source.unsubscribe(notify)
+            source.unsubscribe(refilled.give)

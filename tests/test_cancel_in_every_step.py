@@ -1,0 +1,298 @@
+"""Every coroutine of the package, cancelled in every step of its event loop: it ends, and has taken nothing.
+
+The loop is stepped by hand and its clock jumps to the next timer; what other threads do, the test does between two
+steps. So a cancel meets each wake-up before it, in the same step, and after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, MultiQueue, PrefetchSource, SubQueue, ThreadPolicy
+from drainq.delayed import AsyncDelayedQueue, DelayedQueue, ScheduledMessage
+from drainq.testing import ManualClock
+from tests.sources.by_hand import HandExecutor, Stock
+
+STEPS = range(9)
+BOUND = 30
+"""Steps in which a cancelled task must have ended."""
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        super().__init__()
+        self._jumped = 0.0
+
+    def time(self):
+        return self._jumped
+
+    def step(self):
+        if not self._ready and self._scheduled:
+            self._jumped = max(self._jumped, self._scheduled[0]._when)
+        self.call_soon(self.stop)
+        self.run_forever()
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Runs what it is given on the spot."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        done = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+class Case:
+    """A coroutine, what ends its wait, and its books."""
+
+    def __init__(self, call=None):
+        self.call = call
+
+    def run(self):
+        raise NotImplementedError
+
+    def act(self):
+        """Do what the coroutine waits for, as another thread would; again, it does nothing."""
+
+    def books(self, answer):
+        """The items found, and those that must be there; ``answer`` of the coroutine: None if it was cancelled."""
+        return [], []
+
+
+class AsyncFor(Case):
+    """A consumer of a prefetching source; its act is the refill."""
+
+    def __init__(self):
+        self.background, self.taken = HandExecutor(), []
+        self.source = PrefetchSource(Stock("abc"), 4, 1, executor=self.background, clock=ManualClock())
+
+    async def run(self):
+        async for item in self.source:
+            self.taken.append(item)
+
+    def act(self):
+        self.background.run()
+
+    def books(self, answer):
+        found = [*self.taken, *self.source.get_next_batch(9)]
+        self.act()
+        return [*found, *self.source.get_next_batch(9)], ["a", "b", "c"]
+
+
+class ANext(AsyncFor):
+    async def run(self):
+        self.taken = [await anext(aiter(self.source))]
+
+
+class Delayed(Case):
+    """A call of ``queue.aio``; its act is the offer of the message that it may take."""
+
+    def __init__(self, call, *, at_once=False):
+        self.call = call
+        self.queue = DelayedQueue.open("memory:", "mail", clock=ManualClock())
+        self.queue._session.threads._executor = AtOnce()
+        self.offered = False
+        if at_once:
+            self.act()
+
+    def run(self):
+        return self.call(self.queue.aio)
+
+    def act(self):
+        if not self.offered:
+            self.offered = True
+            self.queue.offer_or_update("a", "a", 0)
+
+
+class Taking(Delayed):
+    def books(self, answer):
+        self.act()
+        self.queue._session.threads.close(30)  # waits for what is given back
+        taken = [] if answer is None else answer.payload
+        return [*taken, *self.queue.try_poll_many(9).payload], ["a"]
+
+
+class Get(Case):
+    """A getter of a multi-queue; its act is a put."""
+
+    def __init__(self, call):
+        self.call, self.queue, self.acted = call, MultiQueue(), False
+        self.sub = self.queue.add_sub_queue("s")
+
+    async def run(self):
+        return await self.call(self.queue)
+
+    def act(self):
+        if not self.acted:
+            self.acted = True
+            self.sub.put_many(list("ab"))
+
+    def books(self, answer):
+        self.act()
+        return [*(answer or []), *self.queue.get_many(9, timeout=0)], ["a", "b"]
+
+
+class GetAll(Get):
+    def __init__(self):
+        super().__init__(None)
+        self.taken = []
+
+    async def run(self):
+        async for item in self.queue:
+            self.taken.append(item)
+
+    def books(self, answer):
+        return super().books(self.taken)
+
+
+class Put(Case):
+    """A putter in front of a full sub-queue; its act is a get."""
+
+    def __init__(self):
+        self.queue, self.gotten = MultiQueue(), []
+        self.sub = self.queue.add_sub_queue("s", capacity=1)
+        self.sub.put("a")
+
+    async def run(self):
+        await self.sub.put_async("b")
+        return True
+
+    def act(self):
+        self.gotten += [] if self.gotten else self.queue.get_many(1, timeout=0)
+
+    def books(self, answer):
+        return [*self.gotten, *self.queue.get_many(9, timeout=0)], ["a", "b"] if answer else ["a"]
+
+
+class Produce(Case):
+    """A producer in front of a full partition; its act lets the handler go."""
+
+    def __init__(self, call):
+        self.call, self.handled, self.accepted = call, [], ["0"]
+        self.busy, self.go_on = threading.Event(), threading.Event()
+        config = BatchQueueConfig(buffer_size=2, threads=ThreadPolicy.fixed(1), consumer=self.handle)
+        self.queue = BatchQueue("full", config)
+        assert self.queue.produce("0") and self.busy.wait(30)
+        while self.queue.offer(f"{len(self.accepted)}", timeout=0):
+            self.accepted.append(f"{len(self.accepted)}")
+
+    def handle(self, batch):
+        self.busy.set()
+        assert self.go_on.wait(30)
+        self.handled += batch
+
+    def run(self):
+        return self.call(self.queue)
+
+    def act(self):
+        self.go_on.set()
+        assert self.queue.flush(30)
+
+    def books(self, answer):
+        self.go_on.set()
+        assert self.queue.shutdown(30)
+        return self.handled, [*self.accepted, "late"] if answer else self.accepted
+
+
+class Waiting(Produce):
+    """A coroutine that waits for a batch queue in a thread of the event loop."""
+
+    def __init__(self, call):
+        super().__init__(call)
+        self.go_on.set()
+
+    def books(self, answer):
+        return super().books(None)
+
+
+async def inside(queue):
+    async with queue:
+        await asyncio.sleep(0)
+
+
+async def item(queue):
+    return (await queue.get_item_async())[1]
+
+
+CASES = {
+    "async for of a source": AsyncFor,
+    "anext of a source": ANext,
+    "poll": lambda: Taking(lambda aio: aio.poll()),
+    "poll with a timeout": lambda: Taking(lambda aio: aio.poll(timeout=60)),
+    "poll of what is there": lambda: Taking(lambda aio: aio.poll(), at_once=True),
+    "try_poll": lambda: Taking(lambda aio: aio.try_poll(), at_once=True),
+    "try_poll_many": lambda: Taking(lambda aio: aio.try_poll_many(3), at_once=True),
+    "offer_or_update": lambda: Delayed(lambda aio: aio.offer_or_update("b", "b", 0)),
+    "offer_if_not_exists": lambda: Delayed(lambda aio: aio.offer_if_not_exists("b", "b", 0)),
+    "offer_batch": lambda: Delayed(lambda aio: aio.offer_batch([ScheduledMessage("b", "b", 0)])),
+    "ack": lambda: Delayed(lambda aio: aio.ack(aio._queue.try_poll()), at_once=True),
+    "nack": lambda: Delayed(lambda aio: aio.nack(aio._queue.try_poll()), at_once=True),
+    "extend": lambda: Delayed(lambda aio: aio.extend(aio._queue.try_poll(), 60), at_once=True),
+    "read": lambda: Delayed(lambda aio: aio.read("a")),
+    "contains_message": lambda: Delayed(lambda aio: aio.contains_message("a")),
+    "drop_message": lambda: Delayed(lambda aio: aio.drop_message("a")),
+    "close": lambda: Delayed(lambda aio: aio.close(), at_once=True),
+    "get_async": lambda: Get(lambda queue: queue.get_async()),
+    "get_item_async": lambda: Get(item),
+    "get_many_async": lambda: Get(lambda queue: queue.get_many_async(2)),
+    "async for of a multi-queue": GetAll,
+    "put_async": Put,
+    "produce_async": lambda: Produce(lambda queue: queue.produce_async("late")),
+    "offer_async": lambda: Produce(lambda queue: queue.offer_async("late", 60)),
+    "flush_async": lambda: Waiting(lambda queue: queue.flush_async(30)),
+    "shutdown_async": lambda: Waiting(lambda queue: queue.shutdown_async(30)),
+    "async with": lambda: Waiting(inside),
+}
+
+
+def test_the_table_names_every_coroutine():
+    named = {name for cls in (BatchQueue, MultiQueue, SubQueue) for name in dir(cls) if name.endswith("_async")}
+    named |= {name for name, call in vars(AsyncDelayedQueue).items() if inspect.iscoroutinefunction(call)}
+    assert {name for name in named if not name.startswith("_")} - set(CASES) == set()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_task_that_is_cancelled_in_any_step_ends_and_has_taken_nothing(name):
+    wrong = []
+    for acts_at, cancelled_at, first in itertools.product(STEPS, STEPS, ("the cancel", "the wake-up")):
+        if fault := _fault(CASES[name], acts_at, cancelled_at, first):
+            wrong.append(f"woken at step {acts_at}, cancelled at step {cancelled_at}, first {first}: {fault}")
+    assert wrong == []
+
+
+def _fault(make, acts_at, cancelled_at, first):
+    """What is wrong after a task was woken and cancelled at these steps; None if nothing is."""
+    case, loop, accepted = make(), SteppedLoop(), []
+    loop.set_default_executor(AtOnce())
+    try:
+        task = loop.create_task(case.run())
+        for step in range(max(acts_at, cancelled_at) + 1):
+            if step == cancelled_at and first == "the cancel":
+                accepted.append(task.cancel())
+            if step == acts_at:
+                case.act()
+            if step == cancelled_at and first == "the wake-up":
+                loop.call_soon(lambda: accepted.append(task.cancel()))
+            loop.step()
+        for _ in range(BOUND):
+            if task.done():
+                break
+            loop.step()
+        if accepted == [True] and not task.cancelled():
+            return f"the cancel was accepted, and the task goes on: {task}"
+        answer = task.result() if task.done() and not task.cancelled() else None
+        found, expected = case.books(answer)
+        return None if sorted(found) == expected else f"{sorted(found)} are found, not {expected}"
+    finally:
+        for unfinished in asyncio.all_tasks(loop):
+            unfinished._log_destroy_pending = False
+        loop.close()
