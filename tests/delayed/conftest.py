@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -17,6 +19,23 @@ from tests.own_log import caplog  # noqa: F401
 _tables = itertools.count(1)
 
 BACKENDS = ("memory", "sqlite", "postgresql")
+
+ENCODINGS = ("LATIN1", "SQL_ASCII")
+"""Of databases, beside UTF8, which that of the other tests has."""
+
+IN_EVERY_ENCODING = {"test_encodings", "test_ack", "test_dead_letters", "test_history", "test_once"}
+"""Modules whose tests run on a database of each encoding, too: together they make every kind of call."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each back end."""
+    for fixture, backends in (
+        ("world", BACKENDS), ("open_queue", BACKENDS), ("database", BACKENDS[1:]), ("postgres", BACKENDS[2:])
+    ):  # fmt: skip
+        if fixture in metafunc.fixturenames:
+            if metafunc.module.__name__.rpartition(".")[2] in IN_EVERY_ENCODING:
+                backends = (*backends, *(f"postgresql {encoding}" for encoding in ENCODINGS))
+            metafunc.parametrize(fixture, backends, indirect=True)
 
 
 class World:
@@ -61,13 +80,13 @@ class World:
             queue.close()
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
     """A world on each back end in turn."""
     yield from make_world(request.param, request, tmp_path)
 
 
-@pytest.fixture(params=BACKENDS[1:])
+@pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
     """A world on each back end that outlives the process."""
     yield from make_world(request.param, request, tmp_path)
@@ -82,7 +101,7 @@ def sqlite(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
 @pytest.fixture
 def postgres(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
     """A world on PostgreSQL."""
-    yield from make_world("postgresql", request, tmp_path)
+    yield from make_world(request.param, request, tmp_path)
 
 
 @pytest.fixture
@@ -93,10 +112,11 @@ def queue(world: World) -> DelayedQueue[Any]:
 
 def make_world(backend: str, request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
     url = "memory:"
+    backend, _, encoding = backend.partition(" ")
     if backend == "sqlite":
         url = f"sqlite:///{tmp_path}/queue.db"
     elif backend == "postgresql":
-        url = request.getfixturevalue("postgres_url")
+        url = url_of(request.getfixturevalue("postgres_url"), encoding)
     made = World(backend, url, f"dq_{next(_tables)}")
     try:
         yield made
@@ -104,6 +124,23 @@ def make_world(backend: str, request: pytest.FixtureRequest, tmp_path) -> Iterat
         made.close()
         if backend == "postgresql":
             _drop_tables(url, made.tables)
+
+
+@functools.cache
+def url_of(url: str, encoding: str) -> str:
+    """The URL of a database of this encoding, made on the server of ``url`` if it is not there; empty: that of ``url``."""
+    import psycopg
+    from psycopg import sql
+
+    if not encoding:
+        return url
+    name = f"drainq_{encoding.lower()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        if not connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,)).fetchall():
+            create = "CREATE DATABASE {} TEMPLATE template0 ENCODING {} LC_COLLATE 'C' LC_CTYPE 'C'"
+            connection.execute(sql.SQL(create).format(sql.Identifier(name), encoding))
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"/{name}"))
 
 
 def _drop_tables(url: str, tables: set[str]) -> None:

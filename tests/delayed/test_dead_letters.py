@@ -142,7 +142,8 @@ def test_a_reason_of_any_length_and_text_is_kept(world):
     queue = world.open(max_attempts=1)
     queue.offer_or_update("a", 1, world.now)
     queue.try_poll().nack(error=ValueError("nul \x00, surrogate \ud800, " + "x" * 100_000))
-    assert queue.dead_letters()[0].error.startswith("ValueError: nul \ufffd, surrogate ?, xxx")
+    reason = queue.dead_letters()[0].error.replace("\\ufffd", "\ufffd")  # as a database of encoding LATIN1 has it
+    assert reason.startswith("ValueError: nul \ufffd, surrogate ?, xxx")
 
 
 @pytest.mark.parametrize("keys", ["abc", [""], [5]])

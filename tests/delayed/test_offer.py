@@ -296,4 +296,4 @@ def _connect(database):
         return sqlite3.connect(database.url.removeprefix("sqlite:///"))
     import psycopg
 
-    return psycopg.connect(database.url)
+    return psycopg.connect(database.url, client_encoding="utf8")

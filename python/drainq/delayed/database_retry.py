@@ -18,10 +18,16 @@ from typing import TypeVar
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
-from drainq.sql.driver_errors import failure_of, one_line
+from drainq.sql.driver_errors import failure_of, one_line, sqlstate_of
 
 R = TypeVar("R")
 _log = logging.getLogger("drainq")
+_NOT_STORABLE = {
+    "22P05": "it has characters that the database's encoding has not; a database of encoding UTF8 has all",
+    "22001": "it is longer than its column, which counts bytes in a database of encoding SQL_ASCII",
+}
+"""What is the caller's text's fault, by SQLSTATE."""
+
 _QUIET = 60.0  # seconds between two warnings about the same database
 
 
@@ -69,6 +75,7 @@ def with_retries(
 
     Raises:
         QueueUnavailable: every try failed.
+        ValueError: the database cannot store a text.
         QueueBroken: the database's driver raised an error that does not pass. Other errors come out as they are.
 
     Example:
@@ -90,6 +97,9 @@ def with_retries(
             if not is_transient(error):
                 if failure_of(error) is None:
                     raise
+                why = _NOT_STORABLE.get(sqlstate_of(error) or "")
+                if why is not None:
+                    raise ValueError(f"the database cannot store this text: {why}") from error
                 raise QueueBroken(f"the delayed queue's database refused: {one_line(error)}") from error
             errors.append(error)
         finally:

@@ -4,6 +4,8 @@
 2. No wait is without an end. A connection to PostgreSQL is given up after ``connect_timeout``; one whose other side
    fell silent is noticed by TCP: keepalives while it waits for an answer, ``tcp_user_timeout`` while it sends. What
    the URL says about these comes first.
+3. Text travels between PostgreSQL and a connection as UTF-8, whatever the environment, the URL, the role or the
+   database set; the server converts it into the database's encoding, or refuses what that does not have.
 """
 
 from __future__ import annotations
@@ -122,7 +124,8 @@ def connect_postgres(
     """Connect to PostgreSQL.
 
     Args:
-        url: where; what it says about timeouts and keepalives comes before what is set here.
+        url: where; what it says about timeouts and keepalives comes before what is set here. The client encoding is
+            UTF-8 in any case.
         timeout: seconds that each attempt to reach a host may take; None for the usual.
         options: settings for the session, as ``-c name=value``; those of the URL follow, and so overrule them.
         connection_class: psycopg's, or one made from it.
@@ -130,6 +133,7 @@ def connect_postgres(
     psycopg = postgres_driver()
     said = psycopg.conninfo.conninfo_to_dict(url.target)
     settings: dict[str, Any] = {name: value for name, value in _SILENCE.items() if name not in said}
+    settings["client_encoding"] = "UTF8"
     if "connect_timeout" not in said:
         settings["connect_timeout"] = max(1, round(CONNECT_TIMEOUT if timeout is None else timeout))
     if options:

@@ -267,10 +267,21 @@ def _close(connection: BoundedConnection) -> None:
 
 @contextmanager
 def in_transaction_of(connection: Any) -> Iterator[Any]:
-    """A cursor in the caller's transaction; on a connection in autocommit mode, in one of its own."""
+    """A cursor in the caller's transaction; on a connection in autocommit mode, in one of its own.
+
+    Raises:
+        TypeError: it is no connection of psycopg.
+        ValueError: nobody converts the text that it sends.
+    """
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(
             f"connection must be a psycopg.Connection to this queue's database, got {type(connection).__name__}"
+        )
+    sent_as = connection.info.parameter_status("client_encoding")
+    if sent_as != "UTF8" and "SQL_ASCII" in (sent_as, connection.info.parameter_status("server_encoding")):
+        raise ValueError(
+            f"connection= sends text as {sent_as}, which the server does not convert: connect with "
+            "client_encoding='utf8', or execute \"SET client_encoding TO 'UTF8'\" on it first"
         )
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if connection.autocommit:

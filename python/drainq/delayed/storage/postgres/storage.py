@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from psycopg.errors import UntranslatableCharacter
 
 from drainq.delayed.storage.postgres.listen import Listener, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
@@ -56,7 +59,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
         self._mark(kind).offered(due_at)
-        return super().nack(kind, held, due_at, error)
+        return self._do_with_error("NACK", {**self._held(held), "due": due_at, "error": error})
 
     def release(self, kind: str, held: Held) -> int:
         self._mark(kind).offered(LONG_AGO)
@@ -67,7 +70,15 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         return super().extend(kind, held, until)
 
     def bury(self, kind: str, held: Held, now: int, error: str) -> int:
-        return self._do("BURY", {**self._held(held), "now": now, "error": error})
+        return self._do_with_error("BURY", {**self._held(held), "now": now, "error": error})
+
+    def _do_with_error(self, name: str, values: dict[str, Any]) -> int:
+        """Run a statement that stores an error's text; what the database's encoding does not have is escaped."""
+        try:
+            return self._do(name, values)
+        except UntranslatableCharacter:
+            escaped = values["error"].encode("ascii", "backslashreplace").decode()
+            return self._do(name, {**values, "error": escaped})
 
     # --- dead letters
 
