@@ -103,7 +103,7 @@ def test_a_failure_that_cannot_pass_stops_at_once_until_something_is_sent():
     table = Broken()
     table.down = LookupError("no such table")
     bench = Bench(table)
-    with pytest.raises(DeliveryError, match="no such table"):
+    with pytest.raises(DeliveryError, match="LookupError at"):
         bench.deliver(range(1000))
     assert (table.calls, bench.waits) == (1, []) and bench.counts() == {"lost": 1000}
     assert bench.delivery.stopped is table.down

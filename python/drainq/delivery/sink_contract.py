@@ -18,7 +18,7 @@ from typing import Any
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
-from drainq.sql.driver_errors import one_line
+from drainq.sql.error_text import error_text, to_show
 from drainq.sql.failure import Failure
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Unavailable",
     "Undelivered",
     "error_text",
+    "to_show",
 ]
 
 Refusals = Iterable[tuple[int | None, object]]
@@ -147,8 +148,3 @@ class Sink(abc.ABC):
 
     def forget(self) -> None:  # noqa: B027
         """Leave connections to the parent process, and begin anew; called in a forked child."""
-
-
-def error_text(error: object) -> str:
-    """Return an error, or a reason, as one line of at most 1,000 characters for logs and dead letters."""
-    return one_line(error if isinstance(error, str) else f"{type(error).__name__}: {error}")[:1000]

@@ -8,6 +8,7 @@
 | ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
 | ``quoting`` | quotes |
 | ``driver_errors``, ``failure`` | say what a driver's error means |
+| ``error_text`` | describes an error without the values of items |
 | ``database`` | a connection with the few verbs that writers need |
 | ``upsert``, ``row_by_row`` | the one statement that inserts or merges; rows that are refused stand alone |
 
