@@ -100,6 +100,17 @@ def whole(name: str, value: Any, *, least: int, what: str = "a whole number (int
     return number
 
 
+def flag(name: str, value: Any) -> bool:
+    """Check an option that is on or off.
+
+    Raises:
+        TypeError: it is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
 def _number(name: str, value: Any, wanted: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()

@@ -29,6 +29,10 @@ class TooManyGroups(DrainqError):
     """A batch would bring more groups than ``max_groups``; nothing of it was added."""
 
 
+class UnfitItem(DrainqError, TypeError, ValueError):
+    """An item cannot be taken for what it is; the text names types, columns and attributes, never values."""
+
+
 class DrainqWarning(UserWarning):
     """A set-up that works, but not as it was written down."""
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import weakref
@@ -16,8 +15,6 @@ from typing import Any
 from drainq.delivery.dead_letters import RESEND_INTERVAL, DeadLetters
 from drainq.delivery.sink_contract import Sink
 from drainq.timer import FOREVER, Repeat
-
-log = logging.getLogger("drainq")
 
 
 class Resender:
@@ -76,8 +73,8 @@ class Resender:
             self._begun += 1
         try:
             self._dead_letters.resend(self._sink)
-        except Exception:  # the delayed queue has retries of its own
-            log.exception("what is kept in the delayed queue could not be sent again")
+        except Exception as error:  # the delayed queue has retries of its own
+            self._dead_letters.log_failure("%s: what is kept in the delayed queue could not be sent again", error)
         finally:
             with self._turned:
                 self._ended = self._begun

@@ -28,8 +28,7 @@ from drainq.delivery.dead_letter_offer import DelayedQueueLike, offer_all
 from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.payload import pack, unpack
 from drainq.delivery.sink_answer import Answer
-from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text
-from drainq.sql.driver_errors import one_line
+from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text, to_show
 
 log = logging.getLogger("drainq")
 
@@ -51,6 +50,7 @@ class DeadLetters:
         key_of: what an item replaces and is replaced by; None: items do not replace each other.
         pack_item, unpack_item: an item as values that :func:`~drainq.delivery.payload.pack` knows, and back.
         size: how many items a list counts for in the books, if its entries stand for several each.
+        log_values: show the texts of errors in log lines whatever they hold.
         older_sink: gets the items that a newer one of their key has overtaken, where these still have something to add,
             such as a sum; None: they are taken out.
     """
@@ -69,7 +69,9 @@ class DeadLetters:
         unpack_item: Callable[[Any], Any] | None = None,
         size: Callable[[list[Any]], int] = len,
         older_sink: Sink | None = None,
+        log_values: bool = False,
     ) -> None:
+        self._log_values = log_values
         self.on_sent: Callable[[], object] = lambda: None  # called when the sink has taken items
         self._size, self._older_sink = size, older_sink
         self._delayed, self._label, self._books = delayed, label[:120], books
@@ -90,6 +92,13 @@ class DeadLetters:
         self._known = threading.Lock()
         self._kept: dict[Hashable, list[str]] = {}  # key of an item -> the messages that have one, the oldest first
         self._resending = threading.Lock()
+
+    def _text(self, error: BaseException) -> str:
+        return error_text(error, values=self._log_values)
+
+    def log_failure(self, message: str, error: BaseException, *values: object) -> None:
+        """Log a failed call with its traceback."""
+        log.error(message, self._label, *values, exc_info=to_show(error, values=self._log_values))
 
     # -- in ---------------------------------------------------------------------------------------
 
@@ -115,17 +124,17 @@ class DeadLetters:
             try:
                 offers.append((place, self._new_key(), self._payload([self._packed(item)], error)))
             except (TypeError, ValueError) as unwritable:
-                log.error("%s: an item cannot be kept: %s", self._label, unwritable)
+                log.error("%s: an item cannot be kept: %s", self._label, self._text(unwritable))
         try:
             for start in range(0, len(offers), MESSAGES_AT_ONCE):
                 chunk = offers[start : start + MESSAGES_AT_ONCE]
                 offer_all(self._delayed, [(key, payload) for _, key, payload in chunk], due)
                 for place, _, _ in chunk:
                     kept[place] = True
-        except Exception:
+        except Exception as error:
             if not any(kept):
                 raise
-            log.exception("%s: the delayed queue did not take all of %d items", self._label, len(items))
+            self.log_failure("%s: the delayed queue did not take all of %d items", error, len(items))
         done = [(items[place], key) for place, key, _ in offers if kept[place]]
         self._note_kept([item for item, _ in done], [key for _, key in done])
         return kept
@@ -148,8 +157,8 @@ class DeadLetters:
                 self._leave_out(of, [key])
         try:
             return bool(self._delayed.drop_message(key))
-        except Exception:
-            log.exception("%s: message %r could not be taken out of the delayed queue", self._label, key)
+        except Exception as error:
+            self.log_failure("%s: message %r could not be taken out of the delayed queue", error, key)
             return False
 
     def resend(self, sink: Sink, *, deadline: float | None = None) -> bool:
@@ -192,8 +201,8 @@ class DeadLetters:
             else:
                 items = [tuple(row) for row in payload["rows"]]  # as the first version wrote them
         except Exception as error:
-            log.error("%s: message %r is not understood: %s", self._label, envelope.message_id, one_line(error))
-            envelope.nack(RESEND_DELAY, error=one_line(error))
+            log.error("%s: message %r is not understood: %s", self._label, envelope.message_id, self._text(error))
+            envelope.nack(RESEND_DELAY, error=error_text(error, values=True))
             return True
         origin, key = payload.get("from"), envelope.message_id
         older = bool(payload.get("older"))
@@ -238,7 +247,7 @@ class DeadLetters:
             left.extend(answer.refused + answer.undelivered)
             self._books.note(unknown=sum(error.unknown for error in answer.errors))
             for reason in [*answer.reasons, *answer.errors]:
-                why = error_text(reason)
+                why = error_text(reason, values=True)
 
         while (part := parts.next()) is not None:
             try:
@@ -248,7 +257,7 @@ class DeadLetters:
                 if isinstance(rest, Rest):
                     sort(Answer.of(part, getattr(error, "refusals", ()), rest.places))
                     part = list(rest)
-                why = error_text(error)
+                why = error_text(error, values=True)
                 if sink.failure_of(error) is not Failure.DATA:
                     return sent, nameless, left + part + parts.left(), why, False
                 if not parts.halve(part):
@@ -322,8 +331,8 @@ class DeadLetters:
                 self._delayed.offer_or_update(message, {**payload, "items": left}, envelope.schedule_at)
             elif not self._delayed.drop_message(message):
                 return
-        except Exception:
-            log.exception("%s: replaced items could not be taken out of message %r", self._label, message)
+        except Exception as error:
+            self.log_failure("%s: replaced items could not be taken out of message %r", error, message)
             return
         if payload.get("from") == self._origin:
             self._books.move(self._size(out), Outcome.DEAD_LETTERED, Outcome.SENT)
@@ -368,5 +377,5 @@ class DeadLetters:
                         key = self._key(self._unpack_item(unpack(packed)))
                         if key is not None:
                             self._kept.setdefault(key, []).append(row.key)
-        except Exception:
-            log.exception("%s: the delayed queue could not be read; order with what it keeps is not known", self._label)
+        except Exception as error:
+            self.log_failure("%s: the delayed queue could not be read; order with what it keeps is not known", error)

@@ -29,7 +29,17 @@ from drainq.delivery.given_up_keeper import Keeper
 from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.outage import Outage
 from drainq.delivery.sink_answer import Answer
-from drainq.delivery.sink_contract import DeliveryError, Failure, Refusals, Rest, Sink, Undelivered, error_text
+from drainq.delivery.sink_contract import (
+    DeliveryError,
+    Failure,
+    Refusals,
+    Rest,
+    Sink,
+    Undelivered,
+    error_text,
+    raise_wrapped,
+    to_show,
+)
 from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")
@@ -71,6 +81,7 @@ class Delivery:
         keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
         backoff: the pauses between the tries; None: the sink's.
         clock: measures the outage.
+        log_values: show refused items, and the texts of errors whatever they hold, in log lines and errors.
         wait: waits for the given seconds, or less once :meth:`give_up` was called; by default in real time.
     """
 
@@ -86,8 +97,10 @@ class Delivery:
         keep_when_stopped: bool = False,
         backoff: Backoff | None = None,
         clock: Clock | None = None,
+        log_values: bool = False,
         wait: Callable[[float], object] | None = None,
     ) -> None:
+        self._log_values = log_values
         self.sink, self._books, self._name = sink, books, name
         self._retry_for = retry_for
         self._dead_letters = dead_letters
@@ -103,7 +116,7 @@ class Delivery:
         self._lock = threading.Lock()
         self._in_hand: dict[int, Parcel] = {}
         self._given_up = threading.Event()
-        self._outage = Outage(self._name, self._retry_for, self._backoff, self._clock)
+        self._outage = Outage(self._name, self._retry_for, self._backoff, self._clock, self._log_values)
 
     @property
     def stopped(self) -> Exception | None:
@@ -158,7 +171,7 @@ class Delivery:
         tries = 0
         while True:
             if self._given_up.is_set():
-                raise _Given(TimeoutError("the time of close() ran out before they were sent"))
+                raise _Given(DeliveryError("the time of close() ran out before they were sent"))
             tries += 1
             try:
                 with self._in_order():
@@ -198,7 +211,7 @@ class Delivery:
         is_first = self._outage.stop(error)
         self.on_stop()
         if is_first:
-            log.error("%s: stopped, until what is wrong is put right: %s", self._name, error_text(error))
+            log.error("%s: stopped, until what is wrong is put right: %s", self._name, self._text(error))
 
     # -- the account ------------------------------------------------------------------------------
 
@@ -226,7 +239,7 @@ class Delivery:
             later = answer.nameless + answer.refused + answer.undelivered + left
             self._account(parcel, answer.sent, Outcome.SENT, later)
         if answer.nameless:
-            reasons = "; ".join(dict.fromkeys(map(error_text, answer.complaints)))
+            reasons = "; ".join(dict.fromkeys(map(self._text, answer.complaints)))
             log.error("%s: %d items were refused, it is not said which: %s", self._name, len(answer.nameless), reasons)
             self._account(parcel, answer.nameless, Outcome.REFUSED, answer.refused + answer.undelivered + left)
         if answer.refused:
@@ -240,7 +253,7 @@ class Delivery:
         """Keep, or count as lost, what the sink itself has given up on."""
         unknown = [item for item, error in zip(items, errors) if error.unknown]
         self._books.note(unknown=self._size(unknown))
-        why = "; ".join(list(dict.fromkeys(map(error_text, errors)))[:SHOWN])
+        why = "; ".join(list(dict.fromkeys(map(self._text, errors)))[:SHOWN])
         if self._put_away(parcel, items, why, left):
             return
         self._account(parcel, items, Outcome.LOST, left)
@@ -248,14 +261,15 @@ class Delivery:
         parcel.error.__cause__ = errors[0]
 
     def _put_away_refused(self, parcel: Parcel, items: list[Any], reasons: list[object], rest: list[Any]) -> None:
-        shown = "; ".join(f"{_shown(item)}: {error_text(reason)}" for item, reason in list(zip(items, reasons))[:SHOWN])
+        some = list(zip(items, reasons))[:SHOWN]
+        shown = "; ".join(dict.fromkeys(f"{self._described(item)}: {self._text(reason)}" for item, reason in some))
         if self._dead_letters is not None and parcel.outcome is not Outcome.DEAD_LETTERED:
             try:
-                kept = self._dead_letters.park_each(items, [error_text(reason) for reason in reasons])
-            except Exception:
+                kept = self._dead_letters.park_each(items, [error_text(reason, values=True) for reason in reasons])
+            except Exception as error:
                 if self._dead_letters.required:
                     raise
-                log.exception("%s: the delayed queue did not take %d refused items", self._name, len(items))
+                self._log_failure("%s: the delayed queue did not take %d refused items", len(items), error)
                 kept = [False] * len(items)
             if any(kept):
                 log.warning("%s: %d refused items are kept in the delayed queue: %s", self._name, sum(kept), shown)
@@ -273,10 +287,11 @@ class Delivery:
             DeliveryError: it is lost.
         """
         items = parcel.items
-        if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, error_text(error), []):
+        why = self._text(error)
+        if parcel.outcome is Outcome.DEAD_LETTERED or not items or self._put_away(parcel, items, why, []):
             return
         self._account(parcel, items, Outcome.LOST, [])
-        raise DeliveryError(f"{self._name}: {self._size(items)} items are lost: {error_text(error)}") from error
+        raise_wrapped(DeliveryError, f"{self._name}: {self._size(items)} items are lost", error, self._log_values)
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
         """Put items of a parcel into the dead letters; False if there are none, or they do not take them."""
@@ -284,12 +299,23 @@ class Delivery:
             return False
         try:
             self._dead_letters.park(items, why)
-        except Exception:
-            log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
+        except Exception as error:
+            self._log_failure("%s: the delayed queue did not take %d items", len(items), error)
             return False
         log.warning("%s: %d items are kept in the delayed queue: %s", self._name, len(items), why)
         self._account(parcel, items, Outcome.DEAD_LETTERED, left)
         return True
+
+    # -- words ------------------------------------------------------------------------------------
+
+    def _text(self, error: object) -> str:
+        return error_text(error, values=self._log_values)
+
+    def _described(self, item: object) -> str:
+        return _shown(item) if self._log_values else self.sink.described(item)
+
+    def _log_failure(self, message: str, count: int, error: BaseException) -> None:
+        log.error(message, self._name, count, exc_info=to_show(error, values=self._log_values))
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -298,8 +324,10 @@ class Delivery:
         self._given_up.set()
         try:
             self.sink.cancel()
-        except Exception:
-            log.exception("%s: the sink could not be cancelled", self._name)
+        except Exception as error:
+            log.error(
+                "%s: the sink could not be cancelled", self._name, exc_info=to_show(error, values=self._log_values)
+            )
 
     def cut(self) -> list[Parcel]:
         """Count what is still being sent as lost, for now; return those batches, for :meth:`keep`."""
@@ -334,8 +362,8 @@ class Delivery:
                 items = list(parcel.items)
             try:
                 key = self._dead_letters.park(items, "the time of close() ran out while they were sent")
-            except Exception:
-                log.exception("%s: the delayed queue did not take %d items", self._name, len(items))
+            except Exception as error:
+                self._log_failure("%s: the delayed queue did not take %d items", len(items), error)
                 continue
             with self._lock:
                 open_still = id(parcel) in self._in_hand and len(parcel.items) == len(items)

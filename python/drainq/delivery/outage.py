@@ -29,10 +29,12 @@ class Outage:
         retry_for: seconds that an outage is waited out; 0: no second try; infinite: as long as the failures may pass.
         backoff: the pauses between the tries.
         clock: measures the outage.
+        log_values: show the texts of errors whatever they hold.
     """
 
-    def __init__(self, name: str, retry_for: float, backoff: Backoff, clock: Clock) -> None:
+    def __init__(self, name: str, retry_for: float, backoff: Backoff, clock: Clock, log_values: bool) -> None:
         self._name, self._retry_for, self._backoff, self._clock = name, retry_for, backoff, clock
+        self._log_values = log_values
         self._lock = threading.Lock()
         self._down_since: float | None = None
         self._failed_at = 0.0
@@ -66,7 +68,8 @@ class Outage:
             left = self._retry_for - (now - self._down_since)
         if begins:
             how_long = f" for {self._retry_for:g} s" if self._retry_for < math.inf else ""
-            log.warning("%s: the other side fails; trying again%s: %s", self._name, how_long, error_text(error))
+            text = error_text(error, values=self._log_values)
+            log.warning("%s: the other side fails; trying again%s: %s", self._name, how_long, text)
         if is_given_up or self._retry_for <= 0:
             return None
         if pause <= left:

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from drainq.errors import UnfitItem
+
 _PLAIN_INT = 2**53  # beyond that a reader of JSON may round
 
 
@@ -48,7 +50,7 @@ def pack(value: Any) -> Any:
     for base in (str, int, float, tuple):
         if isinstance(value, base):
             return pack(base.__new__(base, value))
-    raise TypeError(f"a value of type {kind.__name__} cannot be kept in a delayed queue: {value!r}")
+    raise UnfitItem(f"a value of type {kind.__name__} cannot be kept in a delayed queue")
 
 
 def unpack(value: Any) -> Any:
@@ -70,7 +72,7 @@ def unpack(value: Any) -> Any:
         if tag.startswith("$"):
             unpacker = _UNPACKERS.get(tag)
             if unpacker is None:
-                raise ValueError(f"nothing is written as {tag!r}: {value!r}")
+                raise ValueError(f"nothing is written as {tag!r}")
             return unpacker(text)
     return {key: unpack(each) for key, each in value.items()}
 
@@ -129,7 +131,7 @@ def _datetime_of(text: Any) -> datetime.datetime:
 
 def _zoneless(value: datetime.time) -> datetime.time:
     if getattr(value.tzinfo, "key", None) is not None:
-        raise TypeError(f"a time of day in a named zone cannot be kept in a delayed queue: {value!r}")
+        raise UnfitItem("a time of day in a named zone cannot be kept in a delayed queue")
     return value
 
 

@@ -41,7 +41,7 @@ class Sender(Worker):
         key_of: what an item replaces and is replaced by; None: items do not replace each other.
         pack_item, unpack_item: an item as values that a delayed queue can keep (None, bool, int, float, str, bytes,
             Decimal, datetime, date, time, timedelta, UUID, tuples, lists, dicts, sets), and back; None: it is such.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:
         >>> class Print(Sink):
@@ -66,21 +66,27 @@ class Sender(Worker):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         threads = whole("threads", threads, least=1)
         retry_for = seconds("retry_for", retry_for)
         check_delayed(delayed)
         self._sink, self._threads = sink, threads
         self._resender: Resender | None = None
-        super().__init__(queue=queue, weight=weight, clock=clock)
+        super().__init__(queue=queue, weight=weight, clock=clock, log_values=log_values)
         self._dead_letters = None
         if delayed is not None:
             self._dead_letters = DeadLetters(
                 delayed, label=name, books=self._books, clock=self._clock,
-                key_of=key_of, pack_item=pack_item, unpack_item=unpack_item,
+                key_of=key_of, pack_item=pack_item, unpack_item=unpack_item, log_values=log_values,
             )  # fmt: skip
         self._delivery = Delivery(
-            sink, books=self._books, name=name, retry_for=retry_for, dead_letters=self._dead_letters
+            sink,
+            books=self._books,
+            name=name,
+            retry_for=retry_for,
+            dead_letters=self._dead_letters,
+            log_values=log_values,
         )
         self._delivery.on_stop = self._when_stopped
         if self._dead_letters is not None:

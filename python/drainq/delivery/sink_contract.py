@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
@@ -31,6 +31,7 @@ __all__ = [
     "Unavailable",
     "Undelivered",
     "error_text",
+    "raise_wrapped",
     "to_show",
 ]
 
@@ -128,12 +129,17 @@ class Sink(abc.ABC):
         """Hand on the items.
 
         Returns:
-            None, or for each item that is refused its place in the list and the reason. All others were sent. The place
+            None, or for each item that is refused its place in the list and the reason: an error, or a text that is
+            logged as it is and so holds no values. All others were sent. The place
             is None for an item of which the other side does not say which it is: it is counted, and not kept. With
             an :class:`Undelivered` as the reason the item is given up on instead.
         Raises:
             Exception: nothing was sent, or it is not known; :meth:`failure_of` says what that means.
         """
+
+    def described(self, item: Any) -> str:
+        """Return what a log line calls an item that was refused; it shows no values."""
+        return f"a {type(item).__name__}"
 
     def failure_of(self, error: Exception) -> Failure:
         """What an error of :meth:`send` means. An error that nothing is known of is taken to be about the items."""
@@ -148,3 +154,8 @@ class Sink(abc.ABC):
 
     def forget(self) -> None:  # noqa: B027
         """Leave connections to the parent process, and begin anew; called in a forked child."""
+
+
+def raise_wrapped(kind: type[DeliveryError], what: str, error: BaseException, values: bool) -> NoReturn:
+    """Raise an error of drainq that says what happened and why; it and its cause show values only if they may."""
+    raise kind(f"{what}: {error_text(error, values=values)}") from to_show(error, values=values)

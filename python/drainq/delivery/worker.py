@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
-from drainq.arguments import Seconds, check_clock_if_given, seconds_or_none
+from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delivery import type_owners
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
-from drainq.delivery.sink_contract import DeliveryStopped
+from drainq.delivery.sink_contract import DeliveryStopped, Refused, raise_wrapped
+from drainq.errors import DrainqError
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.timer import SHARED
@@ -61,11 +62,20 @@ class Worker(abc.ABC):
             and a type belongs to one worker. None: it opens a queue of its own at the first ``produce``.
         weight: the load of one item of its types, for a shared queue with a balancer.
         clock: decides when an interval is over.
+        log_values: show items and whole texts of errors in log lines and errors; by default types, codes and names.
     Raises:
         ValueError, TypeError: an argument is of the wrong kind.
     """
 
-    def __init__(self, *, queue: BatchQueue | None = None, weight: float = 1.0, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        queue: BatchQueue | None = None,
+        weight: float = 1.0,
+        clock: Clock | None = None,
+        log_values: bool = False,
+    ) -> None:
+        self._log_values = flag("log_values", log_values)
         if not (queue is None or isinstance(queue, BatchQueue)):
             raise TypeError(f"queue must be a drainq.BatchQueue to share, or None for one of its own, got {queue!r}")
         check_clock_if_given(clock)
@@ -91,9 +101,7 @@ class Worker(abc.ABC):
         self._given_up_before = 0  # refused and lost items at the last flush
         self._stopped_at = -math.inf
         self._ended = self._released = False
-        self._put: Callable[[Any], bool] | None = (
-            None  # the queue's ``produce``, while nothing has to be looked at first
-        )
+        self._put: Callable[[Any], bool] | None = None  # the queue's ``produce``, while nothing is to be looked at
 
     # -- for subclasses ---------------------------------------------------------------------------
 
@@ -152,8 +160,9 @@ class Worker(abc.ABC):
         self._take(batch)
 
     def consume(self, batch: list[Any]) -> None:
-        """The same as calling the worker."""
-        self(batch)
+        """Take a batch, as a queue has it: an error shows no values, unless ``log_values``."""
+        self._books.arrive(len(batch))
+        self._take_for_queue(batch)
 
     def on_idle(self) -> None:
         """Do what is due; a queue calls this when it has nothing else to do."""
@@ -179,10 +188,18 @@ class Worker(abc.ABC):
             else:
                 self._books.arrive(count)
         try:
-            self._take(batch)
+            self._take_for_queue(batch)
         finally:
             with self._lock:
                 self._in_handler -= count
+
+    def _take_for_queue(self, batch: list[Any]) -> None:
+        try:
+            self._take(batch)
+        except DrainqError:
+            raise
+        except Exception as error:
+            raise_wrapped(Refused, f"{type(self).__name__}: {len(batch)} items were refused", error, self._log_values)
 
     # -- the producer's side ----------------------------------------------------------------------
 
@@ -339,8 +356,8 @@ class Worker(abc.ABC):
     def _open(self, kind: type) -> BatchQueue | None:
         if self._closed:
             return None
-        if self._stopped_by() is not None:
-            self._refuse_while_stopped()
+        if (error := self._stopped_by()) is not None:
+            self._refuse_while_stopped(error)
         elif self._stopped_at != -math.inf:
             self._stopped_at = -math.inf
         queue = self._queue
@@ -357,8 +374,7 @@ class Worker(abc.ABC):
                 self._types[kind] = 0 if known is None else known.unrouted
             return self._queue
 
-    def _refuse_while_stopped(self) -> None:
-        error = self._stopped_by()
+    def _refuse_while_stopped(self, error: Exception) -> None:
         now = time.monotonic()
         with self._lock:
             if self._stopped_at == -math.inf:
@@ -366,7 +382,7 @@ class Worker(abc.ABC):
             if now - self._stopped_at >= CHECK_AGAIN:
                 self._stopped_at = now  # one may pass, to see whether it was put right
                 return
-        raise DeliveryStopped(f"{type(self).__name__} is stopped: {error}") from error
+        raise_wrapped(DeliveryStopped, f"{type(self).__name__} is stopped", error, self._log_values)
 
 
 def _deadline(timeout: float | None) -> float | None:
@@ -380,8 +396,3 @@ def _seconds_until(deadline: float | None) -> float | None:
 def _margin(timeout: float) -> float:
     """Seconds of a timeout that are kept for what cannot be sent: to put it away, the second half for what hangs."""
     return min(1.0, 0.25 * timeout)
-
-
-def wait_until(condition: threading.Condition, done: Callable[[], bool], deadline: float | None) -> bool:
-    """Wait, with the condition held, until something is done; False at the deadline."""
-    return condition.wait_for(done, _seconds_until(deadline))

@@ -44,7 +44,7 @@ def exponential(name: str, sketch: Any) -> Exponential:
         TypeError: it is something else.
     """
     if not callable(getattr(sketch, "exponential", None)):
-        raise TypeError(f"the value of {name!r} must be a DDSketch, got {sketch!r}")
+        raise TypeError(f"the value of {name!r} must be a DDSketch, got a {type(sketch).__name__}")
     buckets = sketch.exponential()
     positive = Side(buckets.positive_offset, list(buckets.positive_counts))
     negative = Side(buckets.negative_offset, list(buckets.negative_counts))

@@ -57,8 +57,9 @@ def _delay_in(status: bytes) -> float | None:
     return None
 
 
-def described(error: Any, target: str) -> str:
-    """One line on an error of a call, with its code."""
+def described(error: Any, target: str, *, values: bool = False) -> str:
+    """Return one line on an error of a call: its code, and the server's words unless they may hold values."""
     code = error.code()
-    details = " ".join((error.details() or "").split())
-    return f"{target} answered {'?' if code is None else code.name}: {details[:300]}"
+    hidden = not values and meaning(error)[0] is Failure.DATA
+    details = "" if hidden else " ".join((error.details() or "").split())
+    return f"{target} answered {'?' if code is None else code.name}{': ' if details else ''}{details[:300]}"

@@ -32,7 +32,8 @@ from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
 from drainq.delivery.delivery import RETRY_FOR
-from drainq.delivery.sink_contract import Refusals
+from drainq.delivery.sink_contract import Refusals, error_text
+from drainq.errors import UnfitItem
 from drainq.export import kafka_errors
 from drainq.export.optional_packages import extra
 from drainq.fork import leave_to_parent
@@ -128,8 +129,8 @@ class KafkaSink(Sink):
                 error = self._produce_waiting(producer, item, report)
             except self._kafka.KafkaException as refusal:
                 error = refusal.args[0]
-            except (TypeError, ValueError) as unfit:  # the key or the value is neither bytes nor str, or there is none
-                error = item.error if type(item) is _Unfit else unfit
+            except (TypeError, ValueError):  # there is no message, or the key or the value is neither bytes nor str
+                error = item.error if type(item) is _Unfit else _wrong_types(key, value)
             place = report.args[0]
             if isinstance(error, Exception):
                 not_taken[place] = error
@@ -170,6 +171,10 @@ class KafkaSink(Sink):
                 return refusal.args[0]
             return None
         return self._kafka.KafkaError(self._kafka.KafkaError._PURGE_QUEUE)
+
+    def described(self, item: Any) -> str:
+        """Return the type of an item of which no message could be made."""
+        return f"a {type(item.item).__name__}" if isinstance(item, _Unfit) else "a message"
 
     def _discard(self, producer: Any) -> None:
         """Begin anew with the next batch: after such an error this producer takes nothing any more."""
@@ -213,7 +218,7 @@ class KafkaExporter(Sender):
             because it may be in the topic.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
             there, with the same ``drainq-id``. None: it is counted as ``lost``, and refused messages as ``refused``.
-        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``kafka`` is not installed.
         TypeError, ValueError: an argument is not understood; for ``config`` the text is librdkafka's.
@@ -237,6 +242,7 @@ class KafkaExporter(Sender):
         delayed: Any = None,
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         if not isinstance(config, Mapping):
             raise TypeError(f"config must be a mapping of librdkafka's settings, got a {type(config).__name__}")
@@ -257,6 +263,7 @@ class KafkaExporter(Sender):
             pack_item=_packed,
             queue=queue,
             clock=clock,
+            log_values=log_values,
         )
 
     def _renew_identity(self) -> None:
@@ -297,6 +304,11 @@ def _purge(producer: Any) -> None:
     producer.purge(in_queue=True, in_flight=True)
 
 
+def _wrong_types(key: object, value: object) -> UnfitItem:
+    got = f"got a {type(key).__name__} and a {type(value).__name__}"
+    return UnfitItem(f"the key and the value of a message must be bytes, str or None, {got}")
+
+
 def as_value(item: Any) -> bytes | str:
     """An item as the value of a message: bytes and str as they are, others as JSON."""
     return item if isinstance(item, (bytes, str)) else msgspec.json.encode(item)
@@ -309,7 +321,7 @@ def _packed(message: Message | _Unfit) -> Message:
         TypeError: no message could be made of the item, so there is nothing to send later.
     """
     if isinstance(message, _Unfit):
-        raise TypeError(f"no message could be made of {message.item!r}: {message.error}")
+        raise UnfitItem(f"no message could be made of a {type(message.item).__name__}: {error_text(message.error)}")
     return message
 
 

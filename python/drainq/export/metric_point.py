@@ -111,7 +111,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
             of = type(value)
             if of is int:
                 if not -(2**63) <= value < 2**63:
-                    raise ValueError(f"the value of {self.name!r} must be an int of 64 bits or a float, got {value!r}")
+                    raise ValueError(f"the value of {self.name!r} must be an int of 64 bits or a float")
             elif of is not float:
                 msgspec.structs.force_setattr(self, "value", _number(self.name, value))
             elif value - value != 0:  # infinite, or not a number
@@ -121,7 +121,9 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "value", exponential(self.name, value))
         elif kind == "histogram":
             if not isinstance(value, Histogram):
-                raise TypeError(f"the value of the histogram {self.name!r} must be a Histogram, got {value!r}")
+                raise TypeError(
+                    f"the value of the histogram {self.name!r} must be a Histogram, got a {type(value).__name__}"
+                )
         elif kind == "exponential_histogram":
             if not isinstance(value, Exponential):
                 msgspec.structs.force_setattr(self, "value", exponential(self.name, value))
@@ -144,8 +146,8 @@ def _number(name: str, value: Any) -> int | float:
         except (TypeError, OverflowError):
             pass
         else:
-            raise ValueError(f"the value of {name!r} must be a finite number of 64 bits, got {value!r}")
-    raise TypeError(f"the value of {name!r} must be an int or a float, got {value!r}")
+            raise ValueError(f"the value of {name!r} must be a finite number of 64 bits")
+    raise TypeError(f"the value of {name!r} must be an int or a float, got a {type(value).__name__}")
 
 
 def pack_point(point: Any) -> Any:

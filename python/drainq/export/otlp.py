@@ -44,11 +44,19 @@ class OtlpSink(Sink):
         resource: what the points are about.
         timeout: seconds for a request.
         limit: bytes of a request.
+        log_values: show a server's words also where they are about the points.
     """
 
     def __init__(
-        self, connection: Connection, resource: Mapping[str, Any], *, timeout: float, limit: int = REQUEST_BYTES
+        self,
+        connection: Connection,
+        resource: Mapping[str, Any],
+        *,
+        timeout: float,
+        limit: int = REQUEST_BYTES,
+        log_values: bool = False,
     ) -> None:
+        self._log_values = log_values
         [self._grpc, service] = extra("otlp", "grpc", "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
         extra("otlp", "google.rpc.error_details_pb2")
         self._answer = service.ExportMetricsServiceResponse.FromString
@@ -87,18 +95,19 @@ class OtlpSink(Sink):
         except self._grpc.RpcError as error:
             if grpc_errors.is_too_large(error):
                 self._limit = min(self._limit, len(request) - 1)  # this server takes less than others
-                raise Refused(grpc_errors.described(error, target)) from error
+                raise Refused(grpc_errors.described(error, target, values=self._log_values)) from error
             failure, after = grpc_errors.meaning(error)
-            message = grpc_errors.described(error, target)
+            message = grpc_errors.described(error, target, values=self._log_values)
             if failure is Failure.PASSES:
                 raise Unavailable(message, after=after) from error
             if failure is Failure.CANNOT_PASS:
                 raise DeliveryStopped(message) from error
             return [(place, message) for place in places]  # sending parts of it would be trying again
+        words = f": {answer.partial_success.error_message}" if self._log_values else ""
         rejected = min(answer.partial_success.rejected_data_points, len(places))
         if answer.partial_success.error_message and not rejected:
-            log.warning("%s took all points, and says: %s", target, answer.partial_success.error_message)
-        reason = f"{target} rejected {rejected} of {len(places)} points: {answer.partial_success.error_message}"
+            log.warning("%s took all points, and gives a warning%s", target, words)
+        reason = f"{target} rejected {rejected} of {len(places)} points{words}"
         return [(None, reason)] * rejected
 
     def cancel(self) -> None:
@@ -131,7 +140,7 @@ class OtlpMetricsExporter(Sender):
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
             there. None: it is counted as ``lost``, and refused points as ``refused``.
-        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``otlp`` is not installed.
         TypeError, ValueError: an argument is not understood.
@@ -159,6 +168,7 @@ class OtlpMetricsExporter(Sender):
         delayed: Any = None,
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         timeout = seconds("timeout", timeout, positive=True)
         connection = Connection(
@@ -171,7 +181,7 @@ class OtlpMetricsExporter(Sender):
             client_key=client_key,
         )
         super().__init__(
-            OtlpSink(connection, resource or {}, timeout=timeout),
+            OtlpSink(connection, resource or {}, timeout=timeout, log_values=log_values),
             name=f"otlp-metrics/{connection.target}",
             retry_for=retry_for,
             delayed=delayed,
@@ -179,4 +189,5 @@ class OtlpMetricsExporter(Sender):
             unpack_item=unpack_point,
             queue=queue,
             clock=clock,
+            log_values=log_values,
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from drainq.errors import UnfitItem
 from drainq.export.metric_point import MetricPoint
 from drainq.export.optional_packages import extra
 
@@ -91,7 +92,7 @@ def set_attributes(messages: Any, attributes: Mapping[str, Any]) -> None:
     """Add attributes to a repeated field of ``KeyValue`` messages.
 
     Raises:
-        TypeError, ValueError: OTLP has no such attribute; the message names it.
+        UnfitItem: OTLP has no such attribute; the message names it.
     """
     add = messages.add
     for key, value in attributes.items():
@@ -105,9 +106,9 @@ def set_attributes(messages: Any, attributes: Mapping[str, Any]) -> None:
             else:
                 _set_any(into, value)
         except (TypeError, ValueError) as error:  # not UTF-8, more than 64 bits, a class that OTLP does not know
-            raise (TypeError if isinstance(error, TypeError) else ValueError)(
+            raise UnfitItem(
                 f"the attribute {key!r} must be a str, bool, int of 64 bits, float, bytes or a list of these, "
-                f"got {value!r}"
+                f"got a {type(value).__name__} ({type(error).__name__})"
             ) from error
 
 

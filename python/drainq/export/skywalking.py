@@ -26,6 +26,7 @@ from drainq.clock import Clock, MonotonicClock
 from drainq.delivery import DeliveryStopped, Failure, Sender, Sink, Unavailable
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
+from drainq.errors import UnfitItem
 from drainq.export import grpc_errors
 from drainq.export.grpc_calls import Calls
 from drainq.export.grpc_channel import Connection
@@ -53,7 +54,9 @@ class SkyWalkingSink(Sink):
         zone: ZoneInfo,
         ask_every: float,
         clock: Clock,
+        log_values: bool,
     ) -> None:
+        self._log_values = log_values
         [self._grpc] = extra("grpc", "grpc")
         self._connection, self._protocol, self._timeout = connection, protocol, timeout
         self._format, self._zone = _BUCKETS[bucket], zone
@@ -105,21 +108,21 @@ class SkyWalkingSink(Sink):
             TypeError, ValueError: the service cannot express it, or does not want it.
         """
         if not isinstance(point, MetricPoint):
-            raise TypeError(f"it is no MetricPoint but a {type(point).__name__}")
+            raise UnfitItem(f"it is no MetricPoint but a {type(point).__name__}")
         event = INCREMENT if point.kind == "sum" and not point.cumulative else TOTAL
         if (point.name, event) not in self._wanted and (self._wanted or event == TOTAL):
-            raise ValueError(f"the server does not want the {'total' if event else 'increment'} of {point.name!r}")
+            raise UnfitItem(f"the server does not want the {'total' if event else 'increment'} of {point.name!r}")
         number = point.value
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if not isinstance(number, int) or number not in _INT64:
-            raise ValueError(f"the value of {point.name!r} must be a whole number of 64 bits, got {point.value!r}")
+            raise UnfitItem(f"the value of {point.name!r} must be a whole number of 64 bits")
         labels = {name: value for name, value in point.attributes.items() if name not in (ENTITY, ENTITY_ID)}
         entity = point.attributes.get(ENTITY)
         if not isinstance(entity, str) or not entity:
-            raise ValueError(f"the point of {point.name!r} needs the attribute {ENTITY!r}: what it is about")
+            raise UnfitItem(f"the point of {point.name!r} needs the attribute {ENTITY!r}: what it is about")
         if labels and not self._labelled:
-            raise ValueError(f"this version of the service has no labels, and {point.name!r} has {sorted(labels)}")
+            raise UnfitItem(f"this version of the service has no labels, and {point.name!r} has {sorted(labels)}")
         message = self._protocol.ExportMetricValue(
             metricName=point.name,
             entityName=entity,
@@ -142,7 +145,7 @@ class SkyWalkingSink(Sink):
             return self._calls.result(method, request, self._timeout)
         except self._grpc.RpcError as error:
             failure, after = grpc_errors.meaning(error)
-            text = grpc_errors.described(error, self._connection.target)
+            text = grpc_errors.described(error, self._connection.target, values=self._log_values)
             if failure is Failure.CANNOT_PASS:
                 raise DeliveryStopped(text) from error
             raise Unavailable(text, after=after) from error  # a stream names no point that it is refused for
@@ -171,7 +174,8 @@ class SkyWalkingMetricsExporter(Sender):
         protocol: a module generated from another version's ``metric-exporter.proto``; None: the published one of
             version 9.
         ask_every: seconds after which the server is asked again which metrics it wants.
-        headers, timeout, retry_for, certificate, delayed, queue, clock: as for :class:`OtlpMetricsExporter`.
+        headers, timeout, retry_for, certificate, delayed: as for :class:`OtlpMetricsExporter`.
+        queue, clock, log_values: as for :class:`OtlpMetricsExporter`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
         TypeError, ValueError: an argument is not understood.
@@ -200,6 +204,7 @@ class SkyWalkingMetricsExporter(Sender):
         delayed: Any = None,
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         if bucket not in _BUCKETS:
             raise ValueError(f"bucket must be one of {', '.join(map(repr, _BUCKETS))}, got {bucket!r}")
@@ -220,6 +225,7 @@ class SkyWalkingMetricsExporter(Sender):
             zone=zone,
             ask_every=ask_every,
             clock=MonotonicClock() if clock is None else clock,
+            log_values=log_values,
         )
         super().__init__(
             sink,
@@ -230,6 +236,7 @@ class SkyWalkingMetricsExporter(Sender):
             unpack_item=unpack_point,
             queue=queue,
             clock=clock,
+            log_values=log_values,
         )
 
 

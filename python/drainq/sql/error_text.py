@@ -9,6 +9,7 @@ Drivers put values into their messages: PostgreSQL's ``Key (email)=(ann@example.
 | of PostgreSQL | its class, SQLSTATE and names; its primary message, unless the error is about values |
 | of SQLite | its class and code; its message, where SQLite's own text holds names alone |
 | of the operating system | its class and the system's words for its number |
+| of msgspec | its class; its text, where that names types and fields alone |
 | any other | its class, and the line of code that raised it |
 
 ``values=True`` shows the whole text instead. Passwords are never shown.
@@ -32,6 +33,11 @@ _SQLITE_NAMES = re.compile(
     r"|ON CONFLICT clause does not match"
 )
 """Messages of SQLite about rows and statements that hold names of tables and columns, and no values."""
+
+_MSGSPEC_NAMES = re.compile("Expected `|Object missing required field")
+"""Messages of msgspec about what was decoded that hold names of types and fields, and no values."""
+
+_ABOUT_CALLABLES = "drainq.callables"  # the module whose errors are about functions and what their calls returned
 
 _GENERIC = 1  # SQLITE_ERROR: the code of a statement's own errors, and of what an SQL function says
 
@@ -90,11 +96,15 @@ def _without_values(error: BaseException) -> str:
         return _of_driver(error, failure)
     if isinstance(error, OSError) and error.errno:
         return f"{kind}: {os.strerror(error.errno)}"
+    if type(error).__module__.startswith("msgspec") and _MSGSPEC_NAMES.match(str(error)):
+        return f"{kind}: {error}"
     traceback = error.__traceback__
     if traceback is None:
         return kind
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
+    if traceback.tb_frame.f_globals.get("__name__") == _ABOUT_CALLABLES:
+        return f"{kind}: {error}"
     return f"{kind} at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
 
 

@@ -39,7 +39,7 @@ class MetricsAggregator(Holder):
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: items that are older than these seconds are refused, and counted as ``expired``.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:
         >>> totals = MetricsAggregator(key=lambda p: p[0], merge=lambda a, b: (a[0], a[1] + b[1]), sink=print)
@@ -61,6 +61,7 @@ class MetricsAggregator(Holder):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         check_callable("key", key, "item")
         check_callable("merge", merge, "item", "item")
@@ -73,7 +74,7 @@ class MetricsAggregator(Holder):
         self._key, self._merge, self._sink = key, merge, sink
         self._time, self._expire_after = time, expire_after
         self._merged: dict[Hashable, Any] = {}
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
+        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
 
     def _forget(self) -> None:
         super()._forget()

@@ -22,7 +22,7 @@ from drainq.delivery.dead_letter_offer import DelayedQueueLike, check_delayed
 from drainq.delivery.dead_letter_resend import Resender
 from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.delivery import Delivery
-from drainq.delivery.sink_contract import DeliveryError, Sink
+from drainq.delivery.sink_contract import DeliveryError, Sink, error_text
 from drainq.timer import SHARED
 from drainq.workers.holding_worker import Holder, log
 
@@ -40,7 +40,7 @@ class Buffered(Holder):
         max_rows: entries that are held at most before draining waits.
         retry_for, delayed: as for :class:`~drainq.delivery.sending_worker.Sender`.
         key_of, older_sink: as for :class:`~drainq.delivery.dead_letters.DeadLetters`.
-        flush_interval, queue, weight, clock: as for every holding worker.
+        flush_interval, queue, weight, clock, log_values: as for every holding worker.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Buffered(Holder):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         if isinstance(max_rows, bool) or not isinstance(max_rows, int):
             raise TypeError(f"max_rows must be a number of rows, got {max_rows!r}")
@@ -66,7 +67,7 @@ class Buffered(Holder):
         retry_for = seconds("retry_for", retry_for)
         check_delayed(delayed)
         self._max_rows, self._size, self._name = max_rows, size, name
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
+        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
         self._resender: Resender | None = None
         self._dead_letters: DeadLetters | None = None
         if delayed is not None:
@@ -78,6 +79,7 @@ class Buffered(Holder):
                 key_of=key_of,
                 size=size,
                 older_sink=older_sink,
+                log_values=log_values,
             )
             self._resender = Resender(self, self._dead_letters, sink)
         self._delivery = Delivery(
@@ -88,6 +90,7 @@ class Buffered(Holder):
             dead_letters=self._dead_letters,
             size=size,
             keep_when_stopped=True,
+            log_values=log_values,
         )
         self._delivery.on_stop = self._when_stopped
         if self._dead_letters is not None:
@@ -171,7 +174,8 @@ class Buffered(Holder):
 
     def _say_failed(self, count: int, error: Exception) -> None:
         if not isinstance(error, _Accounted) or error.left:  # the delivery has said what it lost
-            log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, error.__cause__ or error)
+            why = error_text(error.__cause__ or error, values=self._log_values)
+            log.error("%s: %d items are not written yet, and are kept: %s", self._name, count, why)
 
     def _stopped_by(self) -> Exception | None:
         return self._delivery.stopped

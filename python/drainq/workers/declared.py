@@ -18,6 +18,7 @@ from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
+from drainq.delivery.sink_contract import to_show
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl
 from drainq.workers.buffered_worker import MAX_ROWS, Buffered
@@ -40,7 +41,7 @@ class DeclaredMetrics(Buffered):
         max_rows: keys and periods that are held at most before draining waits for the database.
         retry_for: seconds that an outage of the database is waited out.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on; None: it is lost.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: two metrics have one name.
         DatabaseError: the database cannot be opened, or has no such tables.
@@ -77,6 +78,7 @@ class DeclaredMetrics(Buffered):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         declared = list(metrics)
         if not declared or not all(isinstance(metric, Metric) for metric in declared):
@@ -99,6 +101,7 @@ class DeclaredMetrics(Buffered):
             queue=queue,
             weight=weight,
             clock=clock,
+            log_values=log_values,
         )
 
     def read(
@@ -186,8 +189,9 @@ class DeclaredMetrics(Buffered):
                 try:
                     if merged.metric.keep:
                         self._tables.clear(merged.metric, now)
-                except Exception:  # what was delivered is delivered; old rows go the next time
-                    log.exception("%s: rows that are too old could not be deleted", merged.metric.name)
+                except Exception as error:  # what was delivered is delivered; old rows go the next time
+                    shown = to_show(error, values=self._log_values)
+                    log.error("%s: rows that are too old could not be deleted", merged.metric.name, exc_info=shown)
 
     def _forget(self) -> None:
         super()._forget()

@@ -14,6 +14,7 @@ import abc
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,8 @@ from drainq._native import BatchQueue
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.clock import Clock
 from drainq.delivery.accounting import Outcome
-from drainq.delivery.worker import Worker, wait_until
+from drainq.delivery.sink_contract import to_show
+from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock
 from drainq.timer import SHARED
 
@@ -34,7 +36,7 @@ class Holder(Worker):
     Args:
         flush_interval: seconds between flushes, looked at after each batch and when idle; None: only ``flush`` and
             ``close``.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     """
 
     def __init__(
@@ -44,9 +46,10 @@ class Holder(Worker):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         self._interval = seconds_or_none("flush_interval", flush_interval)
-        super().__init__(queue=queue, weight=weight, clock=clock)
+        super().__init__(queue=queue, weight=weight, clock=clock, log_values=log_values)
         self._flushed_at = self._clock.now()
 
     def _begin(self) -> None:
@@ -157,7 +160,8 @@ class Holder(Worker):
         return False
 
     def _say_failed(self, count: int, error: Exception) -> None:
-        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=error)
+        shown = to_show(error, values=self._log_values)
+        log.error("%s could not hand on %d items; they are kept", type(self).__name__, count, exc_info=shown)
 
     def _try_to_hand_on(self, taken: Any) -> BaseException | None:
         try:
@@ -184,7 +188,7 @@ class Holder(Worker):
             return True
         SHARED.after(0, flush)
         with self._holding:
-            return wait_until(self._holding, lambda: bool(answer), deadline) and answer[0]
+            return self._holding.wait_for(lambda: answer, max(0.0, deadline - time.monotonic())) == [True]
 
     def _end(self, deadline: float | None) -> bool:
         self._flush_held(deadline)

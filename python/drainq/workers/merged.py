@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from drainq._native import DDSketch
+from drainq.errors import UnfitItem
 from drainq.workers.metric import PERIODS, Metric, Value, getter
 
 Entry = tuple[int, list[tuple[str, tuple[Any, ...]]]]
@@ -45,20 +46,22 @@ class Merged:
         """An item's group and its values.
 
         Raises:
-            ValueError: a number is NaN or infinite, or what should be a number is none.
+            UnfitItem: a number is NaN or infinite, or what should be a number is none.
         """
+        metric = self.metric
         second = self._time(item)
         if not math.isfinite(second):
-            raise ValueError(f"time must be seconds since the epoch, got {second!r} in {item!r}")
+            raise UnfitItem(f"{metric.name}: time must be finite seconds since the epoch, in a {type(item).__name__}")
         key = [get(item) for get in self._keys]
         for place, whole in enumerate(self._whole):
             key[place] = int(key[place]) if whole else str(key[place])
         values = []
-        for (value, get), column in zip(self._values, self.metric.values):
+        for (value, get), column in zip(self._values, metric.values):
             found = None if get is None else get(item)
             if value.is_number and found is not None:
                 if not isinstance(found, (int, float, Decimal)) or not math.isfinite(found):
-                    raise ValueError(f"{column!r} must be of a finite number, got {found!r} in {item!r}")
+                    got = f"a {type(found).__name__} in a {type(item).__name__}"
+                    raise UnfitItem(f"{metric.name}: {column!r} must be of a finite number, got {got}")
                 if value.kind == "percentile" or isinstance(found, Decimal):
                     found = float(found)
             values.append(str(found) if value.kind == "distinct" and found is not None else found)

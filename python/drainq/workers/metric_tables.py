@@ -90,6 +90,10 @@ class MetricsSink(TableSink):
                 self.tables[name].upsert.write(database, of_table)
         return []
 
+    def described(self, item: Any) -> str:
+        """Return the names of the tables that the entry has rows for."""
+        return f"rows for {sorted({table for table, _ in item[1]})}"
+
     def clear(self, metric: Metric, now: float) -> int:
         """Delete the rows whose period ended longer ago than the metric keeps them; return how many."""
         deleted = 0

@@ -21,11 +21,12 @@ from drainq.delivery.accounting import Outcome
 from drainq.delivery.dead_letter_offer import DelayedQueueLike
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Sink
+from drainq.errors import UnfitItem
 from drainq.fork import leave_to_parent
 from drainq.sql import DatabaseUrl, Merge, Upsert
 from drainq.workers.buffered_worker import MAX_ROWS, Buffered
 from drainq.workers.holding_worker import log
-from drainq.workers.sql_sink import TableSink
+from drainq.workers.sql_sink import TableSink, no_row
 
 ROWS_A_STATEMENT = 20_000  # rows from which on what is held is merged, and again when it has doubled
 _ITEMS = ""  # a column of its own, behind the table's: how many items a row stands for
@@ -50,7 +51,7 @@ class MetricsPersister(Buffered):
             refused, and what finds no database for ``retry_for`` is lost.
         time: maps a row to its time, in seconds since the epoch; needed with ``expire_after``.
         expire_after: rows that are older than these seconds are refused, and counted as ``expired``.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: the URL, a column or a rule is not known.
         DatabaseError: the database cannot be opened, or has no such columns or unique index on the key. A table that
@@ -84,6 +85,7 @@ class MetricsPersister(Buffered):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         if time is not None:
             check_callable("time", time, "row")
@@ -121,6 +123,7 @@ class MetricsPersister(Buffered):
             queue=queue,
             weight=weight,
             clock=clock,
+            log_values=log_values,
         )
 
     def _forget(self) -> None:
@@ -134,9 +137,7 @@ class MetricsPersister(Buffered):
         width = len(self._upsert.columns)
         for row in batch:
             if not isinstance(row, (tuple, list)) or len(row) != width:
-                raise ValueError(
-                    f"a row needs {width} values for the columns {list(self._upsert.columns)!r}, got {row!r}"
-                )
+                raise UnfitItem(no_row(row, self._upsert) or "")
         fit = [row for row in batch if not self._unfit(row)] if self._numbers or self._time else batch
         self._rows += [(*row, 1) for row in fit]
         if len(self._rows) > self._merge_at:
@@ -154,7 +155,8 @@ class MetricsPersister(Buffered):
                 return True
         for place in self._numbers:
             if row[place] != row[place]:
-                log.error("%r: a row with NaN is refused: %r", self._upsert.table, row)
+                shown = repr(row) if self._log_values else f"in column {self._upsert.columns[place]!r}"
+                log.error("%s: a row with NaN is refused: %s", self._name, shown)
                 return True
         return False
 
@@ -193,7 +195,7 @@ class _Counted(Sink):
 
     def __init__(self, table: TableSink, upsert: Upsert | None = None) -> None:
         self._table, self._upsert = table, upsert
-        self.failure_of = table.failure_of  # type: ignore[method-assign]
+        self.failure_of, self.described = table.failure_of, table.described  # type: ignore[method-assign]
         self.cancel, self.close, self.forget = table.cancel, table.close, table.forget  # type: ignore[method-assign]
 
     def send(self, items: list[Any]) -> list[tuple[int, object]]:

@@ -17,7 +17,8 @@ from drainq.backoff import Backoff
 from drainq.delivery.sink_contract import Failure, Sink
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
-from drainq.sql.driver_errors import failure_of, one_line, table_is_missing
+from drainq.sql.driver_errors import failure_of, table_is_missing
+from drainq.sql.error_text import error_text
 from drainq.sql.row_by_row import write_each
 
 LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
@@ -69,7 +70,7 @@ class TableSink(Sink):
             except database.errors as error:
                 if failure_of(error) is Failure.DATA:
                     continue  # a domain that refuses the NULLs of the plan
-                raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {one_line(error)}") from error
+                raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {error_text(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
         """Write rows, by another upsert than the usual one if it is given; return those that are refused."""
@@ -77,7 +78,7 @@ class TableSink(Sink):
         rows = items
         width = len(self.upsert.columns)
         if not {tuple, list}.issuperset(map(type, items)) or set(map(len, items)) != {width}:
-            refused = [(place, why) for place, item in enumerate(items) if (why := _no_row(item, self.upsert))]
+            refused = [(place, why) for place, item in enumerate(items) if (why := no_row(item, self.upsert))]
             unfit = {place for place, _ in refused}
             rows = [item for place, item in enumerate(items) if place not in unfit]
             places = [place for place in range(len(items)) if place not in unfit]
@@ -104,6 +105,10 @@ class TableSink(Sink):
             cause = error.__cause__
             return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
         return failure_of(error) or Failure.DATA
+
+    def described(self, item: Any) -> str:
+        """Return the item's type, and the columns that its values are for."""
+        return f"a {type(item).__name__} for the columns {list(self.upsert.columns)!r}"
 
     def cancel(self) -> None:
         """End the statements that are running."""
@@ -158,10 +163,11 @@ class TableSink(Sink):
         database.close()
 
 
-def _no_row(item: Any, upsert: Upsert) -> str | None:
-    """Why an item is no row of the columns; None if it is one."""
+def no_row(item: Any, upsert: Upsert) -> str | None:
+    """Return why an item is no row of the columns, without its values; None if it is one."""
+    columns = f"for the columns {list(upsert.columns)!r}"
     if not isinstance(item, (tuple, list)):
-        return f"a row must be a tuple or list of values for the columns {list(upsert.columns)!r}, got {item!r}"
+        return f"a row must be a tuple or list of values {columns}, got a {type(item).__name__}"
     if len(item) != len(upsert.columns):
-        return f"a row needs {len(upsert.columns)} values for the columns {list(upsert.columns)!r}, got {item!r}"
+        return f"a row needs {len(upsert.columns)} values {columns}, got {len(item)}"
     return None

@@ -40,7 +40,7 @@ class TopN(Holder):
         sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of
             ``(group, [best first])``, in the order in which the groups appeared. Nothing was kept: it is not called.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: ``n`` is below 1.
 
@@ -63,6 +63,7 @@ class TopN(Holder):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         n = whole("n", n, least=1)
         check_callable("score", score, "item")
@@ -72,7 +73,7 @@ class TopN(Holder):
         self._n, self._score, self._group, self._sink = n, score, group, sink
         self._heaps: dict[Hashable, list[_Kept]] = {}
         self._arrivals = 0
-        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock)
+        super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
 
     def _forget(self) -> None:
         super()._forget()

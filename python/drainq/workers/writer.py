@@ -42,7 +42,7 @@ class BatchWriter(Sender):
             rows are logged and ``refused``, and a batch that finds no database for ``retry_for`` counts as ``failed``
             in the queue and ``lost`` here.
         retry_for: seconds that an outage of the database is waited out.
-        queue, weight, clock: as for every :class:`~drainq.delivery.worker.Worker`.
+        queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.
         DatabaseError: the database cannot be opened, or has no such table, columns, or unique index on the key.
@@ -69,6 +69,7 @@ class BatchWriter(Sender):
         queue: BatchQueue | None = None,
         weight: float = 1.0,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         threads = whole("threads", threads, least=1)
         retry_for = seconds("retry_for", retry_for)
@@ -84,6 +85,7 @@ class BatchWriter(Sender):
             queue=queue,
             weight=weight,
             clock=clock,
+            log_values=log_values,
         )
 
     def _key_of(self, row: Any) -> Hashable:

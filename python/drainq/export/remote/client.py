@@ -170,7 +170,7 @@ class RemoteSink(Sink):
             try:
                 data = bytes(item.data) if type(item) is Kept else encode_item(item)
             except Exception as error:  # msgspec's own, or that of an __getattr__ on the way
-                refused.append((place, f"it cannot be encoded: {type(error).__name__}: {error}"))
+                refused.append((place, error))
                 continue
             if len(data) > LARGEST - OVERHEAD:
                 refused.append((place, f"{len(data)} bytes are more than the {LARGEST - OVERHEAD} that fit"))
@@ -279,7 +279,7 @@ class RemoteClient(Sender):
         client_certificate, client_key: PEM files, or their bytes, if a server asks for a certificate.
         delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
             there. None: it is counted as ``lost``, and what a server refuses as ``refused``.
-        queue, clock: as for every :class:`~drainq.delivery.Worker`.
+        queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
         TypeError, ValueError: an argument is not understood.
@@ -315,6 +315,7 @@ class RemoteClient(Sender):
         delayed: Any = None,
         queue: BatchQueue | None = None,
         clock: Clock | None = None,
+        log_values: bool = False,
     ) -> None:
         extra("grpc", "grpc")
         for name, number in (("window", window), ("batch_size", batch_size)):
@@ -352,6 +353,7 @@ class RemoteClient(Sender):
             unpack_item=lambda packed: Kept(msgspec.Raw(packed["data"]), packed["key"]),
             queue=queue,
             clock=clock,
+            log_values=log_values,
         )
 
     @property

@@ -26,8 +26,9 @@ from typing import Any
 import msgspec
 
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
-from drainq.arguments import Seconds, seconds_or_none
+from drainq.arguments import Seconds, flag, seconds_or_none
 from drainq.callables import check_answer, check_callable
+from drainq.delivery.sink_contract import error_text, to_show
 from drainq.errors import DrainqWarning
 from drainq.export.grpc_channel import frames_inside, is_loopback, pem, target
 from drainq.export.optional_packages import extra
@@ -96,6 +97,7 @@ class RemoteServer:
             None: clients need none.
         insecure: listen without TLS also on an address that other machines reach.
         most_streams: clients that send at the same time; a further one waits, and tries again.
+        log_values: show the texts of errors whatever they hold, in log lines and in answers to clients.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
         TypeError, ValueError: an argument is not understood; no TLS on an address that other machines reach.
@@ -123,7 +125,9 @@ class RemoteServer:
         client_authorities: str | Path | bytes | None = None,
         insecure: bool = False,
         most_streams: int = MOST_STREAMS,
+        log_values: bool = False,
     ) -> None:
+        self._log_values = flag("log_values", log_values)
         [self._grpc] = extra("grpc", "grpc")
         if (handler is None) == (queue is None):
             raise ValueError("give either handler= or queue=: what received items go to")
@@ -235,7 +239,9 @@ class RemoteServer:
                     self._contexts[context] = False
                     self._lock.notify_all()
         except msgspec.DecodeError as error:
-            context.abort(self._grpc.StatusCode.INVALID_ARGUMENT, f"this is no batch of a drainq client: {error}")
+            context.abort(
+                self._grpc.StatusCode.INVALID_ARGUMENT, f"this is no batch of a drainq client: {error_text(error)}"
+            )
         except _Closing as closing:
             context.abort(self._grpc.StatusCode.UNAVAILABLE, str(closing))
         finally:
@@ -270,7 +276,7 @@ class RemoteServer:
             try:
                 items.append(self._decode(raw))
             except (msgspec.MsgspecError, ValueError, TypeError) as error:
-                refused.append((place, f"{type(error).__name__}: {error}"))
+                refused.append((place, self._text(error)))
             else:
                 places.append(place)
         failed = self._to_queue(items) if self._queue is not None else self._to_handler(items)
@@ -301,7 +307,7 @@ class RemoteServer:
             raise _Closing("the server closes")
         delivered.done.wait()
         if delivered.error is not None:
-            why = f"the handler raised {type(delivered.error).__name__}: {delivered.error}"
+            why = f"the handler raised {self._text(delivered.error)}"
             return [(place, why) for place in range(len(items))]
         if not delivered.handled:
             raise _Closing("the server closed before the handler was called")
@@ -316,11 +322,15 @@ class RemoteServer:
                 delivered.handled = True
             except BaseException as error:
                 delivered.error = error
-                log.exception("the handler of %r failed with %d items", self, count)
+                shown = to_show(error, values=self._log_values)
+                log.error("the handler of %r failed with %d items", self, count, exc_info=shown)
                 if not isinstance(error, Exception):
                     raise
             finally:
                 delivered.done.set()
+
+    def _text(self, error: BaseException) -> str:
+        return error_text(error, values=self._log_values)
 
     def _count(self, **counts: int) -> None:
         with self._lock:
