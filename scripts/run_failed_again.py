@@ -1,7 +1,7 @@
 """Runs each test that failed in the last run of pytest again, alone, three times, and names those that are flaky.
 
-Usage: ``python scripts/run_failed_again.py``, after a run that failed. `make test-all` calls this and fails in any case:
-a flaky test is a fault, of the test or of drainq.
+Usage: ``python scripts/run_failed_again.py``, after a run that failed. `make test-all` calls this and fails in any
+case: a flaky test is a fault, of the test or of drainq.
 """
 
 from __future__ import annotations
