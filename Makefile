@@ -113,7 +113,7 @@ soak: $(READY) $(STAMP)-test ## ten minutes each: whole queues from Python, the 
 # -- figures: each beside its rivals in one run, as ratios; ARGS=--quick for a first look -----
 
 .PHONY: bench
-bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in docs/benchmarks; from a clean commit only
+bench: bench-core bench-python bench-multi bench-sources bench-columns bench-delayed bench-workers bench-export bench-spark bench-metrics ## all figures: JSON in benches/results, pages in build/figures; from a clean commit and a quiet machine only
 
 .PHONY: bench-quick
 bench-quick: $(READY) $(STAMP)-bench ## the figures that matter most, in two minutes; prints them, publishes nothing
@@ -133,7 +133,7 @@ bench-interpreters: $(READY) $(STAMP)-bench ## single calls on every CPython tha
 	$(BIN)/python -m benches.python.interpreters $(ARGS) $(PYTHONS)
 
 .PHONY: pages
-pages: ## docs/benchmarks again, from the JSON of the last published runs
+pages: ## the pages of figures in build/figures, from the JSON of the last published runs
 	$(PYTHON) -m benches.pages
 
 .PHONY: bench-multi

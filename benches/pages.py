@@ -1,10 +1,10 @@
 """The pages of figures: one maker for all of them, from the JSON that a run wrote.
 
-Run it:  python -m benches.pages [TITLE ...]      renders docs/benchmarks from benches/results again
+Run it:  python -m benches.pages [TITLE ...]      renders the pages of benches/results into build/figures
 
-A page has text of its own around one region, which is made here: the machine, what drainq loses, how the ratios stand
-to those of the runs before, and a table a figure with a row a contestant. Other documents state some of the figures, in
-marked places that are made here as well.
+A page in docs/benchmarks has text of its own around one region, which stays empty there and is made here: the machine,
+what drainq loses, how the ratios stand to those of the runs before, and a table a figure with a row a contestant. The
+site has the rendered pages. Other documents state some of the figures, in marked places that are made here as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from benches.runs import Figure, Run, Verdict, read
 RESULTS = Path(__file__).resolve().parent / "results"
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = DOCS / "benchmarks"
+RENDERED = DOCS.parent / "build" / "figures"
 STATED = (DOCS.parent / "README.md", DOCS / "explain" / "not_the_right_tool.md", DOCS / "howto" / "tuning.md")
 """Documents that state figures of the run of the batch queue, each between ``<!-- NAME -->`` and ``<!-- end of NAME -->``."""
 BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
@@ -33,7 +34,8 @@ COUNTED = ("item", "message", "line")
 
 
 def publish(run: Run, folder: Path) -> Path:
-    """Put a run's figures into its page in ``folder``, in the place of those that it has."""
+    """Write a run's page with its figures into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
     page, known = folder / f"{run.title}.md", PAGES / f"{run.title}.md"
     page.write_text(rendered(known.read_text(encoding="utf-8"), run), encoding="utf-8")
     return page
@@ -259,7 +261,7 @@ def main(titles: Sequence[str]) -> int:
     """Render the pages of these titles, or of all results."""
     for path in [RESULTS / f"{title}.json" for title in titles] or sorted(RESULTS.glob("*.json")):
         run = read(path)
-        print(publish(run, PAGES))
+        print(publish(run, RENDERED))
         state(run)
     return 0
 

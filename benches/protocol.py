@@ -36,8 +36,10 @@ from benches.parts import Parts
 from benches.runs import Figure, Spread, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
-MADE = ("benches/results", "docs/benchmarks", *(str(path.relative_to(ROOT)) for path in pages.STATED))
+MADE = ("benches/results", *(str(path.relative_to(ROOT)) for path in pages.STATED))
 """What a benchmark writes: changes there do not make a tree unclean."""
+QUIET = 0.5
+"""The load before a run, at most, for its figures to be published."""
 
 Round = Callable[[], float]
 Costs = Mapping[str, Sequence[float]]
@@ -215,8 +217,9 @@ class Report:
             The exit code 0: a missed goal is a finding and stands in the page.
         """
         options = self.options
-        part = options.quick or options.only or options.rounds
-        publish = not part and options.out is None and self.machine["clean"] and not self.missing
+        part = options.quick or options.only or options.rounds or options.out is not None
+        against = self.against_publishing()
+        publish = not part and not against
         folder = pages.RESULTS if publish else options.out or ROOT / "target" / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
         run, path = runs.Run(self.title, self.machine, self.figures), folder / f"{self.title}.json"
@@ -224,16 +227,29 @@ class Report:
             former = runs.read(path) if path.is_file() else None
             run = ranges.following(run, former, again=bool(getattr(options, "part", ())))
         runs.write(run, path)
-        pages.publish(run, pages.PAGES if publish else folder)
+        pages.publish(run, pages.RENDERED if publish else folder)
         if publish:
             pages.state(run)
         print("\n" + pages.losses(run))
-        if not publish and not part and options.out is None:
-            unclean = "the tree has uncommitted changes"
-            missing = f"these parts of this commit are missing: {', '.join(self.missing)}"
-            print(f"\nnot published: {missing if self.machine['clean'] else unclean}")
+        if not part and against:
+            print(f"\nnot published: {against}")
+        elif publish and not any(verdict.earlier for figure in run.figures for verdict in figure.verdicts):
+            print("\nrun it again in another hour: each goal has the figures of one run so far")
         print(f"\n{path}")
         return 0
+
+    def against_publishing(self) -> str:
+        """Returns why the figures of this run must not be published; "" if they may be."""
+        if not self.machine["clean"]:
+            return "the tree has uncommitted changes"
+        if self.missing:
+            return f"these parts of this commit are missing: {', '.join(self.missing)}"
+        load = self.machine["load_before"]
+        return (
+            f"the machine was busy, with a load of {load} before the run (at most {QUIET})"
+            if load and load > QUIET
+            else ""
+        )
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -3,15 +3,19 @@
 1. Links that lead out of ``docs`` become plain text. In the repository such a link opens a source file. The site has no
    source files, and a link that leads nowhere would end the strict build.
 2. The search, a dialog, gets a name for screen readers, which the theme leaves out.
-3. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
+3. A page of figures shows those of the last published run.
+4. A reference page that lacks a public name of its module, or has a name without a text, ends the build.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
+_ROOT = Path(__file__).resolve().parent.parent
 _MODULE = re.compile(r"(?m)^::: (\S+)$")
 _EMPTY = re.compile(r'id="(drainq[^"]*)"(?:(?!id="drainq).)*?<div class="doc doc-contents[^"]*">\s*</div>', re.DOTALL)
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>(?:\.\./)+[^)\s]*)\)")
@@ -34,7 +38,18 @@ def without_links_to_sources(markdown: str, depth: int) -> str:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page."""
+    if page.file.src_uri.startswith("benchmarks/"):
+        markdown = with_figures(markdown, Path(page.file.src_uri).stem)
     return without_links_to_sources(markdown, page.file.src_uri.count("/"))
+
+
+def with_figures(markdown: str, title: str) -> str:
+    """The text of a page of figures with those of its last published run."""
+    if str(_ROOT) not in sys.path:
+        sys.path.insert(0, str(_ROOT))
+    from benches import pages, runs
+
+    return pages.rendered(markdown, runs.read(pages.RESULTS / f"{title}.json"))
 
 
 def missing_names(html: str, modules: list[str]) -> list[str]:

@@ -93,6 +93,7 @@ def test_a_goal_shows_its_range_beside_the_rounds_of_the_run():
 def test_publishing_again_moves_the_former_run_into_the_range(tmp_path, monkeypatch):
     for name in ("RESULTS", "PAGES"):
         monkeypatch.setattr(pages, name, tmp_path)
+    monkeypatch.setattr(pages, "RENDERED", tmp_path / "rendered")
     monkeypatch.setattr(pages, "STATED", ())
     (tmp_path / "queue.md").write_text(f"{pages.BEGIN}\n{pages.END}\n", encoding="utf-8")
     for day, reached in ((1, 0.7), (2, 0.9)):
@@ -103,7 +104,7 @@ def test_publishing_again_moves_the_former_run_into_the_range(tmp_path, monkeypa
         report.finish()
     kept = runs.read(tmp_path / "queue.json")
     assert kept.earlier == [Earlier("c1", "2026-01-01T08:00:00Z")]
-    assert "over 2 runs 0.70x to 0.90x" in (tmp_path / "queue.md").read_text(encoding="utf-8")
+    assert "over 2 runs 0.70x to 0.90x" in (tmp_path / "rendered" / "queue.md").read_text(encoding="utf-8")
 
 
 def test_a_document_states_the_range_over_the_runs_beside_that_of_the_last(monkeypatch):

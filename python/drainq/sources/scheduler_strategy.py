@@ -24,7 +24,7 @@ Credits = MutableMapping[Child, float]
 
 
 def checked_split(strategy: Strategy, n: int, live: Collection[str], credits: Credits) -> dict[str, int]:
-    """Split ``n`` items by a strategy, which may be anybody's, and check that the answer makes sense.
+    """Split ``n`` items by a strategy, which may be the caller's own, and check that the answer makes sense.
 
     Returns:
         The shares of live sources that are not 0; their sum is at most ``n``.

@@ -77,7 +77,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
     }
 
     /// Whether nothing has come since the last pass: the thread woke up by itself, or by a wake-up that it got while it
-    /// was awake, which left the state idle and tells of what [`Self::has_work`] finds (invariant 1).
+    /// was awake, which left the state idle and reports what [`Self::has_work`] finds (invariant 1).
     fn last_pass_stands(&mut self) -> bool {
         let stands = self.is_still_idle && (planted("sleep_on_look") || !self.has_work());
         if !stands && std::mem::take(&mut self.is_still_idle) {

@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(counts.add(Full, 1, begin), Some(1));
         assert_eq!(counts.add(Full, 1, begin + INTERVAL / 2), None);
         assert_eq!(counts.take_all(begin + INTERVAL - TICK), [(Full, 1)]);
-        assert_eq!(counts.add(Full, 1, begin + INTERVAL), None, "it was told a tick before");
+        assert_eq!(counts.add(Full, 1, begin + INTERVAL), None, "the report came a tick before");
         assert_eq!(counts.take_all(begin + INTERVAL), [(Full, 1)]);
         assert_eq!(counts.take_all(begin + 2 * INTERVAL), [], "there was nothing to tell");
         assert_eq!(counts.add(Full, 1, begin + 2 * INTERVAL), Some(1));

@@ -1,11 +1,11 @@
 //! The table that finds a group by the hash of its keys.
 //!
-//! A slot is 8 bytes: the number of a group, and half of its hash, by which a look-up passes over most other groups. What
-//! a look-up finds so may still have other keys, which the caller has to compare.
+//! A slot is 8 bytes: the number of a group, and half of its hash, by which a lookup passes over most other groups. What
+//! a lookup finds so may still have other keys, which the caller has to compare.
 //!
 //! # Invariants
 //! 1. `slots` has a power of two of places and at least one that is free. A group lies at the place of its hash or, where
-//!    that was taken, at the next free place: a look-up ends at the first free place.
+//!    that was taken, at the next free place: a lookup ends at the first free place.
 //! 2. `hashes` has the hash of each group. So `slots` can be made from it again, for more room or without some groups.
 
 use crate::columns::reserve::reserve;
@@ -36,7 +36,7 @@ impl GroupTable {
         self.hashes.len()
     }
 
-    /// Reads the slot at which a look-up begins.
+    /// Reads the slot at which a lookup begins.
     ///
     /// To read those of many hashes before the first look-up lets the processor wait for their memory at the same time.
     #[inline]

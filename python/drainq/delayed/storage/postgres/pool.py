@@ -271,7 +271,7 @@ def in_transaction_of(connection: Any) -> Iterator[Any]:
 
     Raises:
         TypeError: it is no connection of psycopg.
-        ValueError: nobody converts the text that it sends.
+        ValueError: the server would take the text that it sends for that of another encoding.
     """
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(
