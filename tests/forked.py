@@ -15,6 +15,7 @@ LIMIT = 30
 """Seconds after which the kernel ends a child."""
 
 needs_fork = [
+    pytest.mark.system,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
 ]

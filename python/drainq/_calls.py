@@ -1,4 +1,4 @@
-"""What the native module asks of Python where it is more than one call: logging, error handlers, balancers, exits.
+"""What the native module asks of Python where it is more than one call: logging, error handlers, balancers.
 
 In Python, because it is user code that is looked at and called here, and on a thread that may outlive the program's
 main thread native code must not stand between two such steps (``crates/drainq-py/src/gil.rs``).
@@ -7,7 +7,6 @@ main thread native code must not stand between two such steps (``crates/drainq-p
 from __future__ import annotations
 
 import operator
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -50,15 +49,3 @@ def plan(balancer: Any, load: tuple[list[int], list[int], int]) -> list[int] | N
     throughput, owners, threads = load
     answer = getattr(balancer, "assign", balancer)(throughput, owners, threads)
     return None if answer is None else [operator.index(owner) for owner in answer]
-
-
-def join_others() -> None:
-    """Wait until the threads have ended that are no daemons, the current one apart."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-
-
-def exit_now() -> None:
-    """End the process; a forked child leaves buffers and exit callbacks to its parent."""
-    os._exit(0)

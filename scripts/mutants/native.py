@@ -24,14 +24,6 @@ MUTANTS = [
         dies="hangs",
     ),
     Mutant(
-        "child_ends_the_parents_caller",
-        "a child calls on_close for a thread that its parent was starting",
-        "crates/drainq-py/src/batch/caller.rs",
-        ("        if self.made_in.is_past() {\n            return;\n        }\n"),
-        "",
-        "tests/batch/test_fork.py::test_a_child_calls_no_on_close_for_a_thread_of_its_parent",
-    ),
-    Mutant(
         "exit_leaves_a_report",
         "the interpreter ends while the refusals of a queue that is gone are reported",
         "crates/drainq-py/src/batch/drop_reports.rs",
@@ -186,14 +178,5 @@ MUTANTS = [
         "        let never_run = body.lock().take();\n",
         "        let never_run: Option<()> = None;\n",
         "tests/batch/test_collection.py::test_a_queue_that_could_not_be_made_tells_its_consumer_once_of_the_end",
-    ),
-    Mutant(
-        "child_starts_the_parents_threads",
-        "a child that was forked while threads were started starts the rest of its parent's",
-        "crates/drainq-py/src/thread.rs",
-        "    if begun_in.is_past() {\n",
-        "    if begun_in.is_past() && false {\n",
-        "tests/batch/test_fork.py::test_a_start_of_threads_that_a_signal_handler_forks_goes_on_in_the_parent",
-        dies="hangs",
     ),
 ]

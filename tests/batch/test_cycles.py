@@ -162,6 +162,7 @@ def test_an_item_that_holds_the_coroutine_which_offers_it_is_collected_while_the
     assert queue.shutdown(PATIENCE) is True and queue.stats().offered == 0
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("inherited", [True, False])
 def test_a_cycle_is_collected_in_a_child_too(inherited):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.batch.test_lifecycle import run
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 HEAD = """
 import faulthandler, os, signal, threading
@@ -46,143 +46,6 @@ print(waited(child), queue.shutdown(20), seen)
     assert lines == ["1 True [1]"]
 
 
-@pytest.mark.parametrize("waiting", ["queue.flush()", "queue.shutdown()", "queue.remove_handler(int)"])
-def test_a_wait_that_a_signal_handler_forks_goes_on_in_the_parent_and_raises_in_the_child(waiting):
-    lines = forks(f"""
-import signal
-entered, leave, children = threading.Event(), threading.Event(), []
-def handler(batch):
-    entered.set()
-    leave.wait()
-def fork(*_):
-    children.append(os.fork())
-    leave.set()
-signal.signal(signal.SIGALRM, fork)
-queue = BatchQueue("signal", config())
-queue.add_handler(int, handler)
-queue.produce(1)
-entered.wait()
-signal.setitimer(signal.ITIMER_REAL, 0.5)  # it waits by then
-try:
-    answer = {waiting}
-except DrainqError:
-    os._exit(7 if children == [0] else 8)
-print(answer, [waited(child) for child in children])
-""")
-    assert lines == ["True [7]"]
-
-
-def test_a_shutdown_that_tells_what_it_left_behind_goes_on_in_the_parent_if_that_forks():
-    lines = forks("""
-entered, leave, children = threading.Event(), threading.Event(), []
-def hang(batch):
-    entered.set()
-    leave.wait()
-queue = BatchQueue("left", config(consumer=hang, on_drop=lambda *told: children.append(os.fork())))
-queue.produce(1)
-entered.wait()
-try:
-    answer = queue.shutdown(0)
-except DrainqError:
-    os._exit(7 if children == [0] else 8)
-if children == [0]:
-    os._exit(9)
-leave.set()
-print(answer, [waited(child) for child in children])
-""")
-    assert lines == ["False [7]"]
-
-
-def test_a_produce_that_waits_for_room_when_a_signal_handler_forks_goes_on_in_the_parent():
-    lines = forks("""
-import signal
-entered, leave, children, seen = threading.Event(), threading.Event(), [], []
-def handler(batch):
-    entered.set()
-    leave.wait()
-    seen.extend(batch)
-def fork(*_):
-    children.append(os.fork())
-    leave.set()
-signal.signal(signal.SIGALRM, fork)
-queue = BatchQueue("signal", config(buffer_size=1, consumer=handler))
-queue.produce(1)
-entered.wait()
-queue.produce(2)
-signal.setitimer(signal.ITIMER_REAL, 0.5)  # it waits by then
-try:
-    answer = queue.produce(3)
-except DrainqError:
-    mine = queue.produce(4) and queue.flush(20) and seen == [4] and queue.stats().offered == 1
-    os._exit(7 if mine else 8)
-print(answer, [waited(child) for child in children], queue.shutdown(20), seen)
-""")
-    assert lines == ["True [7] True [1, 2, 3]"]
-
-
-STARTS = {
-    "own threads": "config(2, consumer=handler)",
-    "a pool": 'BatchQueueConfig(shared_scheduler=("start", ThreadPolicy.fixed(2)), consumer=handler)',
-    "a balancer": "config(2, consumer=handler, balancer=lambda throughput, owners, threads: None)",
-}
-
-
-@pytest.mark.parametrize("settings", STARTS.values(), ids=STARTS)
-@pytest.mark.parametrize("thread", [0, 1, 2])
-def test_a_start_of_threads_that_a_signal_handler_forks_goes_on_in_the_parent(settings, thread):
-    lines = forks(f"""
-seen, children, starts, start = [], [], [], threading.Thread.start
-def handler(batch):
-    seen.extend(batch)
-def forking(thread):
-    start(thread)
-    starts.append(thread.name)
-    if len(starts) == {thread} + 1:
-        children.append(os.fork())
-threading.Thread.start = forking
-try:
-    queue = BatchQueue("forked", {settings})
-except DrainqError:
-    assert children == [0]
-    threading.Thread.start = start
-    assert not any(thread.name.startswith("drainq-") for thread in threading.enumerate())
-    queue = BatchQueue("anew", {settings})
-queue.produce(children)
-assert queue.shutdown(20) and seen == [children]
-if children == [0]:
-    os._exit(7)
-print([waited(child) for child in children])
-""")
-    assert lines == (["[7]"] if thread < 2 or "balancer" in settings else ["[]"])
-
-
-def test_a_child_calls_no_on_close_for_a_thread_of_its_parent():
-    lines = forks("""
-class Handler:
-    closed = 0
-    def consume(self, batch):
-        pass
-    def on_close(self):
-        self.closed += 1
-handler, children = Handler(), []
-def forks_and_starts_nothing(thread):
-    queue.shutdown(0)
-    children.append(os.fork())
-queue = BatchQueue("closed", config(consumer=handler))
-child = os.fork()
-if child == 0:
-    threading.Thread.start = forks_and_starts_nothing
-    try:
-        queue.produce(1)
-    except DrainqError:
-        assert children == [0]
-        os._exit(7 + handler.closed)
-    os._exit(waited(children[0]))
-print(waited(child), queue.shutdown(20), handler.closed)
-""")
-    assert lines == ["7 True 1"]
-
-
 @pytest.mark.parametrize(
     "settings", ["config(2, ", "BatchQueueConfig(shared_scheduler=('pool', ThreadPolicy.fixed(2)), "]
 )
@@ -204,51 +67,12 @@ print(waited(child), queue.running, queue.shutdown(20))
     assert lines == ["no thread False False {'full': 0, 'closed': 1, 'would_deadlock': 0}", "7 True True"]
 
 
-def test_a_selector_that_forks_has_chosen_among_the_partitions_that_the_child_has():
-    lines = forks("""
-import signal
-made, got = [], []
-def selector(item, count):
-    if item == "forks":
-        made.append(os.fork())
-    if made == [0]:
-        signal.alarm(25)
-    return count - 1
-queue = BatchQueue("chosen", BatchQueueConfig(
-    threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.adaptive(2), partition_selector=selector))
-kinds = [type(f"Kind{number}", (), {}) for number in range(10)]
-for kind in kinds:
-    queue.add_handler(kind, got.extend)
-for kind in kinds:  # the partitions stay
-    assert queue.remove_handler(kind)
-queue.add_handler(str, got.extend)
-accepted = queue.produce("forks"), queue.flush(20)
-if made == [0]:
-    os.write(1, f"{accepted} {got} {queue.partition_count > 2}\\n".encode())
-    os._exit(7)
-print(waited(made[0]), accepted, got)
-""")
-    assert lines == ["(True, True) ['forks'] True", "7 (True, True) ['forks']"]
-
-
-def test_forks_under_producers_and_in_handlers_deliver_everything_once():
+def test_forks_under_producers_deliver_everything_once():
     lines = forks("""
 import itertools
-parent, children, born_in_handler = os.getpid(), [], []
-def handler(batch):
-    seen.extend(batch)
-    if os.getpid() == parent and len(born_in_handler) < 15:
-        child = os.fork()
-        if child == 0:
-            seen.clear()
-            assert queue.produce_many(range(50)) == 50
-            assert queue.flush(20) and seen == list(range(50)), seen
-            os._exit(7)
-        born_in_handler.append(child)
-seen, numbers, stop = [], itertools.count(), threading.Event()
+seen, numbers, stop, produced, children = [], itertools.count(), threading.Event(), [], []
 queue = BatchQueue("storm", BatchQueueConfig(threads=ThreadPolicy.fixed(1), buffer_size=500, max_batch=50))
-queue.add_handler(int, handler)
-produced = []
+queue.add_handler(int, seen.extend)
 def produce():
     mine = []
     while not stop.is_set():
@@ -262,15 +86,14 @@ for producer in producers:
 for _ in range(15):
     child = os.fork()
     if child == 0:
-        os._exit(7 if queue.produce_many(range(50)) == 50 and queue.shutdown(20) else 8)
+        seen.clear()
+        os._exit(7 if queue.produce_many(range(50)) == 50 and queue.shutdown(20) and seen == list(range(50)) else 8)
     children.append(child)
-while len(born_in_handler) < 15:
-    pass
 stop.set()
 for producer in producers:
     producer.join()
 ok = queue.shutdown(20)
-print(ok, {waited(child) for child in children + born_in_handler}, sorted(seen) == sorted(produced), len(seen) == queue.stats().accepted)
+print(ok, {waited(child) for child in children}, sorted(seen) == sorted(produced), len(seen) == queue.stats().accepted)
 """)
     assert lines == ["True {7} True True"]
 
@@ -341,35 +164,23 @@ print(ended, queue.shutdown(20))
     assert lines == ["{7} True"]
 
 
-def test_a_list_during_which_an_on_drop_forks_goes_on_in_both_processes():
-    """The child has no drain thread when the list goes on in it, and starts one."""
+def test_an_attempt_of_a_coroutine_is_the_parents_and_a_child_starts_threads_for_its_own():
     lines = forks("""
-entered, leave, seen, children = threading.Event(), threading.Event(), [], []
-def handler(batch):
-    entered.set()
-    leave.wait()
-    seen.extend(batch)
-def fork(reason, count):
-    if not children:
-        children.append(os.fork())
-queue = BatchQueue("drops", config(buffer_size=1, strategy="if_possible", consumer=handler, on_drop=fork))
-queue.produce(0)
-entered.wait()
-accepted = queue.produce_many([1, 2, 3, 4, "a", "b"])
-leave.set()
-if children == [0]:
+seen = []
+queue = BatchQueue("attempt", config(consumer=seen.extend))
+attempt = queue._attempt("parent's")
+child = os.fork()
+if child == 0:
     try:
-        assert threading.enumerate()[1].name == "drainq-drops-0"
-        assert queue.flush(10)
-        stats = queue.stats()
-        assert 2 <= accepted <= 3 and seen == ["a", "b"][:accepted - 1], (accepted, seen)
-        assert (stats.accepted, stats.rejected["full"]) == (accepted - 1, 3 - accepted), stats
-        print("child", flush=True)
-        os._exit(0)
-    finally:
-        os._exit(1)
-assert queue.flush(10)
-assert (accepted, seen, queue.stats().rejected["full"]) == (1, [0, 1], 5)
-print(waited(children.pop()))
+        attempt.try_now()
+    except DrainqError as error:
+        print(str(error).partition(",")[0], flush=True)
+    attempt.give_up()
+    assert (queue.stats().offered, seen) == (0, [])
+    assert queue._attempt("child's").try_now() is True
+    assert queue.flush(10)
+    assert (queue.stats().offered, queue.stats().handled, seen) == (1, 1, ["child's"])
+    os._exit(7)
+print(waited(child), attempt.try_now(), queue.flush(10), seen)
 """)
-    assert lines == ["child", "0"]
+    assert lines == ["the process forked during this call", '7 True True ["parent\'s"]']

@@ -6,7 +6,7 @@ import pytest
 
 from tests.batch.test_fork import forks
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
 def in_child(before, check):
@@ -139,12 +139,12 @@ def test_its_callables_are_called():
     lines = in_child(
         """
 def told(reason, count):
-    print(os.getpid() == child_pid, reason, count, flush=True)
+    os.write(1, f"{os.getpid() == child_pid} {reason} {count}\\n".encode())
 def fails(batch):
     raise ValueError
 child_pid = 0
 queue = BatchQueue("callables", config(on_drop=told, shutdown_timeout=7.0, len_of=len,
-                                       error_handler=lambda batch, error: print(type(error).__name__, batch, flush=True)))
+                                       error_handler=lambda batch, error: os.write(1, f"{type(error).__name__} {batch}\\n".encode())))
 queue.add_handler(str, fails)
 """,
         """

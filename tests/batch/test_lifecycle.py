@@ -193,6 +193,7 @@ def test_an_interrupted_produce_counts_its_item_as_rejected():
     )
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_empty_and_delivers_only_its_own():
     out = run(
@@ -230,13 +231,15 @@ def test_a_forked_child_starts_empty_and_delivers_only_its_own():
     assert out == "7 True 11\n"
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_never_produces_exits_at_once():
     out = run(
         """
         import os, threading
         from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
-        queue = BatchQueue("fork", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=print))
+        queue = BatchQueue("fork", BatchQueueConfig(threads=ThreadPolicy.fixed(1),
+                           consumer=lambda batch: print(batch, flush=True)))  # a fork copies what is not written yet
         queue.produce("parent")
         assert queue.flush(30)
         child = os.fork()

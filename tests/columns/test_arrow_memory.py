@@ -216,6 +216,7 @@ def release(struct: Any) -> None:
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(struct.release)(ctypes.addressof(struct))
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("name", KINDS)

@@ -4,14 +4,12 @@ import asyncio
 import gc
 import os
 import queue as std
-import subprocess
-import sys
 import weakref
 
 import pytest
 
 from drainq import MultiQueue, ShutDown
-from tests.forked import finalises_its_items, in_child, needs_fork, run_and_exit
+from tests.forked import finalises_its_items, in_child, needs_fork
 
 from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, ended, eventually, in_thread, totals_add_up
 
@@ -170,85 +168,6 @@ def test_the_items_of_the_parent_are_not_finalised_in_a_child():
     assert os.read(reading, 10) == b""
     os.close(reading)
     queue["a"].remove_if(lambda item: setattr(Item, "__del__", lambda item: None))
-
-
-def test_a_selection_that_forks_delivers_nothing_twice():
-    """The fork comes while a bulk get has one item in hand."""
-
-    class ForksAtTheSecond:
-        asked = child = None
-
-        def select(self, groups):
-            if self.asked and self.child is None:
-                self.child = os.fork()
-            self.asked = True
-            return groups[0][0]
-
-    queue, pid = MultiQueue(selection := ForksAtTheSecond()), os.getpid()
-    sub = queue.add_sub_queue("a")
-    sub.put_many([1, 2, 3])
-    got = queue.get_many(2, min_items=0)
-    if os.getpid() != pid:
-
-        def check():
-            assert (got, list(sub)) == ([], [])
-            sub.put("child's")
-            assert queue.get() == "child's"
-
-        run_and_exit(check)
-    assert os.waitstatus_to_exitcode(os.waitpid(selection.child, 0)[1]) == 0
-    assert (got, drain(queue)) == ([1, 2], [3])
-
-
-SIGNALLED = """
-import _thread, os, signal, sys, threading
-from drainq import DrainqError, MultiQueue
-
-queue, pid = MultiQueue(), os.getpid()
-sub = queue.add_sub_queue("a")
-
-def handler(*_):
-    global child
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-
-signal.signal(signal.SIGUSR1, handler)
-
-def disturb():
-    while queue.stats().blocked_getters == 0:
-        os.sched_yield()
-    {disturb}
-
-threading.Thread(target=disturb, daemon=True).start()
-try:
-    got = queue.get()
-except DrainqError:
-    assert os.getpid() != pid
-    sub.put("child's")
-    os._exit(0 if queue.get() == "child's" else 1)
-assert (os.getpid(), got) == (pid, "parent's")
-assert os.waitpid(child, 0)[1] == 0
-"""
-
-DISTURBS = {
-    "the item comes later": """os.kill(pid, signal.SIGUSR1)
-    while 'child' not in globals():
-        os.sched_yield()
-    sub.put("parent's")""",
-    "the item comes with the signal": """interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000.0)  # this thread keeps the GIL
-    _thread.interrupt_main(signal.SIGUSR1)
-    sub.put("parent's")
-    sys.setswitchinterval(interval)""",
-}
-
-
-@pytest.mark.parametrize("when", DISTURBS)
-def test_a_call_that_a_signal_handler_forks_in_ends_in_the_child_and_goes_on_in_the_parent(when):
-    program = SIGNALLED.replace("{disturb}", DISTURBS[when])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_no_lock_is_left_taken_by_threads_that_wait_and_look():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 FORK = """
 import os, signal, sys, threading, warnings
@@ -205,27 +205,6 @@ assert scheduler.stop(30)
 while scheduler.step() and [item for name, _, item in seen if name == "iterator"] != list(range(6)):
     pass
 assert [item for name, _, item in seen if name == "iterator"] == list(range(6))
-"""
-    )
-
-
-def test_a_step_that_a_fork_in_its_target_interrupts_delivers_nothing_in_the_child():
-    run(
-        """
-seen, children = [], []
-
-def target(name, items):
-    seen.append((name, items))
-    if name == "x" and not children:
-        children.append(os.fork())
-
-scheduler = SourceScheduler({"x": iter("ab"), "y": iter("cd")}, target, Fair("x", "y"), batch_size=4)
-moved = scheduler.step()
-if children == [0]:
-    stats = scheduler.stats()
-    os._exit(0 if (moved, len(seen), stats.moved, stats.failed) == (0, 1, 0, 0) else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
-assert (moved, seen) == (4, [("x", ["a", "b"]), ("y", ["c", "d"])])
 """
     )
 

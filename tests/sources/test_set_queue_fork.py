@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from drainq import SetQueue, ShutDown
-from tests.forked import finalises_its_items, in_child, needs_fork, run_and_exit
+from tests.forked import finalises_its_items, in_child, needs_fork
 from tests.sources.threads import Call, waits
 
 pytestmark = needs_fork
@@ -80,43 +80,6 @@ def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent():
         thread.join(30)
         assert not thread.is_alive()
     assert list(full) == [1]
-
-
-def test_a_key_that_forks_puts_one_item_into_each_queue():
-    children = []
-
-    def key(item):
-        if not children:
-            children.append(os.fork())
-        return item
-
-    pid, waiting = os.getpid(), SetQueue(key=key)
-    waiting.put("both")
-    if os.getpid() != pid:
-        run_and_exit(lambda: waiting.get_many(5) == ["both"] or os._exit(2))
-    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
-    assert waiting.get_many(5) == ["both"]
-
-
-def test_an_eq_that_forks_finds_an_empty_queue_in_the_child():
-    class Forks:
-        child = None
-
-        def __hash__(self):
-            return 1
-
-        def __eq__(self, other):
-            if Forks.child is None:
-                Forks.child = os.fork()
-            return True
-
-    pid, waiting = os.getpid(), SetQueue()
-    waiting.put(Forks())
-    went_in = waiting.put(Forks())
-    if os.getpid() != pid:
-        run_and_exit(lambda: (went_in, len(waiting)) == (True, 1) or os._exit(2))
-    assert os.waitstatus_to_exitcode(os.waitpid(Forks.child, 0)[1]) == 0
-    assert (went_in, len(waiting)) == (False, 1)
 
 
 def test_the_items_of_the_parent_are_not_finalised_in_a_child():

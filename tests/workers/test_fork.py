@@ -10,7 +10,7 @@ import pytest
 
 from drainq.sql import Database
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 FORK = """
 import os, sys, threading, warnings

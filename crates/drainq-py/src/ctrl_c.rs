@@ -2,8 +2,7 @@
 //! waits for room does so in a loop of its own, in `batch/produce/wait_for_room.rs`.
 
 use crate::deadline::Deadline;
-use crate::fork::Generation;
-use crate::{errors, gil};
+use crate::gil;
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -22,22 +21,16 @@ pub fn slice(deadline: Deadline) -> Duration {
 /// So a caller that takes or puts an item after its wait alone has done neither when a signal during the
 /// wait ends the call.
 ///
-/// Returns `None` when the deadline has passed without an answer. In the child of a fork that a signal
-/// handler made, this raises DrainqError, because the parent has what the call waits for.
+/// Returns `None` when the deadline has passed without an answer.
 pub fn wait<R: Send>(
     py: Python<'_>,
     deadline: Deadline,
     mut attempt: impl Send + FnMut(Duration) -> Option<R>,
 ) -> PyResult<Option<R>> {
-    let begun_in = Generation::now();
     loop {
         let slice = slice(deadline);
         let answer = gil::released(py, || attempt(slice));
-        let interrupted = py.check_signals();
-        if begun_in.is_past() {
-            return Err(forked(py));
-        }
-        interrupted?;
+        py.check_signals()?;
         if answer.is_some() || deadline.passed() {
             return Ok(answer);
         }
@@ -52,10 +45,4 @@ pub fn come_again(py: Python<'_>) {
     if let Err(error) = again {
         error.write_unraisable(py, None);
     }
-}
-
-/// Makes the DrainqError of a call that waited when a signal handler forked, in the child.
-pub fn forked(py: Python<'_>) -> PyErr {
-    errors::DRAINQ_ERROR
-        .error(py, "the process forked during this call, which goes on in the parent; call again in the child")
 }

@@ -12,11 +12,10 @@
 //!    ([`register`]) and replaces the value in the child, before other code of the child runs. The
 //!    old value is never touched again, because its locks may be taken by threads that the child does
 //!    not have. The old value is leaked.
-//! 3. A call that was under way goes on in the child, in the copy of its thread. A fork in the middle of a call of
-//!    drainq can happen only in user code that the call runs, signal handlers included. So after each call of user
-//!    code, a frame that still refers to a cell's value asks [`Generation::is_past`]. In a child the frame does not
-//!    touch that value again: a call that user code made raises, and leaks the value; a thread of this module ends the
-//!    child (`batch/interpreter_exit.rs`, `leave_child`).
+//! 3. The contract holds for a fork between calls. A fork in the middle of a call of drainq can happen only in user code
+//!    that the call runs: a callback, a finaliser, a signal handler. The child must not return from there into the call,
+//!    which would go on with the parent's value. It ends by itself, as a child of `multiprocessing` does. An object
+//!    that outlives calls and belongs to one process asks [`Generation::is_past`].
 //! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
 //!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.

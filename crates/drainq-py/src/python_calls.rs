@@ -39,12 +39,10 @@ static PLAN: PythonFunction = PythonFunction::new("plan");
 static CHECK_ANSWER: PythonFunction = PythonFunction::new("check_answer");
 static IS_CTRL_C: PythonFunction = PythonFunction::new("is_ctrl_c");
 static START_THREAD: PythonFunction = PythonFunction::new("start_thread");
-static JOIN_OTHERS: PythonFunction = PythonFunction::new("join_others");
-static EXIT: PythonFunction = PythonFunction::new("exit_now");
 
 /// Looks all of them up.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
-    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD, &JOIN_OTHERS, &EXIT]
+    [&LOG, &REPORT_FAILURE, &PLAN, &CHECK_ANSWER, &IS_CTRL_C, &START_THREAD]
         .into_iter()
         .try_for_each(|function| function.get(py).map(drop))
 }
@@ -128,15 +126,4 @@ pub fn plan(
 pub fn check_answer(callable: &str, answer: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = PyString::new(answer.py(), callable);
     CHECK_ANSWER.call(answer.py(), [&name, answer]).map(drop)
-}
-
-/// Waits until the threads have ended that are no daemons, the current one apart.
-pub fn join_others(py: Python<'_>) -> PyResult<()> {
-    JOIN_OTHERS.call(py, []).map(drop)
-}
-
-/// Ends the process with status 0, without what the interpreter does at its exit.
-pub fn exit(py: Python<'_>) -> ! {
-    let _ = EXIT.call(py, []);
-    std::process::abort()
 }

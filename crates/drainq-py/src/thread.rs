@@ -1,7 +1,6 @@
 //! The threads that this module starts: daemon `threading.Thread`s with a native body.
 
-use crate::fork::Generation;
-use crate::{ctrl_c, python_calls};
+use crate::python_calls;
 use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple};
@@ -10,9 +9,6 @@ use std::sync::Arc;
 /// Starts a daemon thread of this name that runs `body` once.
 ///
 /// What `body` holds is let go of if the thread cannot start, though a caller that keeps the error keeps the target.
-///
-/// Where a signal handler forks meanwhile, the thread is the parent's: in the child this raises DrainqError, and the
-/// caller touches no value of a `ForkCell` any more.
 pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 'static) -> PyResult<Py<PyAny>> {
     let body = Arc::new(Mutex::new(Some(body)));
     let handed_over = body.clone();
@@ -23,11 +19,7 @@ pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 
                 body(args.py());
             }
         })?;
-    let begun_in = Generation::now();
     let started = python_calls::start_thread(py, name, &target);
-    if begun_in.is_past() {
-        return Err(started.err().unwrap_or_else(|| ctrl_c::forked(py)));
-    }
     if started.is_err() {
         let never_run = body.lock().take();
         drop(never_run); // what it holds may run Python code as it ends: not under the lock

@@ -3,9 +3,7 @@
 //! The invariants are those of `caller_count.rs`, which counts the rights.
 
 use super::caller_count::{CallerCount, Role};
-use super::interpreter_exit;
 use super::shared_queue::SharedQueue;
-use crate::fork::Generation;
 use crate::gil;
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
@@ -16,7 +14,6 @@ pub struct Caller {
     shared: ManuallyDrop<Arc<SharedQueue>>,
     callers: Arc<CallerCount>,
     role: Role,
-    made_in: Generation,
 }
 
 impl Caller {
@@ -24,7 +21,7 @@ impl Caller {
     pub fn new(shared: &Arc<SharedQueue>, role: Role) -> Self {
         let callers = shared.process().callers.clone();
         callers.add(role);
-        Self { shared: ManuallyDrop::new(shared.clone()), callers, role, made_in: Generation::now() }
+        Self { shared: ManuallyDrop::new(shared.clone()), callers, role }
     }
 
     /// Returns the queue.
@@ -33,16 +30,8 @@ impl Caller {
     }
 
     fn end(&mut self, py: Python<'_>) {
-        if self.made_in.is_past() {
-            return;
-        }
-        if self.role == Role::Drain {
-            if self.callers.one_drains() {
-                self.shared.call_on_close(py);
-            }
-            if self.made_in.is_past() {
-                interpreter_exit::leave_child(py);
-            }
+        if self.role == Role::Drain && self.callers.one_drains() {
+            self.shared.call_on_close(py);
         }
         self.callers.remove(self.role);
     }
@@ -67,16 +56,11 @@ impl SharedQueue {
         if !process.queue.is_drained() || !callers.claim_closing() {
             return;
         }
-        let made_in = Generation::now();
         process.queue.while_draining(|| {
             for handler in self.callables.with_on_close(py) {
-                if !made_in.is_past() {
-                    handler.close(py);
-                }
+                handler.close(py);
             }
         });
-        if !made_in.is_past() {
-            callers.set_closed();
-        }
+        callers.set_closed();
     }
 }

@@ -4,9 +4,6 @@
 //! for all calls of the pass. A daemon thread does not hold up the interpreter's end: `interpreter_exit.rs` shuts the
 //! queues down before, so that nothing is left to do by then.
 //!
-//! A callable may fork. In the child its thread is the only one, and the pass that it was in is the
-//! parent's. So when the callable returns there, the child ends (`interpreter_exit::leave_child`).
-//!
 //! The threads start inside the call that makes the queue, and with a short `min_idle` they find nothing to do before it
 //! returns. An `on_idle` that uses the variable to which the program assigns the queue would not find it yet. So the first
 //! idle report comes from a step that began after that call.
@@ -14,11 +11,9 @@
 use super::caller::Caller;
 use super::caller_count::Role;
 use super::handler::Handler;
-use super::interpreter_exit;
 use super::shared_queue::SharedQueue;
 use super::shared_scheduler::{Serve, Served};
 use super::types::item::Item;
-use crate::fork::Generation;
 use crate::python_calls::{self, log, log_error};
 use crate::{errors, gil, thread};
 use drainq_core::batch::drop_counts::DropReason;
@@ -30,14 +25,14 @@ impl SharedQueue {
     /// Starts the drain threads, and the balancer's, unless that was done.
     #[cold]
     pub fn start_threads(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let (process, begun_in) = (self.process(), Generation::now());
+        let process = self.process();
         if !process.claim_start() {
             return Ok(());
         }
         if let Some(pool) = self.pool() {
             pool.scheduler().add(process.queue.clone(), Arc::new(Caller::new(self, Role::Drain)));
             let started = pool.start_threads(py);
-            if started.is_err() && !begun_in.is_past() {
+            if started.is_err() {
                 // The pool may have no thread at all, and an item that the queue took would wait for ever.
                 process.queue.close();
             }
@@ -53,7 +48,7 @@ impl SharedQueue {
             process.threads.lock().push(thread);
             Ok(())
         });
-        if started.is_err() && !begun_in.is_past() {
+        if started.is_err() {
             // The threads that did start have nothing to do and end.
             process.queue.close();
         }
@@ -64,12 +59,8 @@ impl SharedQueue {
 
     /// Hands the batches of a pass to their handlers, one call after the other.
     fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
-        let begun_in = Generation::now();
         while let Some(mut batch) = pass.next_batch() {
             let outcomes = self.deliver(py, &mut batch);
-            if begun_in.is_past() {
-                interpreter_exit::leave_child(py);
-            }
             if !pass.account(batch, &outcomes) {
                 return;
             }
@@ -77,9 +68,6 @@ impl SharedQueue {
         for (key, handler) in self.callables.handlers.with_on_idle(py) {
             if pass.drainer().found_nothing_for(key) {
                 handler.idle(py);
-                if begun_in.is_past() {
-                    interpreter_exit::leave_child(py);
-                }
             }
         }
     }
@@ -131,20 +119,13 @@ impl SharedQueue {
 
     /// Calls `on_idle` of the consumer, and of each handler for whose type the drainer found nothing.
     fn call_on_idle(&self, py: Python<'_>, drainer: &Drainer<Item>) {
-        let begun_in = Generation::now();
         if let Some(consumer) = &self.callables.consumer {
             consumer.idle(py);
         }
         for (key, handler) in self.callables.handlers.with_on_idle(py) {
-            if begun_in.is_past() {
-                break;
-            }
             if drainer.found_nothing_for(key) {
                 handler.idle(py);
             }
-        }
-        if begun_in.is_past() {
-            interpreter_exit::leave_child(py);
         }
     }
 

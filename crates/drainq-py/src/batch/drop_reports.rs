@@ -17,7 +17,7 @@
 use super::interpreter_exit::{self, Live};
 use crate::ctrl_c;
 use crate::deadline::Deadline;
-use crate::fork::{self, Generation, Renew};
+use crate::fork::{self, Renew};
 use crate::python_calls::{self, log_error};
 use crate::{callables, gil, thread};
 use drainq_core::batch::config::EXIT_TIMEOUT;
@@ -146,13 +146,9 @@ impl DropReports {
 
     /// Runs the reporter: reports the counts that wait once a second, until there are none.
     fn report_later(&self, py: Python<'_>, reporter: &Reporter) {
-        let begun_in = Generation::now();
         loop {
             gil::released(py, || reporter.sleep());
             self.flush(py);
-            if begun_in.is_past() {
-                interpreter_exit::leave_child(py);
-            }
             let mut reports = self.reports.lock();
             if !reports.counts.wait() {
                 reports.reporter = None;

@@ -1,6 +1,6 @@
-//! The end of a process: the interpreter's exit, and the end of a child that a callable forked.
+//! The interpreter's exit.
 //!
-//! The order at the interpreter's exit:
+//! The order:
 //! 1. `threading` begins to wait for its threads. At this point all queues are flushed, while
 //!    executors still work, because handlers may use executors (best effort: the hook is private to
 //!    CPython).
@@ -109,17 +109,4 @@ pub fn check_not_over(py: Python<'_>, name: &str) -> PyResult<()> {
              made, for the last one registered runs first"
         ),
     ))
-}
-
-/// Ends the child of a fork that was made on one of this module's threads, inside a call of user code.
-///
-/// That thread is the child's main thread, and the frames below it on the stack belong to the parent: the
-/// thread must not return into them. The child ends as a program does: its other threads end, daemons
-/// apart, then its queues are shut down, and it exits with status 0.
-pub fn leave_child(py: Python<'_>) -> ! {
-    let ended = python_calls::join_others(py).and_then(|()| end_live(py));
-    if let Err(error) = ended {
-        error.write_unraisable(py, None);
-    }
-    python_calls::exit(py)
 }

@@ -2,10 +2,8 @@
 
 use super::caller::Caller;
 use super::caller_count::Role;
-use super::interpreter_exit;
 use super::queue::BatchQueue;
 use super::shared_queue::SharedQueue;
-use crate::fork::Generation;
 use crate::python_calls::{self, log_error};
 use crate::{gil, thread};
 use pyo3::prelude::*;
@@ -22,14 +20,10 @@ impl SharedQueue {
         let interval = balancing.interval;
         let name = format!("drainq-{}-balancer", self.name());
         let thread = thread::start(py, &name, move |py| {
-            let begun_in = Generation::now();
             while gil::released(py, || queue.wait_open(interval)) {
                 if let Err(error) = caller.shared().rebalance(py) {
                     let error = python_calls::value(py, error);
                     log_error(py, &format!("the balancer of queue {:?} failed", caller.shared().name()), &error);
-                }
-                if begun_in.is_past() {
-                    interpreter_exit::leave_child(py);
                 }
             }
         })?;

@@ -208,7 +208,7 @@ impl Renew for SharedQueue {
     fn renew_in_child(&self, _py: Python<'_>) {
         let fresh = Process::new(self.name(), self.settings.clone(), self.grouping, self.pool());
         self.callables.handlers.add_types(&fresh.queue, self.routing.keys.count());
-        // A selector that forked has chosen among the partitions of the parent.
+        // Partitions are never taken away: neither is one that was added for a handler that is gone.
         fresh.queue.grow_to_at_least(self.queue().partition_count());
         if !self.queue().is_running() {
             fresh.queue.close();

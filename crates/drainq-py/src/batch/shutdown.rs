@@ -9,7 +9,6 @@ use crate::arguments;
 use crate::ctrl_c;
 use crate::deadline::Deadline;
 use crate::errors;
-use crate::fork::Generation;
 use crate::gil;
 use drainq_core::batch::config::EXIT_TIMEOUT;
 use drainq_core::batch::drop_counts::DropReason;
@@ -21,7 +20,7 @@ use std::sync::Arc;
 impl SharedQueue {
     /// Ends the queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
     pub fn end(&self, py: Python<'_>, deadline: Deadline) -> PyResult<bool> {
-        let (process, begun_in) = (self.process(), Generation::now());
+        let process = self.process();
         let queue = process.queue.clone();
         queue.close();
         let drained = ctrl_c::wait(py, deadline, |slice| queue.wait_drained(slice).then_some(()))?.is_some();
@@ -33,9 +32,6 @@ impl SharedQueue {
         if is_clean && process.is_started() && self.pool().is_some() {
             // The threads of a shared scheduler may be busy with other queues.
             self.call_on_close(py);
-        }
-        if begun_in.is_past() {
-            return Err(ctrl_c::forked(py));
         }
         // Once the interpreter goes away the threads have ended, or never will.
         if is_clean && !interpreter_exit::is_over() {

@@ -11,7 +11,6 @@ use crate::arguments;
 use crate::batch::coroutines;
 use crate::batch::queue::BatchQueue;
 use crate::batch::types::item::Item;
-use crate::ctrl_c;
 use crate::errors;
 use crate::fork::Generation;
 use drainq_core::batch::partition::FAST_SHARE;
@@ -52,7 +51,10 @@ impl ProduceAttempt {
     /// partition is full.
     fn try_now(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         if self.begun_in.is_past() {
-            return Err(ctrl_c::forked(py));
+            return Err(errors::DRAINQ_ERROR.error(
+                py,
+                "the process forked during this call, which goes on in the parent; call again in the child",
+            ));
         }
         let shared = self.queue.get().shared();
         shared.start_threads(py)?;

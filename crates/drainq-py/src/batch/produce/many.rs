@@ -46,7 +46,6 @@ impl SharedQueue {
             let object = list.get_item(index)?;
             let class = self.routing.keys.name_of(&object)?;
             let key = self.key(&class)?;
-            // Here and not before the loop: a report of items that were rejected may have forked.
             self.start_threads(list.py())?;
             self.cache_route(list.py(), key);
             let mut run = vec![Item::new(&object, key)?];
@@ -117,8 +116,6 @@ impl SharedQueue {
             if self.produce_when_room(py, partition, item, may_wait)? {
                 accepted += 1;
             }
-            // A report of an item that was rejected may have forked.
-            self.start_threads(py)?;
             let (more, why) = bulk(&mut items);
             accepted += more;
             refusal = why;

@@ -61,7 +61,6 @@ impl SharedQueue {
         let partition = self.routing.partition_of(self.queue(), object, key)?;
         let item = self.routing.ring_item(object, key)?;
         let weight = item.weight();
-        // Last, because the callables above may have forked.
         self.start_threads(object.py())?;
         // SAFETY: the GIL is held (invariant 1).
         match unsafe { self.queue().try_produce_serialised(partition, item) } {

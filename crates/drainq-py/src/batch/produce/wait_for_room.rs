@@ -11,12 +11,10 @@ use crate::batch::types::item::Item;
 use crate::core_errors::{self, InCall};
 use crate::ctrl_c;
 use crate::deadline::MayWait;
-use crate::fork::Generation;
 use crate::gil;
 use drainq_core::batch::{Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
-use std::mem;
 
 impl SharedQueue {
     /// Queues an item whose partition was full: waits for room as `may_wait` says. True if the item was queued.
@@ -34,7 +32,7 @@ impl SharedQueue {
         };
         let weight = item.weight();
         self.check_not_draining_here(py, weight)?;
-        let (queue, begun_in) = (self.queue().clone(), Generation::now());
+        let queue = self.queue().clone();
         let mut waiter = queue.wait_for_room(partition);
         loop {
             // SAFETY: the GIL is held (invariant 1).
@@ -52,11 +50,6 @@ impl SharedQueue {
                 Err((back, Refusal::Full)) => item = back,
             }
             let interrupted = py.check_signals();
-            if begun_in.is_past() {
-                // The waiter is the parent's; its lock may be taken.
-                mem::forget(waiter);
-                return Err(ctrl_c::forked(py));
-            }
             if interrupted.is_err() || deadline.passed() {
                 drop(waiter);
                 drop(item);
