@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 import drainq.threads
-from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, PrefetchSource, SourceScheduler, ThreadPolicy
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    DrainqError,
+    PartitionPolicy,
+    PrefetchSource,
+    SourceScheduler,
+    ThreadPolicy,
+)
 from drainq.sources import Fair
 from drainq.threads import DaemonThread
 from drainq.timer import Timer
@@ -114,6 +122,19 @@ def a_loop(held: Held) -> None:
 @pytest.mark.parametrize("place", [a_queue, a_pool, a_report, an_alarm, a_refill, a_loop])
 def test_no_call_waits_for_the_first_step_of_a_thread_that_it_starts(held, place):
     place(held)
+
+
+def test_green_threads_are_refused_with_a_word_on_what_to_do(monkeypatch):
+    def get_ident():
+        return 1
+
+    get_ident.__module__ = "gevent.thread"
+    monkeypatch.setattr(threading, "get_ident", get_ident)
+    with pytest.raises(DrainqError, match=r"^gevent has patched .* monkey.patch_all\(thread=False\)"):
+        BatchQueue("green", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len))
+    monkeypatch.undo()
+    with BatchQueue("real", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=len)) as queue:
+        assert queue.produce(1)
 
 
 def test_a_thread_that_has_not_begun_is_alive_and_is_joined_to_its_end(held):

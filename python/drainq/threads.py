@@ -24,7 +24,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
+
+from drainq.errors import DrainqError
 
 
 class _Begun(threading.Event):
@@ -34,6 +37,20 @@ class _Begun(threading.Event):
         return True
 
     wait_for_it = threading.Event.wait
+
+
+def refuse_green_threads() -> None:
+    """Refuse a ``threading`` that gevent or eventlet has patched: a native wait in their threads would stop all of them.
+
+    They replace ``get_ident``, which no debugger and no profiler does.
+    """
+    if not isinstance(threading.get_ident, BuiltinFunctionType):
+        patched_by = str(getattr(threading.get_ident, "__module__", "another library")).partition(".")[0]
+        raise DrainqError(
+            f"{patched_by} has patched the module threading, and drainq needs real threads: leave threads out of the "
+            "patch (gevent: monkey.patch_all(thread=False); eventlet: monkey_patch(thread=False)), or use drainq in "
+            "another process"
+        )
 
 
 class DaemonThread(threading.Thread):
@@ -64,7 +81,9 @@ class DaemonThread(threading.Thread):
 
         Raises:
             RuntimeError: there can be no more threads, or the thread was started before.
+            DrainqError: the module ``threading`` is patched.
         """
+        refuse_green_threads()
         if self._starter is not None:
             raise RuntimeError("threads can only be started once")
         self._starter = os.getpid()

@@ -69,6 +69,7 @@ MAY_KNOW = {
     "sql": {"errors"},
     "pytest_plugin": {"delayed", "testing"},
     "testing": {"_native", "arguments"},
+    "threads": {"errors"},
     "timer": {"fork", "threads"},
     "workers": {"_native", "arguments", "callables", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
 }
