@@ -28,7 +28,7 @@ class Arrow:
 
 
 class Crate:
-    """The modules of one crate, by path: ``("batch", "drain")`` is ``batch/drain.rs``."""
+    """The modules of one crate, by path: ``("batch", "queue")`` is ``batch/queue.rs``."""
 
     def __init__(self, src: Path) -> None:
         self.src = src

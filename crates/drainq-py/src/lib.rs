@@ -28,7 +28,7 @@
 //! library's. A line of the log would wait there for the lock of a handler of the log, whose holder may wait for that
 //! thread. So a finaliser marks, wakes, and gives references back; a thread of ours makes the report
 //! (`batch/drop_reports.rs`). The `Drop` of a `Caller`, which calls `on_close`, is no finaliser: drain threads own the callers
-//! (`batch/callers.rs`). One exception, as in Python itself: an awaitable that was never awaited warns, as a
+//! (`batch/caller.rs`). One exception, as in Python itself: an awaitable that was never awaited warns, as a
 //! coroutine does.
 //!
 //! For the same reason no thread of ours is waited for where it is started: its first steps may run any finaliser of

@@ -15,7 +15,6 @@
 | ``dead_letter_resend`` | sends dead letters again, by itself and at a flush |
 | ``worker`` | the queue in front: produce, flush, close, stats |
 | ``type_owners`` | which worker of a shared queue owns which type |
-| ``arguments`` | checks of what a worker is made with |
 | ``sending_worker`` | a worker that hands each batch to a sink at once |
 """
 

@@ -5,12 +5,12 @@
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
 //! | `state` | everything under the one lock: sub-queues, counters |
 //! | `put`, `take` | items in and out |
-//! | `gather` | bulk gets: no item is taken until there are enough |
+//! | `bulk_get` | bulk gets: no item is taken until there are enough |
 //! | `sub_queue` | what one sub-queue holds |
 //! | `shared` | what the handles share: the lock, the clock; how long a slot is kept |
 //! | `notify`, [`waiters`] | which waiters a step has something for |
 //! | `settings` | changes of priority, capacity, weight and reasons while the queue runs |
-//! | `stats`, `restart` | snapshots of the counters; a forked child |
+//! | `stats`, `fork_restart` | snapshots of the counters; a forked child |
 //! | [`round_robin_selection`] | whose turn it is: groups by priority, round robin by weight |
 //! | [`bitmap`] | the next ready position among any number, in a few steps |
 //! | [`wait`] | a wait for items or room, which leaves the waiters however it ends |
