@@ -124,8 +124,18 @@ def test_dead_letters_can_be_dropped(world):
     for _ in range(3):
         queue.try_poll().nack(error="no")
     assert queue.drop_all_messages("Yes, please, I know what I'm doing!") == 0
+    for unclear in (
+        {},
+        {"prefix": ""},
+        {"everything": 1},
+        {"everything": True, "prefix": "a"},
+        {"keys": ["a"], "prefix": "a"},
+    ):
+        with pytest.raises(ValueError, match="^pass keys"):
+            queue.drop_dead_letters(**unclear)
     assert queue.drop_dead_letters(["a", "z"]) == 1
-    assert queue.drop_dead_letters() == 2
+    assert queue.drop_dead_letters(prefix="b") == 1
+    assert queue.drop_dead_letters(everything=True) == 1
     assert queue.dead_letters() == []
 
 
@@ -134,7 +144,7 @@ def test_dead_letters_of_another_queue_are_not_ours(world):
     queue.offer_or_update("a", 1, world.now)
     queue.try_poll().nack(error="no")
     assert other.stats().dead == 0
-    assert other.redrive() == other.drop_dead_letters() == 0
+    assert other.redrive() == other.drop_dead_letters(everything=True) == 0
     assert queue.stats().dead == 1
 
 

@@ -301,7 +301,7 @@ def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, 
         assert queue.cron.uninstall_tick("hash", "prefix") == 0
         assert queue.drop_message("1400") and queue.read("1401").ack()
         assert queue.drop_all_messages("Yes, please, I know what I'm doing!") > 1000
-        assert queue.drop_dead_letters() == 0
+        assert queue.drop_dead_letters(everything=True) == 0
         queue.offer_or_update("urgent", 1, 0, priority=-1)
         queue.offer_or_update("plain", 1, 0)
         assert [queue.try_poll().message_id for _ in range(2)] == ["urgent", "plain"]

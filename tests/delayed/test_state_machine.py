@@ -180,7 +180,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(keys=st.none() | st.lists(KEYS, max_size=3))
     def drop_dead(self, keys):
-        self.both(lambda q: q.drop_dead_letters(keys))
+        self.both(lambda q: q.drop_dead_letters(keys, everything=keys is None))
 
     @rule(
         prefix=PREFIXES,

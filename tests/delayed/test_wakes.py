@@ -54,7 +54,7 @@ def wakes(queue, act):
         (lambda queue: queue.pause(), 0),
         (lambda queue: queue.resume(), 1),
         (lambda queue: queue.redrive(), 1),
-        (lambda queue: queue.drop_dead_letters(), 0),
+        (lambda queue: queue.drop_dead_letters(everything=True), 0),
         (lambda queue: queue.drop_message("a"), 0),
         (lambda queue: queue.stats(), 0),
         (lambda queue: queue.close(), 1),

@@ -197,7 +197,11 @@ def drop(arguments: argparse.Namespace) -> int:
     missing = []
     with found_queue(arguments) as queue:
         if arguments.all:
-            dropped = queue.drop_dead_letters() if arguments.dead else queue.drop_all_messages(DROP_CONFIRMATION)
+            dropped = (
+                queue.drop_dead_letters(everything=True)
+                if arguments.dead
+                else queue.drop_all_messages(DROP_CONFIRMATION)
+            )
         else:
             dropped = 0
             for key in arguments.key:

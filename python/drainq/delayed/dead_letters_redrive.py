@@ -52,19 +52,37 @@ class DeadLetterAdmin:
         Returns:
             How many went back.
         """
-        if keys is not None and prefix is not None:
-            raise ValueError(f"pass keys or prefix, not both, got {keys!r} and {prefix!r}")
-        wanted = None if keys is None else _check_keys(keys)
-        if prefix is not None:
-            wanted = self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
+        wanted = self._which(keys, prefix)
         back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)
         self._session.wakeup.wake()
         return back
 
-    def drop_dead_letters(self, keys: Iterable[str] | None = None) -> int:
-        """Delete dead letters for good; ``None`` for all. Return how many."""
-        wanted = None if keys is None else _check_keys(keys)
-        return self._session.call(self._session.storage.drop_dead, self._session.kind, wanted)
+    def drop_dead_letters(
+        self, keys: Iterable[str] | None = None, *, prefix: str | None = None, everything: bool = False
+    ) -> int:
+        """Delete dead letters for good; return how many.
+
+        Args:
+            keys: which.
+            prefix: those whose keys begin with it; at least one character.
+            everything: True for all. One of the three must be given.
+        """
+        if everything is not True and keys is None and not prefix:
+            raise ValueError(
+                f"pass keys, a prefix, or everything=True to delete all dead letters for good, "
+                f"got prefix={prefix!r} and everything={everything!r}"
+            )
+        if everything and not (keys is None and prefix is None):
+            raise ValueError("pass keys or a prefix or everything=True, not two of them")
+        return self._session.call(self._session.storage.drop_dead, self._session.kind, self._which(keys, prefix))
+
+    def _which(self, keys: Iterable[str] | None, prefix: str | None) -> list[str] | None:
+        """The keys of the dead letters that are meant; None for all."""
+        if keys is not None and prefix is not None:
+            raise ValueError(f"pass keys or prefix, not both, got {keys!r} and {prefix!r}")
+        if prefix is not None:
+            return self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
+        return None if keys is None else _check_keys(keys)
 
 
 def _check_keys(keys: Iterable[str]) -> list[str]:
