@@ -37,7 +37,7 @@ class At:
         self.queue = DelayedQueue.open(url, "q", codec=PayloadForm.TEXT.codec, table=table)
 
     def add(self, token, keys, *, first=0, write="w", batch=0):
-        messages = [(key, PayloadForm.TEXT.encode(key, f"of {token}"), 1000) for key in keys]
+        messages = [(key, PayloadForm.TEXT.encode(f"of {token}"), 1000) for key in keys]
         self.transactions.run(
             lambda database: self.stage.add(database, token, first, messages, write_id=write, batch=batch)
         )
@@ -56,7 +56,7 @@ class At:
     def polled(self):
         envelope = self.queue.try_poll_many(100_000)
         envelope.ack()
-        return dict(zip(envelope.message_id, (PayloadForm.TEXT.decode("", each) for each in envelope.payload)))
+        return dict(zip(envelope.message_id, (PayloadForm.TEXT.decode(each) for each in envelope.payload)))
 
 
 def test_what_is_named_is_published_and_everything_else_is_forgotten(at):

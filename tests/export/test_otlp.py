@@ -100,7 +100,7 @@ def test_what_no_waiting_changes_stops_the_exporter_with_the_reason(server, code
 
 
 def test_the_points_of_a_partial_success_are_refused(server, caplog):
-    exporter = exporter_to(server)
+    exporter = exporter_to(server, log_values=True)
     server.script.append(partial(3, "three are bad"))
     with caplog.at_level(logging.ERROR, "drainq"):
         exporter(points(100))
@@ -111,7 +111,7 @@ def test_the_points_of_a_partial_success_are_refused(server, caplog):
 
 
 def test_a_partial_success_that_rejects_nothing_is_a_warning(server, caplog):
-    exporter = exporter_to(server)
+    exporter = exporter_to(server, log_values=True)
     server.script.append(partial(0, "the unit is odd"))
     with caplog.at_level(logging.WARNING, "drainq"):
         exporter(points(100))

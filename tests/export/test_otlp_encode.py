@@ -111,12 +111,12 @@ def test_an_exponential_histogram_has_the_buckets_of_its_sketch():
         ({"value": float("nan")}, ValueError, "the value of 'm' must be a finite number, got nan"),
         ({"value": float("inf"), "kind": "gauge"}, ValueError, "finite number, got inf"),
         ({"value": 2**63}, ValueError, "64 bits"),
-        ({"value": True}, TypeError, "must be an int or a float, got True"),
-        ({"value": "1"}, TypeError, "must be an int or a float, got '1'"),
+        ({"value": True}, TypeError, "must be an int or a float, got a bool"),
+        ({"value": "1"}, TypeError, "must be an int or a float, got a str"),
         ({"value": 1, "kind": "counter"}, ValueError, "kind must be one of 'sum', 'gauge'"),
         ({"value": 1, "name": ""}, ValueError, "name must be a str that is not empty, got ''"),
-        ({"value": 1, "kind": "histogram"}, TypeError, "must be a Histogram, got 1"),
-        ({"value": [1.0], "kind": "exponential_histogram"}, TypeError, r"must be a DDSketch, got \[1.0\]"),
+        ({"value": 1, "kind": "histogram"}, TypeError, "must be a Histogram, got a int"),
+        ({"value": [1.0], "kind": "exponential_histogram"}, TypeError, "must be a DDSketch, got a list"),
     ],
 )
 def test_a_point_that_cannot_be_sent_is_refused_when_it_is_made(arguments, error, message):

@@ -261,7 +261,7 @@ def test_payloads_have_types(session, url):
         ("SELECT 'a' AS key, 'b' AS payload", {"mode": "overwrite"}, "a queue is not overwritten"),
         ("SELECT 'a' AS key, 'b' AS payload", {"maxrow": "1"}, "did you mean 'maxRows'"),
         ("SELECT '' AS key, 'b' AS payload", {}, "a key must have 1 to 200 characters, got 0"),
-        ("SELECT 'a' AS key, '{' AS payload", {"payload": "json"}, "the payload of 'a' is no JSON document"),
+        ("SELECT 'a' AS key, '{' AS payload", {"payload": "json"}, "a payload is no JSON document"),
     ],
 )
 def test_what_cannot_be_written_is_refused_with_its_value(session, url, sql, options, words):

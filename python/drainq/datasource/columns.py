@@ -97,7 +97,7 @@ def record_batches(found: Iterable[Message], names: Sequence[str], form: Payload
     def batch() -> Any:
         columns = {
             _KEY: [key for key, _, _ in waiting],
-            _PAYLOAD: [form.decode(key, stored) for key, stored, _ in waiting] if _PAYLOAD in names else [],
+            _PAYLOAD: [form.decode(stored) for _, stored, _ in waiting] if _PAYLOAD in names else [],
             _AT: [from_ms(at) for _, _, at in waiting],
         }
         return pa.RecordBatch.from_arrays([pa.array(columns[name], types[name]) for name in names], schema=schema)
@@ -139,5 +139,5 @@ def _message(values: tuple[Any, Any, Any], form: PayloadForm) -> Message:
     if at is None:
         at = to_ms(time.time())
     elif not in_range(at / 1000):
-        raise ValueError(f"schedule_at of {key!r} must lie in the years 1 to 9999, got {at} milliseconds since 1970")
-    return key, form.encode(key, payload), at
+        raise ValueError("schedule_at must lie in the years 1 to 9999; that of a row does not")
+    return key, form.encode(payload), at

@@ -7,7 +7,7 @@
 | ``binary`` | BINARY | ``BytesCodec()`` | ``bytes`` |
 | ``utf8`` | STRING, as it is | ``StrCodec()`` | a ``str`` |
 
-1. What cannot be encoded or decoded is an error that names the message's key; nothing becomes something else.
+1. What cannot be encoded or decoded is an error, which shows neither payload nor key; nothing becomes something else.
 2. The queue itself is opened with :class:`Stored`, which decodes nothing: a message that does not fit the form does not
    go to the dead letters.
 """
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from drainq.sql.error_text import error_text
 
 
 class PayloadForm(enum.Enum):
@@ -39,14 +41,14 @@ class PayloadForm(enum.Enum):
         """What the queue is opened with."""
         return Stored({"text": "json", "json": "json", "binary": "bytes", "utf8": "java.lang.String"}[self.value])
 
-    def encode(self, key: str, value: Any) -> bytes:
+    def encode(self, value: Any) -> bytes:
         """The bytes that the queue stores for a value of the column.
 
         Raises:
-            ValueError: there are none; it names the key.
+            ValueError: there are none.
         """
         if value is None and self is not PayloadForm.TEXT:
-            raise ValueError(f"the payload of {key!r} is NULL, which payload={self.value} cannot say")
+            raise ValueError(f"a payload is NULL, which payload={self.value} cannot say")
         if self is PayloadForm.TEXT:
             return msgspec.json.encode(value)
         if self is PayloadForm.JSON:
@@ -54,18 +56,18 @@ class PayloadForm(enum.Enum):
                 return msgspec.json.encode(msgspec.Raw(_checked(value)))
             except msgspec.DecodeError as wrong:
                 raise ValueError(
-                    f"the payload of {key!r} is no JSON document ({wrong}): write one, or leave out payload=json"
+                    f"a payload is no JSON document ({error_text(wrong)}): write one, or leave out payload=json"
                 ) from None
         return bytes(value) if self is PayloadForm.BINARY else str(value).encode()
 
-    def decode(self, key: str, stored: bytes) -> Any:
+    def decode(self, stored: bytes) -> Any:
         """The value of the column for what the queue stores.
 
         Raises:
-            ValueError: there is none; it names the key.
+            ValueError: there is none.
 
         Example:
-            >>> PayloadForm.TEXT.decode("a", b'"Hello"'), PayloadForm.JSON.decode("a", b'"Hello"')
+            >>> PayloadForm.TEXT.decode(b'"Hello"'), PayloadForm.JSON.decode(b'"Hello"')
             ('Hello', '"Hello"')
         """
         if self is PayloadForm.BINARY:
@@ -75,12 +77,10 @@ class PayloadForm(enum.Enum):
                 return bytes(stored).decode()
             value = msgspec.json.decode(stored)
         except ValueError as wrong:
-            raise ValueError(f"the payload of {key!r} cannot be read as {self.value}: {wrong}") from None
+            raise ValueError(f"a payload cannot be read as {self.value}: {error_text(wrong)}") from None
         if value is None or isinstance(value, str):
             return value
-        raise ValueError(
-            f"the payload of {key!r} is a {type(value).__name__}, not a text: read with .option('payload', 'json')"
-        )
+        raise ValueError(f"a payload is a {type(value).__name__}, not a text: read with .option('payload', 'json')")
 
 
 @dataclass(frozen=True)

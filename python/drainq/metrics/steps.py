@@ -22,7 +22,7 @@ from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
 from drainq.metrics.progress import Progress
 from drainq.sql import Database, DatabaseError, DatabaseUrl
-from drainq.sql.driver_errors import one_line
+from drainq.sql.error_text import error_text
 
 if TYPE_CHECKING:
     from drainq.metrics.blocks import Task
@@ -55,7 +55,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError) or any(re.search("OutOfMemoryError|MemoryError", line) for line in lines):
         return "memory came to its end; give Java more with --heap, or load fewer logs at once"
     if not type(error).__module__.startswith(("py4j", "pyspark")):
-        return f"{type(error).__name__}: {error}"[:500]
+        return error_text(error)
     said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
     return (said or lines)[0][:500]
 
@@ -94,7 +94,7 @@ def write_load(database: Database, loading: Load, outcome: JobOutcome, top: int 
     try:
         outcome.l2 = counters(write(database, loading, top=top))
     except database.errors as error:
-        raise DatabaseError(f"{database.url} refused the load, nothing was written: {one_line(error)}") from error
+        raise DatabaseError(f"{database.url} refused the load, nothing was written: {error_text(error)}") from error
     outcome.written = loading.written
     outcome.parsed_in_tables = loading.requests
 
@@ -116,7 +116,7 @@ def open_database(url: DatabaseUrl) -> Database:
         tables.create_tables(database)
     except database.errors as error:
         database.close()
-        raise DatabaseError(f"cannot make tables in {url}: {one_line(error)}") from error
+        raise DatabaseError(f"cannot make tables in {url}: {error_text(error)}") from error
     except DatabaseError:
         database.close()
         raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from drainq.metrics.metric_types import METRICS, JobMetric
 from drainq.sql import Database, DatabaseError, Dialect, Upsert
-from drainq.sql.driver_errors import one_line
+from drainq.sql.error_text import error_text
 
 PERCENTS = (50, 90, 99)
 PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTS)
@@ -135,7 +135,7 @@ def create_tables(database: Database) -> None:
             database.execute(f"SELECT {names} FROM {of} LIMIT 0")
         except database.errors as error:
             raise DatabaseError(
-                f"the table {table.name!r} in {database.url} is not as this version makes it ({one_line(error)}); "
+                f"the table {table.name!r} in {database.url} is not as this version makes it ({error_text(error)}); "
                 "name another database with --db, and load the logs into it"
             ) from error
 

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
+from drainq.delivery.sink_contract import error_text, to_show
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.spark.once import Once
 from drainq.timer import SHARED, Alarm
@@ -50,8 +51,8 @@ class _Kept(Generic[R]):
             return
         try:
             self.close(resource)
-        except Exception:
-            _log.exception("a worker resource could not be closed")
+        except Exception as error:
+            _log.error("a worker resource could not be closed", exc_info=to_show(error))
 
 
 class _Resources:
@@ -197,5 +198,5 @@ def _passes(check: Callable[[Any], object], resource: Any) -> bool:
     try:
         return bool(check(resource))
     except Exception as error:
-        _log.info("a worker resource is made anew, its check raised %r", error)
+        _log.info("a worker resource is made anew, its check raised %s", error_text(error))
         return False

@@ -34,7 +34,7 @@ _SQLITE_NAMES = re.compile(
 )
 """Messages of SQLite about rows and statements that hold names of tables and columns, and no values."""
 
-_MSGSPEC_NAMES = re.compile("Expected `|Object missing required field")
+_MSGSPEC_NAMES = re.compile("Expected `|Object missing required field|JSON is malformed|Input data was truncated")
 """Messages of msgspec about what was decoded that hold names of types and fields, and no values."""
 
 _ABOUT_CALLABLES = "drainq.callables"  # the module whose errors are about functions and what their calls returned
