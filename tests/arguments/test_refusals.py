@@ -34,6 +34,9 @@ from drainq.monitoring import MetricsServer, instrument
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue
 
+VALUES = {"key", "keys", "payload"}
+"""What a delayed queue takes that may be of a program's users: a refusal shows its type or length."""
+
 
 def shows(message: str, value: Any) -> bool:
     """Whether a message shows a value, in Python's words or in Rust's."""
@@ -57,7 +60,10 @@ def test_a_wrong_value_is_refused_by_name_and_shown(name, subtests):
                 call(**{parameter: value})
             message = str(refusal.value)
             assert parameter in message.replace(" ", "_"), message
-            assert shows(message, value), message
+            if name.startswith("delayed.") and parameter in VALUES:
+                assert any(part in message for part in (type(value).__name__, f"got {len(str(value))}")), message
+            else:
+                assert shows(message, value), message
 
 
 def test_a_timedelta_is_taken_wherever_seconds_are(subtests, monkeypatch):

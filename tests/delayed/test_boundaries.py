@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from drainq.delayed import ScheduledMessage
+from drainq.delayed import QueueBroken, ScheduledMessage
 
 
 def finish(queue, world, *keys):
@@ -156,6 +156,6 @@ def test_an_offer_that_fails_half_way_undoes_itself_and_nothing_else_of_the_call
     assert connection.execute("SELECT n FROM mine").fetchall() == [(1,)]
     connection.close()
     assert not queue.contains_message("good")
-    with pytest.raises(Exception, match="no bad keys"):  # on a connection of the queue's own as well
+    with pytest.raises(QueueBroken, match="refused: IntegrityError"):  # on a connection of the queue's own as well
         queue.offer_batch(messages)
     assert not queue.contains_message("good")

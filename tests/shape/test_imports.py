@@ -56,6 +56,7 @@ MAY_KNOW = {
         "backoff",
         "callables",
         "clock",
+        "errors",
         "fork",
         "html_table",
         "loop_signal",

@@ -122,7 +122,7 @@ def test_an_on_error_that_raises_ends_no_refill_and_both_errors_count(make, back
     source.get_next_batch(1)
     with caplog.at_level(logging.ERROR, "drainq"):
         background.run()
-    assert "worse" in caplog.text
+    assert f"{error.__name__} at by_hand.py" in caplog.text and "worse" not in caplog.text
     assert source.stats().errors == 2
     clock.advance(1.0)
     source.get_next_batch(1)
@@ -141,7 +141,7 @@ def test_a_listener_that_raises_ends_no_refill_and_the_others_are_told(make, bac
     with caplog.at_level(logging.ERROR, "drainq"):
         background.run()
     assert told == [2]
-    assert "deaf" in caplog.text
+    assert f"{error.__name__} at by_hand.py" in caplog.text and "deaf" not in caplog.text
     assert source.stats().errors == 1
     assert not source.stats().refilling
     assert source.close(0)

@@ -56,7 +56,7 @@ def test_errors_are_logged_when_nobody_listens(delivered, caplog):
     scheduler = SourceScheduler({"x": endless("x")}, delivered, Fair("x"), batch_size=1)
     with caplog.at_level(logging.ERROR, "drainq"):
         scheduler.step()
-    assert "no x today" in caplog.text
+    assert "scheduler: x: ValueError at by_hand.py" in caplog.text
 
 
 def test_an_on_error_that_raises_is_logged_and_stops_nothing(delivered, caplog):

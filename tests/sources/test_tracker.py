@@ -198,7 +198,7 @@ def test_a_failed_write_leaves_the_connection_usable(tmp_path):
 
 @pytest.mark.parametrize("keys", ["17", b"17", 17, None])
 def test_a_single_key_is_not_taken_for_a_list_of_them(tracker, keys):
-    with pytest.raises(TypeError, match=rf"iterable of keys, such as \[key\], got {keys!r}"):
+    with pytest.raises(TypeError, match=rf"iterable of keys, such as \[key\], got a {type(keys).__name__}"):
         tracker.mark("x", keys, ItemState.DONE)
     assert tracker.counts() == {}
 
@@ -206,9 +206,9 @@ def test_a_single_key_is_not_taken_for_a_list_of_them(tracker, keys):
 @pytest.mark.parametrize(
     ("source", "key", "error", "says"),
     [
-        ("x", 17, TypeError, r"a key must be a str, got 17; str\(item\) makes one"),
-        ("x", None, TypeError, "got None"),
-        (17, "1", TypeError, "source must be a str, got 17"),
+        ("x", 17, TypeError, r"a key must be a str, got a int; str\(item\) makes one"),
+        ("x", None, TypeError, "got a NoneType"),
+        (17, "1", TypeError, "source must be a str, got a int"),
         ("x", "a\0b", ValueError, "NUL"),
         ("x", "\ud800", ValueError, "UTF-8"),
     ],

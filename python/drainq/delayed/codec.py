@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 import msgspec
 
+from drainq.delayed.message import check_unicode
+from drainq.errors import UnfitItem
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -75,21 +78,21 @@ class MsgspecCodec(Generic[PayloadT]):
     def encode(self, payload: PayloadT) -> bytes:
         """The payload as JSON."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
-            raise TypeError(
-                f"payload must be what JSON has: {type(payload).__name__} would come back as a str from JSON, got "
-                f"{payload!r}; open the queue with BytesCodec()"
+            raise UnfitItem(
+                f"payload must be what JSON has: {type(payload).__name__} would come back as a str from JSON; "
+                "open the queue with BytesCodec()"
             )
         if isinstance(payload, (set, frozenset)) and self.type_name == "json":
-            raise TypeError(
-                f"payload must not be a {type(payload).__name__}, which would come back as a list from JSON, got "
-                f"{payload!r}: give list(payload), or open the queue with MsgspecCodec(set)"
+            raise UnfitItem(
+                f"payload must not be a {type(payload).__name__}, which would come back as a list from JSON: "
+                "give list(payload), or open the queue with MsgspecCodec(set)"
             )
         try:
             return self._encoder.encode(payload)
         except TypeError as error:
-            raise TypeError(
-                f"payload must be made of what JSON has, dataclasses or msgspec.Structs, got {payload!r} ({error}); "
-                f"for other objects open the queue with a codec="
+            raise UnfitItem(
+                f"payload must be made of what JSON has, dataclasses or msgspec.Structs, got a "
+                f"{type(payload).__name__} ({error}); for other objects open the queue with a codec="
             ) from None
 
     def encode_many(self, payloads: Sequence[Any]) -> list[bytes]:
@@ -136,7 +139,7 @@ class BytesCodec:
     def encode(self, payload: Any) -> bytes:
         """The payload itself."""
         if not isinstance(payload, (bytes, bytearray, memoryview)):
-            raise TypeError(f"BytesCodec encodes bytes, got {payload!r} of type {type(payload).__name__}")
+            raise UnfitItem(f"BytesCodec encodes bytes, got a {type(payload).__name__}")
         return bytes(payload)
 
     def decode(self, data: bytes) -> bytes:
@@ -159,7 +162,8 @@ class StrCodec:
     def encode(self, payload: Any) -> bytes:
         """The text as UTF-8."""
         if not isinstance(payload, str):
-            raise TypeError(f"StrCodec encodes str, got {payload!r} of type {type(payload).__name__}")
+            raise UnfitItem(f"StrCodec encodes str, got a {type(payload).__name__}")
+        check_unicode(payload, "payload")
         return payload.encode("utf-8")
 
     def decode(self, data: bytes) -> str:

@@ -29,6 +29,7 @@ from drainq.delayed.message import from_ms
 from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
+from drainq.sql.error_text import error_text, to_show
 
 _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
@@ -122,7 +123,8 @@ class _Loop:
         except QueueUnavailable as error:
             self._failures += 1
             pause = min(session.retry.delay(self._failures), _LONGEST_OUTAGE_PAUSE)
-            session.warn("consume of delayed queue %r waits for its database (%s)", session.name, error.__cause__)
+            why = error_text(error.__cause__, values=session.log_values)
+            session.warn("consume of delayed queue %r waits for its database (%s)", session.name, why)
             self._sleep(noted, pause)
             return
         if len(rows) == 1 or (rows and self._batch_size > 1):
@@ -199,19 +201,18 @@ class _Loop:
                 self._done = envelope._held()
 
     def _failed(self, envelope: AckEnvelope[Any], lock: str, error: Exception) -> None:
-        _log.error(
-            "the handler of delayed queue %r failed on %r", self._session.name, envelope.message_id, exc_info=error
-        )
+        session = self._session
+        shown = to_show(error, values=session.log_values)
+        _log.error("the handler of delayed queue %r failed on %s", session.name, envelope.shown(), exc_info=shown)
         if envelope._settled:
             return
-        session = self._session
         try:
             for row in envelope._rows:
                 due_at = session.after(session.retry.delay(row.attempts), "delay")
                 session.nack(lock, [row], due_at, error, self._max_attempts)
         except QueueUnavailable as unavailable:
-            self._session.warn(
-                "could not give back %r (%s); it comes back when its lease runs out", envelope.message_id, unavailable
+            session.warn(
+                "could not give back %s (%s); it comes back when its lease runs out", envelope.shown(), unavailable
             )
 
     def _give_back(self, held: Held) -> None:

@@ -18,7 +18,9 @@ from typing import TypeVar
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
-from drainq.sql.driver_errors import failure_of, one_line, sqlstate_of
+from drainq.sql.driver_errors import failure_of, sqlstate_of
+from drainq.sql.error_text import error_text, to_show
+from drainq.sql.failure import Failure
 
 R = TypeVar("R")
 _log = logging.getLogger("drainq")
@@ -62,6 +64,7 @@ def with_retries(
     wait: Callable[[float], object] | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[..., object] = _log.warning,
+    values: bool = False,
 ) -> R:
     """Return what ``call`` returns, calling it again while it fails for a passing reason.
 
@@ -72,6 +75,7 @@ def with_retries(
         wait: is called with the seconds to wait between two tries; by default it waits in real time.
         monotonic: the clock that ``total_timeout`` is read on.
         warn: is called with each failure that is followed by another try.
+        values: whether the errors raised here may show values of the caller's.
 
     Raises:
         QueueUnavailable: every try failed.
@@ -95,12 +99,16 @@ def with_retries(
             return call()
         except Exception as error:
             if not is_transient(error):
-                if failure_of(error) is None:
+                failure = failure_of(error)
+                if failure is None:
                     raise
+                cause = to_show(error, values=values or failure is not Failure.DATA)
                 why = _NOT_STORABLE.get(sqlstate_of(error) or "")
                 if why is not None:
-                    raise ValueError(f"the database cannot store this text: {why}") from error
-                raise QueueBroken(f"the delayed queue's database refused: {one_line(error)}") from error
+                    raise ValueError(f"the database cannot store this text: {why}") from cause
+                raise QueueBroken(
+                    f"the delayed queue's database refused: {error_text(error, values=values)}"
+                ) from cause
             errors.append(error)
         finally:
             set_deadline(before)
@@ -110,8 +118,10 @@ def with_retries(
         out_of_time = config.total_timeout is not None and monotonic() - started + delay > config.total_timeout
         last = errors[-1]
         if out_of_tries or out_of_time:
-            raise QueueUnavailable(f"Giving up after {retries} retries: {one_line(last)}", errors) from last
-        warn("the delayed queue's database failed (%s: %s); trying again", type(last).__name__, one_line(last))
+            raise QueueUnavailable(
+                f"Giving up after {retries} retries: {error_text(last, values=values)}", errors
+            ) from last
+        warn("the delayed queue's database failed (%s); trying again", error_text(last, values=values))
         (wait or _wait)(delay)
 
 

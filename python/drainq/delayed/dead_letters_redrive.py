@@ -79,7 +79,7 @@ class DeadLetterAdmin:
     def _which(self, keys: Iterable[str] | None, prefix: str | None) -> list[str] | None:
         """The keys of the dead letters that are meant; None for all."""
         if keys is not None and prefix is not None:
-            raise ValueError(f"pass keys or prefix, not both, got {keys!r} and {prefix!r}")
+            raise ValueError("pass keys or prefix, not both")
         if prefix is not None:
             return self._session.call(self._session.storage.dead_keys, self._session.kind, _check_prefix(prefix))
         return None if keys is None else _check_keys(keys)
@@ -87,14 +87,14 @@ class DeadLetterAdmin:
 
 def _check_keys(keys: Iterable[str]) -> list[str]:
     if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of keys, got the str {keys!r}; for a prefix pass prefix=")
+        raise TypeError("keys must be a list of keys, got a str; for a prefix pass prefix=")
     if not isinstance(keys, Iterable):
-        raise TypeError(f"keys must be a list of keys, got {keys!r}")
+        raise TypeError(f"keys must be a list of keys, got a {type(keys).__name__}")
     return [check_key(key) for key in keys]
 
 
 def _check_prefix(prefix: object) -> str:
     if not isinstance(prefix, str):
-        raise TypeError(f"prefix must be a str, got {prefix!r}")
+        raise TypeError(f"prefix must be a str, got a {type(prefix).__name__}")
     check_text(prefix, "prefix")
     return prefix

@@ -1,7 +1,7 @@
 """Messages on their way in: checked and encoded, many at a time.
 
 Why a file of its own: on SQLite this is a third of what an offer costs, so the common case (plain keys, times that
-repeat) takes the short way; whatever is unusual is looked at one by one, and refused there with its value.
+repeat) takes the short way; whatever is unusual is looked at one by one, and refused there with its place.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, cast
 from drainq.delayed.codec import Codec
 from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, When, check_key, check_priority, in_range, to_ms
 from drainq.delayed.storage.protocol import Offer
+from drainq.errors import UnfitItem
 
 _MANY = 8
 """Messages from which on checking them together is quicker than one by one."""
@@ -28,11 +29,19 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
     """
     if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
         return [_encoded_offer(messages[0], codec)]
-    if set(map(type, messages)) != {ScheduledMessage}:
-        for message in messages:
-            if not isinstance(message, ScheduledMessage):
-                raise TypeError(f"a batch holds ScheduledMessage objects, got {message!r}")
-    if len(messages) < _MANY:
+    try:
+        return _encoded_batch(messages, codec)
+    except UnfitItem:
+        for place, message in enumerate(messages):
+            try:
+                _encoded_offer(message, codec)
+            except UnfitItem as error:
+                raise UnfitItem(f"message {place} of the batch: {error}") from None
+        raise
+
+
+def _encoded_batch(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> list[Offer]:
+    if len(messages) < _MANY or set(map(type, messages)) != {ScheduledMessage}:
         return [_encoded_offer(message, codec) for message in messages]
     keys = [message.key for message in messages]
     _check_keys(keys)
@@ -46,6 +55,8 @@ def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> l
 
 
 def _encoded_offer(message: ScheduledMessage[Any], codec: Codec) -> Offer:
+    if not isinstance(message, ScheduledMessage):
+        raise UnfitItem(f"a batch holds ScheduledMessage objects, got a {type(message).__name__}")
     key, at, rank = check_key(message.key), to_ms(message.schedule_at), check_priority(message.priority)
     return Offer(key, codec.encode(message.payload), at, bool(message.can_update), rank)
 

@@ -22,6 +22,8 @@ from drainq.pickling import refuse
 
 T = TypeVar("T")
 
+_SHOWN = 5  # messages that a log line names
+
 
 class AckEnvelope(Generic[T]):
     """A message on loan: it comes back unless it is acknowledged before its lease runs out.
@@ -131,7 +133,7 @@ class AckEnvelope(Generic[T]):
         wanted = set(keys)
         unknown = wanted.difference(row.key for row in self._rows)
         if unknown:
-            raise KeyError(f"not in this envelope: {sorted(unknown)!r}")
+            raise KeyError(f"{len(unknown)} of the {len(wanted)} keys are not in this envelope")
         if self._lock is None:
             return self.ack() if wanted else True
         done = [row for row in self._rows if row.key in wanted]
@@ -190,5 +192,11 @@ class AckEnvelope(Generic[T]):
     def __reduce__(self) -> NoReturn:
         refuse(self, "it belongs to the process that polled it", "its payload and message_id")
 
+    def shown(self) -> str:
+        """Name its messages in a log line: by their keys if the queue may show values, else by their rows' ids."""
+        if self._session.log_values:
+            return f"message {self.message_id!r}"
+        return f"message {', '.join(f'#{row.id}' for row in self._rows[:_SHOWN])}{', ...' * (len(self._rows) > _SHOWN)}"
+
     def __repr__(self) -> str:
-        return f"<AckEnvelope {self.message_id!r} from {self.source!r}>"
+        return f"<AckEnvelope of {self.shown()} from {self.source!r}>"

@@ -21,6 +21,7 @@ from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.storage_session import Session
 from drainq.errors import ShutDown
+from drainq.sql.error_text import to_show
 from drainq.timer import Repeat
 
 _log = logging.getLogger("drainq")
@@ -93,10 +94,11 @@ class LeaseKeeper:
         except QueueUnavailable as error:
             self._session.warn("could not extend a lease (%s); its message may be delivered twice", error)
             return
-        except Exception:
-            _log.exception("could not extend the lease of %r; it may be delivered twice", envelope.message_id)
+        except Exception as error:
+            shown = to_show(error, values=self._session.log_values)
+            _log.error("could not extend the lease of %s; it may be delivered twice", envelope.shown(), exc_info=shown)
             return
         self._held_since = begun
         if not kept:
             self._envelope = None
-            _log.warning("%r was updated or taken over while its handler runs", envelope.message_id)
+            _log.warning("%s was updated or taken over while its handler runs", envelope.shown())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
+
+from drainq.errors import UnfitItem
 
 T = TypeVar("T")
 
@@ -64,13 +67,15 @@ class ScheduledMessage(Generic[T]):
 def check_key(key: object) -> str:
     """Return ``key``, or say why it cannot be one; the same on every back end."""
     if not isinstance(key, str):
-        raise TypeError(f"a key must be a str, got {key!r} of type {type(key).__name__}")
+        raise UnfitItem(f"a key must be a str, got a {type(key).__name__}")
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
-        shown = key if len(key) <= 40 else key[:40] + "..."
-        raise ValueError(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}: {shown!r}")
-    check_text(key, "a key")
+        raise UnfitItem(f"a key must have 1 to {MAX_KEY_LENGTH} characters, got {len(key)}")
+    check_text(key, "a key", is_value=True)
     return key
 
+
+NUL = "\x00"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 MIN_PRIORITY = -(2**31)
 """The lowest number that a priority may be, which is served first."""
@@ -85,15 +90,20 @@ def check_priority(priority: object) -> int:
     return priority
 
 
-def check_text(text: str, what: str) -> None:
-    """Refuse what no database stores as text: NUL and lone surrogates."""
-    if "\x00" in text:
-        raise ValueError(f"{what} must not contain a NUL character, got {text!r}")
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError(f"{what} must be valid Unicode, got {text!r} with a lone surrogate") from None
+def check_text(text: str, what: str, *, is_value: bool = False) -> None:
+    """Refuse what no database stores as text: NUL and lone surrogates; an error shows no text that is a value."""
+    if NUL in text:
+        got = f"one at place {text.index(NUL)}" if is_value else repr(text)
+        raise UnfitItem(f"{what} must not contain a NUL character, got {got}")
+    check_unicode(text, what, is_value=is_value)
+
+
+def check_unicode(text: str, what: str, *, is_value: bool = True) -> None:
+    """Refuse lone surrogates, which UTF-8 does not have."""
+    found = None if text.isascii() else _SURROGATE.search(text)
+    if found:
+        shown = "" if is_value else f"{text!r} with "
+        raise UnfitItem(f"{what} must be valid Unicode, got {shown}a lone surrogate at place {found.start()}")
 
 
 def in_range(seconds: float) -> bool:

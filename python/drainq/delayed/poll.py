@@ -15,6 +15,7 @@ from drainq.delayed.envelope import AckEnvelope
 from drainq.delayed.message import check_count, check_key, from_ms
 from drainq.delayed.storage.records import Held
 from drainq.delayed.storage_session import Session
+from drainq.sql.error_text import error_text, to_show
 
 T = TypeVar("T")
 
@@ -193,7 +194,8 @@ class PollMethods(Generic[T]):
         try:
             payload = session.codec.decode(row.payload)
         except Exception as error:
-            raise ValueError(
-                f"the payload of {key!r} cannot be decoded as {session.codec.type_name}: {error}"
-            ) from error
+            why = error_text(error, values=session.log_values)
+            raise ValueError(f"the payload cannot be decoded as {session.codec.type_name}: {why}") from to_show(
+                error, values=session.log_values
+            )
         return AckEnvelope(session, payload, [row], None, from_ms(session.now()), many=False)

@@ -89,6 +89,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         prepare: bool | None = None,
         database_time: bool = False,
         history: int | None = None,
+        log_values: bool = False,
     ) -> DelayedQueue[PayloadT]:
         """Open a queue, and create its tables if they are missing.
 
@@ -117,6 +118,8 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired.
                 An SQLite file and the memory have the clock of this machine.
             history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
+            log_values: whether log lines show keys, and the texts of handlers' errors, which may hold payloads. If not,
+                they show the id of a message's row, and an error's type and the line of code that raised it.
 
         Returns:
             The queue; close it, or use it as a context manager.
@@ -144,6 +147,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             notify=notify,
             database_time=database_time,
             history=history,
+            log_values=log_values,
         )
         storage, address = open_storage(
             url,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drainq.arguments import check_clock_if_given
+from drainq.arguments import check_clock_if_given, flag
 from drainq.clock import Clock, SystemClock
 from drainq.delayed.codec import Codec, MsgspecCodec
 from drainq.delayed.config import RetryConfig, TimeConfig
@@ -25,7 +25,7 @@ class QueueSettings:
     Args:
         name: the queue's name.
         codec, time, retry, clock, source: None stands for the default.
-        max_attempts, notify, database_time, history: see there.
+        max_attempts, notify, database_time, history, log_values: see there.
 
     Raises:
         TypeError, ValueError: one of them cannot be; the message names it.
@@ -41,6 +41,7 @@ class QueueSettings:
     notify: bool
     database_time: bool
     history: int | None
+    log_values: bool = False
 
     @classmethod
     def of(
@@ -56,6 +57,7 @@ class QueueSettings:
         notify: bool = False,
         database_time: bool = False,
         history: int | None = None,
+        log_values: bool = False,
     ) -> QueueSettings:
         """The settings with a default for each that is not given."""
         name = _check_name(queue, "queue")
@@ -64,9 +66,6 @@ class QueueSettings:
         if codec is not None and not all(hasattr(codec, part) for part in ("type_name", "encode", "decode")):
             raise TypeError(f"codec must have type_name, encode and decode, as JsonCodec() has, got {codec!r}")
         check_clock_if_given(clock)
-        for flag, given in (("notify", notify), ("database_time", database_time)):
-            if not isinstance(given, bool):
-                raise TypeError(f"{flag} must be True or False, got {given!r}")
         return cls(
             name=name,
             codec=MsgspecCodec() if codec is None else codec,
@@ -75,9 +74,10 @@ class QueueSettings:
             clock=SystemClock() if clock is None else clock,
             max_attempts=max_attempts,
             source=name if source is None else _check_name(source, "source"),
-            notify=notify,
-            database_time=database_time,
+            notify=flag("notify", notify),
+            database_time=flag("database_time", database_time),
             history=history,
+            log_values=flag("log_values", log_values),
         )
 
     def check_storage(self, storage: Storage) -> None:

@@ -60,6 +60,7 @@ class Session:
         self.max_attempts = settings.max_attempts
         self.notify = settings.notify
         self.history = settings.history
+        self.log_values = settings.log_values
         self.clock = settings.clock
         if settings.database_time:
             self.clock = DatabaseClock(lambda: self._try(self.retry, storage.database_time))
@@ -142,7 +143,7 @@ class Session:
     def _try(self, retry: RetryConfig, call: Callable[[], R]) -> R:
         self.check_open()
         try:
-            return with_retries(call, retry, self._is_transient, warn=self.warn)
+            return with_retries(call, retry, self._is_transient, warn=self.warn, values=self.log_values)
         except Exception:
             self.check_open()  # closed by another thread in the middle of the call
             raise

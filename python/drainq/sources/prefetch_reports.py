@@ -104,5 +104,7 @@ class Reports:
             self.errors += 1
 
     def _write(self, what: str, error: BaseException) -> None:
+        from drainq.sql.error_text import error_text, to_show  # its modules load with the first error
+
         with contextlib.suppress(BaseException):  # a handler of the log; the error has been counted
-            _log.error("source %r: %s: %r", self._name, what, error, exc_info=error)
+            _log.error("source %r: %s: %s", self._name, what, error_text(error), exc_info=to_show(error))

@@ -199,13 +199,17 @@ class SourceScheduler:
 
     def _report(self, name: str | None, error: BaseException) -> None:
         self._errors += 1
+        from drainq.sql.error_text import error_text, to_show  # its modules load with the first error
+
         if self._on_error is None:
-            _log.error("scheduler: %s: %r", name if name is not None else "itself", error, exc_info=error)
+            shown = name if name is not None else "itself"
+            _log.error("scheduler: %s: %s", shown, error_text(error), exc_info=to_show(error))
             return
         try:
             self._on_error(name, error)
-        except Exception:
-            _log.exception("scheduler: on_error itself failed on %r", error)
+        except Exception as second:
+            kind = type(error).__name__
+            _log.error("scheduler: on_error itself failed on %s", kind, exc_info=to_show(second))
 
     # -- what may change while it runs ------------------------------------------------------
 

@@ -16,13 +16,13 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from drainq.callables import check_callable
+from drainq.errors import UnfitItem
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -94,7 +94,7 @@ class SourceBatch(Generic[T]):
     def __init__(self, answer: Any, poll: int = 0) -> None:
         if isinstance(answer, _NO_BATCHES) or not isinstance(answer, Iterable):
             kind = type(answer).__name__
-            raise TypeError(f"a source answers with a list of items, such as [item]; got a {kind}: {_shown(answer)}")
+            raise UnfitItem(f"a source answers with a list of items, such as [item]; got a {kind}")
         self.poll = poll
         self.comes_as_read = type(answer) not in _COLLECTIONS
         """Whether the next item may have to be waited for, and may raise."""
@@ -121,10 +121,3 @@ class SourceBatch(Generic[T]):
                 self.ended, self.error = True, error
                 return
             yield item
-
-
-def _shown(answer: Any) -> str:
-    try:
-        return reprlib.repr(answer)
-    except Exception as error:  # the refusal matters more than the value
-        return f"(its repr raises {type(error).__name__})"

@@ -55,6 +55,7 @@ class CronAdmin(Generic[T]):
         self._kind = session.kind
         self._encode: Callable[[T], bytes] = session.codec.encode
         self._clock = session.clock
+        self._log_values = session.log_values
         self._call = session.call
         self._made = session.wakeup.wake  # called after messages were put in
         self._installed: dict[str, Plan[T]] = {}
@@ -195,7 +196,7 @@ class CronAdmin(Generic[T]):
 
     def _tick(self, config_hash: str, key_prefix: str, message: CronMessage[T]) -> Tick:
         if not isinstance(message, CronMessage):
-            raise TypeError(f"messages must hold CronMessage values, got {message!r}")
+            raise TypeError(f"messages must hold CronMessage values, got a {type(message).__name__}")
         key = check_key(CronMessage.key(config_hash, key_prefix, message.schedule_at))
         return Tick(key, self._encode(message.payload), microseconds(message.schedule_at), to_ms(message.delivered_at))
 

@@ -25,6 +25,7 @@ from drainq.delayed.cron.schedule_watch import TIMER, Jumps, Watch
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
+from drainq.sql.error_text import to_show
 from drainq.timer import Repeat
 
 _log = logging.getLogger("drainq")
@@ -45,6 +46,7 @@ class CronHandle:
         clock: Clock,
         retry: float,
         watch: Watch,
+        log_values: bool = False,
     ) -> None:
         """Made by the ``install_...`` methods.
 
@@ -53,12 +55,14 @@ class CronHandle:
             check: checks the schedule once and returns the seconds until the next check.
             retry: seconds until the check after one that failed; a minute at most.
             watch: what wakes the schedule when the clock runs ahead of real time.
+            log_values: show the texts of errors in log lines whatever they hold.
         """
         self._name = name
         self._check = check
         self._clock = clock
         self._retry = min(retry, _LONGEST_RETRY)
         self._watch = watch
+        self._log_values = log_values
         self._jumps = Jumps(_JUMP)
         self._closed = False
         self.due_at = float("inf")
@@ -145,7 +149,8 @@ class CronHandle:
         except BaseException as error:  # SystemExit too: it would end the timer's thread and not the program
             if isinstance(error, ShutDown) and self._closed:
                 return None
-            _log.exception("the schedule %r could not be checked; next try in %g s", self._name, wait)
+            shown = to_show(error, values=self._log_values)
+            _log.error("the schedule %r could not be checked; next try in %g s", self._name, wait, exc_info=shown)
         self._checked.set()
         self.due_at = started + wait
         return None if self._closed else wait

@@ -333,7 +333,14 @@ class CronService(CronAdmin[T]):
             return found.again.total_seconds()
 
         self._installed[key_prefix] = schedule
-        handle = CronHandle(key_prefix, check, clock=self._clock, retry=retry.total_seconds(), watch=self._watch)
+        handle = CronHandle(
+            key_prefix,
+            check,
+            clock=self._clock,
+            retry=retry.total_seconds(),
+            watch=self._watch,
+            log_values=self._log_values,
+        )
         self._handles[key_prefix] = handle
         handle.start()
         return handle

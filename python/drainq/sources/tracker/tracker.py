@@ -86,7 +86,7 @@ class ItemTracker:
         """
         state = ItemState(state)
         if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-            raise TypeError(f"mark takes an iterable of keys, such as [key], got {keys!r}")
+            raise TypeError(f"mark takes an iterable of keys, such as [key], got a {type(keys).__name__}")
         distinct = {_text("a key", key) for key in keys}
         if distinct:  # in one order: two writers of the same items cannot lock each other out
             self._store.mark(_text("source", source), sorted(distinct), state, self._clock.now())
@@ -127,12 +127,12 @@ class ItemTracker:
 def _text(what: str, value: object) -> str:
     """Return a text that every store can hold, so that all of them accept the same."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, got {value!r}; str(item) makes one")
+        raise TypeError(f"{what} must be a str, got a {type(value).__name__}; str(item) makes one")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{what} must be text that can be written as UTF-8, got {value!r}") from None
+            raise ValueError(f"{what} must be text that can be written as UTF-8, and has a lone surrogate") from None
     if "\0" in value:
-        raise ValueError(f"{what} must not hold a NUL character, got {value!r}")
+        raise ValueError(f"{what} must not hold a NUL character")
     return value

@@ -90,7 +90,7 @@ class Statement:
             elif value is None or isinstance(value, bytes):
                 sent.append(value)
             else:
-                raise TypeError(f"{name} is neither a number nor text nor bytes, but {value!r}")
+                raise TypeError(f"{name} is neither a number nor text nor bytes, but a {type(value).__name__}")
         return sent
 
 

@@ -11,7 +11,8 @@ import psycopg
 from drainq.delayed.storage.migrate import Index, Migration, as_script, pending
 from drainq.delayed.storage.postgres import schema_sql as sql
 from drainq.delayed.storage.postgres.statements import LOCK_TIMEOUT_MS, PostgresStatements
-from drainq.sql.driver_errors import one_line, passes
+from drainq.sql.driver_errors import passes
+from drainq.sql.error_text import error_text
 from drainq.sql.quoting import quote
 
 _log = logging.getLogger("drainq")
@@ -60,7 +61,9 @@ class PostgresMigration(PostgresStatements):
         except psycopg.Error as error:
             if not passes(error) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
                 raise
-            _log.warning("the index %s could not be built now (%s); the next open() tries again", name, one_line(error))
+            _log.warning(
+                "the index %s could not be built now (%s); the next open() tries again", name, error_text(error)
+            )
             return False
         return True
 

@@ -25,7 +25,8 @@ from drainq.delayed.storage.postgres.take_within_limits import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
 from drainq.delayed.storage.protocol import LONG_AGO
 from drainq.delayed.storage.records import Held
-from drainq.sql.driver_errors import one_line, passes
+from drainq.sql.driver_errors import passes
+from drainq.sql.error_text import error_text
 
 _log = logging.getLogger("drainq")
 
@@ -54,7 +55,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         except Exception as error:
             if not passes(error):
                 raise
-            _log.info("the history of a delayed queue is trimmed by the next acknowledgement: %s", one_line(error))
+            _log.info("the history of a delayed queue is trimmed by the next acknowledgement: %s", error_text(error))
         return acked
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
