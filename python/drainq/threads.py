@@ -40,7 +40,7 @@ class _Begun(threading.Event):
 
 
 def refuse_green_threads() -> None:
-    """Refuse a ``threading`` that gevent or eventlet has patched: a native wait in their threads would stop all of them.
+    """Refuse a ``threading`` that gevent or eventlet has patched: a native wait in their threads would stop them all.
 
     They replace ``get_ident``, which no debugger and no profiler does.
     """
