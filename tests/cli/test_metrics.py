@@ -63,7 +63,9 @@ def test_a_log_of_which_no_line_parses_is_exit_code_1_and_named(metrics, tmp_pat
     assert process.returncode == 1
     said = err.splitlines()
     assert len(said) == 2, err
-    assert said[0].startswith(f"drainq: no line of {str(bad)!r} could be parsed (81 bad)")
+    assert said[0].startswith(
+        f"drainq: 81 of 81 lines of {str(bad)!r} are bad, more than 1 %; the first is line 1: no 'client"
+    )
     assert str(noise) in said[1]
     assert "report: " in out
 

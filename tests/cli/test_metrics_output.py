@@ -34,7 +34,7 @@ def standard_input(monkeypatch, content: bytes) -> None:
 def test_json_is_one_object_with_the_numbers_of_the_summary(metrics, tmp_path, capsys):
     log = tmp_path / "a.log"
     log.write_text(LINE.format(1, "a") * 3 + "rubbish\n" + LINE.format(2, "b"))
-    assert metrics(log, "--json") == 0
+    assert metrics(log, "--json", "--max-bad", "20") == 0
     out, err = capsys.readouterr()
     said = json.loads(out)
     assert out.count("\n") == 1 and err == ""
@@ -54,6 +54,48 @@ def test_quiet_prints_nothing_where_nothing_is_wrong_and_one_line_where_a_log_is
     assert metrics(bad, "--quiet") == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "bad.log" in err
+
+
+def test_more_bad_lines_than_max_bad_are_exit_code_1_each_time(metrics, tmp_path, capsys):
+    """Also when the log was loaded before, under whatever name; the line is not shown."""
+    wrong = "Mar 29 22:00:00 secret: " + LINE.format(1, "a")
+    for name, bad, all_lines in (("all", 400, 400), ("most", 399, 400), ("few", 2, 100), ("one", 1, 100)):
+        log, renamed = tmp_path / f"{name}.log", tmp_path / f"{name}.1.log"
+        log.write_text(
+            LINE.format(1, name) * (all_lines - bad - 1) + wrong * bad + LINE.format(2, name) * (bad < all_lines)
+        )
+        renamed.write_text(log.read_text())
+        first = max(1, all_lines - bad)
+        for path in (log, log, renamed, log):
+            assert metrics(path, "--quiet") == (bad > 1), (name, path)
+            said = f"drainq: {bad} of {all_lines} lines of '{path}' are bad, more than 1 %; the first is line {first}: "
+            said += "no 'client ident user [' at the start\n"
+            assert capsys.readouterr() == ("", said if bad > 1 else ""), (name, path)
+    assert metrics(tmp_path / "most.log", "--quiet", "--max-bad", "100%") == 0
+    assert metrics(tmp_path / "one.log", "--quiet", "--max-bad", "0") == 1
+    assert "more than 0 %" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        metrics(tmp_path / "one.log", "--max-bad", "101")
+
+
+def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metrics, tmp_path, capsys, monkeypatch):
+    class AtOnce:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def wait(self, seconds):
+            return True
+
+    monkeypatch.setattr("drainq.metrics.follow.ending.Ending", AtOnce)
+    log = tmp_path / "json.log"
+    log.write_text('{"status": 200}\n' * 400)
+    for _ in range(2):
+        assert metrics("--follow", log, "--quiet") == 1
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith(f"drainq: 400 of 400 lines of '{log}' are bad") and err.count("\n") == 1
 
 
 def test_json_and_quiet_exclude_each_other(metrics, tmp_path, capsys):

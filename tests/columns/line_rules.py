@@ -6,7 +6,8 @@ must agree with it on every line.
     client ident user [17/May/2015:10:05:03 +0000] "GET /path?query HTTP/1.1" 200 203023 "referrer" "user agent" 0.042
 
 Common Log Format ends after the bytes; Combined adds referrer and user agent; both may end with the request
-time in seconds. Inside quotes ``\\"`` is a quote and ``\\\\`` a backslash; fields are kept as the server wrote them.
+time in seconds. The client is a host or an address without a port; no word of a user name of several words is ``-``:
+a prefix before the line would shift its fields. Inside quotes ``\\"`` is a quote and ``\\\\`` a backslash; fields are kept as the server wrote them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import re
 from dataclasses import dataclass
 
 _QUOTED = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_CLIENT = rb"[\w.-]+|unix:|(?=[^ %]*:[^ %]*:)[0-9A-Fa-f:.]+(?:%[\w.-]+)?"
+_USER = rb'(?:[^ "]+|(?!(?:[^"\[]* )?- )[^"\[]*[^ "\[])'
 _LINE = re.compile(
-    rb'([^ "]+) [^ "]+ (?:[^ "]+|[^"\[]*[^ "\[]) \[([^\]"]*)\] ' + _QUOTED + rb" ([0-9]{3}) ([0-9]{1,15}|-)"
+    rb"(" + _CLIENT + rb') [^ "]+ ' + _USER + rb' \[([^\]"]*)\] ' + _QUOTED + rb" ([0-9]{3}) ([0-9]{1,15}|-)"
     rb"(?: " + _QUOTED + rb" " + _QUOTED + rb")?(?: ([0-9]{1,9}(?:\.[0-9]{1,9})?|-))?",
     re.DOTALL,
 )
@@ -138,7 +141,7 @@ def _why_not(line: bytes) -> str:
 
 
 _NEXT = re.compile(b" " + _QUOTED, re.DOTALL)
-_TIME = rb'[^ "]+ [^ "]+ (?:[^ "]+|[^"\[]*[^ "\[]) \['
+_TIME = rb"(?:" + _CLIENT + rb') [^ "]+ ' + _USER + rb" \["
 _REQUEST = _TIME + rb'[^\]"]*\] ' + _QUOTED
 _BEGINNINGS = [
     (reason, re.compile(beginning, re.DOTALL))

@@ -7,6 +7,26 @@ from hypothesis import strategies as st
 REGULAR = b'10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 17 "-" "curl/8"'
 
 token = st.one_of(st.sampled_from([b"-", b"10.0.0.1", b"::1", b"[x", b""]), st.binary(max_size=6))
+client = st.one_of(
+    st.sampled_from(
+        [
+            b"10.0.0.1",
+            b"web-1.example.com",
+            b"fe80::1%eth0",
+            b"::ffff:10.0.0.1",
+            b"unix:",
+            b"www.example.com:443",
+            b"10.0.0.1:443",
+            b"10.0.0.1,",
+            b"2025-03-29T22:00:00Z",
+            b"\xef\xbb\xbf::1",
+        ]
+    ),
+    st.text("0af.:%-_gz", max_size=8).map(str.encode),
+    token,
+)
+user = st.one_of(token, st.lists(st.sampled_from([b"-", b"john", b"", b"a["]), max_size=3).map(b" ".join))
+prefix = st.sampled_from([b"", b"", b"", b"web1 ", b"Mar 29 22:00:00 web1 nginx: ", b"- ", b"web1 - "])
 stamp = st.sampled_from(
     [
         b"17/May/2015:10:05:03 +0000",
@@ -53,8 +73,8 @@ tail = st.sampled_from(
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    text = b'%s %s %s [%s] "%s" %s %s' % tuple(
-        draw(part) for part in (token, token, token, stamp, request, status, size)
+    text = b'%s%s %s %s [%s] "%s" %s %s' % tuple(
+        draw(part) for part in (prefix, client, token, user, stamp, request, status, size)
     )
     if draw(st.booleans()):
         text += b' "%s" "%s"' % (draw(field), draw(field))

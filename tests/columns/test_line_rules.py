@@ -40,6 +40,36 @@ def test_a_user_name_may_have_spaces():
     assert parse(HEAD.replace(b"- - [", b"- john doe [")).client == b"10.0.0.1"
 
 
+PREFIXES = [
+    b"www.example.com:443 ", b"www.example.com ", b"10.0.0.9 ", b"- ", b"web1 - ", b"\xef\xbb\xbf", b"10.0.0.1, ",
+    b"2025-03-29T22:00:00.123456789Z stdout F ", b"Mar 29 22:00:00 web1 nginx: ", b"<190>Mar 29 22:00:00 web1 nginx: ",
+    b"<190>1 2025-03-29T22:00:00Z web1 nginx - - - ",
+]  # fmt: skip
+
+
+def test_a_prefix_makes_a_bad_line():
+    for user in (b"-", b"frank", b"john doe"):
+        line = HEAD.replace(b"- - [", b"- %s [" % user)
+        found = {prefix: parse(prefix + line) for prefix in PREFIXES}
+        assert found == dict.fromkeys(PREFIXES, "no 'client ident user [' at the start")
+
+
+def test_a_client_is_a_host_or_an_address_without_a_port():
+    clients = [
+        b"10.0.0.1",
+        b"::1",
+        b"fe80::1%eth0.1",
+        b"::ffff:10.0.0.1",
+        b"web_1.example.com",
+        b"unix:",
+        b"-",
+        b"10.0.0.xxx",
+    ]
+    assert [parse(HEAD.replace(b"10.0.0.1", client)).client for client in clients] == clients
+    for wrong in (b"10.0.0.1:443", b"[::1]:443", b"[::1]", b"fe80::1%", b"a:b:c:z", b"1:2", b"h/x"):
+        assert parse(HEAD.replace(b"10.0.0.1", wrong)) == "no 'client ident user [' at the start", wrong
+
+
 @pytest.mark.parametrize(
     "line, reason",
     [

@@ -107,6 +107,19 @@ def test_ctrl_c_right_after_a_commit_comes_when_the_round_is_counted(following, 
     assert (following.requests(), following(server.log).outcome.lines) == (7, 0)
 
 
+def test_too_many_bad_lines_are_a_complaint_at_the_end_of_each_following(following, server):
+    server.write(199)
+    with server.log.open("a") as log:
+        log.write("secret\nsecret\n")
+    for path in (server.log, server.log, server.log.parent):
+        found = following(path, following.later)
+        said = f"2 of 201 lines of '{server.log}' are bad, more than 0.5 %; the first is line 200: no 'client ident user [' at the start"
+        assert found.outcome.complaints == []
+        assert following(path, max_bad=0.5).outcome.complaints == [said]
+    server.write(200)
+    assert following(server.log, max_bad=0.5).outcome.complaints == []
+
+
 def test_a_half_line_is_not_lost_between_two_commands(following, server):
     server.write(3)
     server.write(1, whole=False)

@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Any
 
+from drainq.metrics.outcome import MAX_BAD
+
 
 def add_commands(subparsers: Any) -> None:
     """Add ``metrics`` to the commands."""
@@ -78,6 +80,13 @@ def add_commands(subparsers: Any) -> None:
         action="store_true",
         help="start Java without the archive of classes that `python -m drainq.metrics.make_archive` makes",
     )
+    parser.add_argument(
+        "--max-bad",
+        type=_percent,
+        default=MAX_BAD,
+        metavar="PERCENT",
+        help="exit with 1 if more of a log's lines are bad, also of one that was loaded before (default: %(default)g)",
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as one line of JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but what is wrong")
@@ -113,6 +122,16 @@ def _seconds(text: str) -> float:
     return number
 
 
+def _percent(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"needs a percentage from 0 to 100, got {text!r}")
+    return number
+
+
 def _heap(text: str) -> str:
     from drainq.metrics.spark_session import parse_heap
 
@@ -123,7 +142,7 @@ def _heap(text: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the job; 0 if all is accounted for, 1 if not, or if a log holds nothing but bad lines."""
+    """Run the job; 0 if all is accounted for, 1 if not, or if a log has too many bad lines."""
     from drainq.metrics.errors import UserError
 
     if bool(arguments.logs) == (arguments.follow is not None):
@@ -145,6 +164,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "heap": arguments.heap,
         "use_archive": not arguments.no_archive,
         "top": arguments.top,
+        "max_bad": arguments.max_bad,
     }
     return _follow(arguments, common) if arguments.follow is not None else _load(arguments, common)
 
@@ -158,13 +178,9 @@ def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
     with named(arguments.logs, getattr(sys.stdin, "buffer", None)) as logs:
         outcome = run(logs, engine=arguments.engine or "spark", progress=progress, **common)
     _show(outcome, arguments)
-    for log in outcome.unparsed:
-        print(
-            f"drainq: no line of {log.path!r} could be parsed ({log.bad:,} bad); "
-            "is it an access log in Common or Combined Log Format?",
-            file=sys.stderr,
-        )
-    return 0 if outcome.reconciled and not outcome.unparsed else 1
+    for sentence in outcome.complaints:
+        print(f"drainq: {sentence}", file=sys.stderr)
+    return 0 if outcome.reconciled and not outcome.complaints else 1
 
 
 def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
@@ -188,12 +204,14 @@ def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
             **common,
         )
     _show(followed.outcome, arguments)
+    for sentence in followed.outcome.complaints:
+        say(sentence)
     for sentence in followed.uncounted:
         say(f"at the end: {sentence}")
     if followed.interrupted:
         say("interrupted; what was counted is whole, and the next --follow goes on from there")
         return 130
-    return 0 if followed.outcome.reconciled and not followed.uncounted else 1
+    return 0 if followed.outcome.reconciled and not followed.uncounted and not followed.outcome.complaints else 1
 
 
 def _show(outcome: Any, arguments: argparse.Namespace) -> None:

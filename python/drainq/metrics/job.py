@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drainq.metrics import steps, tables
+from drainq.metrics.bad_share import complaints
 from drainq.metrics.blocks import tasks
 from drainq.metrics.ctrl_c import ctrl_c_later
 from drainq.metrics.errors import Interrupted, UserError
 from drainq.metrics.follow.counted import check_not_followed
 from drainq.metrics.log_files import Digests, Source, find
 from drainq.metrics.metric_types import LinesRead
-from drainq.metrics.outcome import JobOutcome, LogCounts
+from drainq.metrics.outcome import MAX_BAD, JobOutcome, LogCounts
 from drainq.metrics.progress import Progress
 from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
 from drainq.sql import Database, DatabaseUrl
@@ -49,6 +50,7 @@ def run(
     heap: str = DEFAULT_HEAP,
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
+    max_bad: float = MAX_BAD,
     progress: Progress | None = None,
     context: SparkContext | None = None,
 ) -> JobOutcome:
@@ -62,6 +64,7 @@ def run(
         master: Spark's master. heap: the memory of Java's objects, as Java's options say it.
         use_archive: start Java with the archive of classes, if there is one.
         top: how many endpoints to rank.
+        max_bad: percent of a log's lines that may be bad without a complaint.
         progress: is called as each stage begins and ends; None: no call.
         context: a Spark to use; None: one is started and stopped. It may stop in a thread after the return.
     Raises:
@@ -135,6 +138,7 @@ def run(
                 stage.items = sum(loading.written.values())
                 loaded.append(directory)
         outcome.top = steps.top_of(connected)
+        outcome.complaints = complaints(connected, outcome.sources, max_bad)
         with clock.stage("report", 1, "page"):
             write_report(connected, directory / "report.html", outcome)
     return outcome

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.columns import percentiles
 from drainq.metrics.arrays import as_array
+from drainq.metrics.bad_share import reason_alone
 from drainq.metrics.errors import UserError
 from drainq.metrics.handlers import Spooled
 from drainq.metrics.metric_types import METRICS, JobMetric, ServiceMinute
@@ -212,8 +213,11 @@ def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:
     """Bad lines with their source's path and their number in it; they are counted."""
     rows = []
     for source, block, number, line, reason in zip(*(column.to_pylist() for column in batch.columns)):
-        load.sources[source].bad += 1
-        rows.append((load.sources[source].path, load.lines_before[source, block] + number, line, reason))
+        log, number = load.sources[source], load.lines_before[source, block] + number
+        log.bad += 1
+        if log.first_bad is None or number < log.first_bad[0]:
+            log.first_bad = number, reason_alone(reason)
+        rows.append((log.path, number, line, reason))
     return pa.table(dict(zip(BAD_LINES.names, map(as_array, zip(*rows)))))
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MAX_BAD = 1.0  # percent of a log's lines
+
 
 @dataclass
 class LogCounts:
     """What one log came to; ``loaded_before`` logs were not read.
 
     ``before``: lines of it that were counted earlier, as it was followed; ``lines``, ``parsed`` and ``bad`` have those
-    of this load alone.
+    of this load alone. ``first_bad``: the number of its first bad line, and the reason.
     """
 
     path: str
@@ -21,6 +23,7 @@ class LogCounts:
     bad: int = 0
     loaded_before: bool = False
     before: int = 0
+    first_bad: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class JobOutcome:
         top: (endpoint, requests, bytes), best first, over everything in the database.
         stages: the steps with their times. written: rows by table.
         parsed_in_tables: requests over the merged ``service_minute`` rows of this run.
+        complaints: a sentence for each log that has too many bad lines.
     """
 
     sources: list[LogCounts]
@@ -52,6 +56,7 @@ class JobOutcome:
     stages: list[Stage] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
     parsed_in_tables: int = 0
+    complaints: list[str] = field(default_factory=list)
 
     @property
     def lines(self) -> int:
@@ -67,11 +72,6 @@ class JobOutcome:
     def bad(self) -> int:
         """Lines that did not."""
         return sum(source.bad for source in self.sources)
-
-    @property
-    def unparsed(self) -> list[LogCounts]:
-        """The logs of this run of which no line became a record."""
-        return [source for source in self.sources if source.lines and not source.parsed]
 
     @property
     def reconciled(self) -> bool:

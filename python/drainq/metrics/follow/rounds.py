@@ -186,6 +186,7 @@ class Rounds:
         total.lines += outcome.lines
         total.parsed += outcome.parsed
         total.bad += outcome.bad
+        total.first_bad = total.first_bad or next((log.first_bad for log in outcome.sources if log.first_bad), None)
         whole.parsed_in_tables += outcome.parsed_in_tables
         for mine, theirs in (
             (whole.queue, outcome.queue),

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drainq.metrics import steps
+from drainq.metrics.bad_share import complaints, followed_logs
 from drainq.metrics.errors import FileChanged, Interrupted, JobFailed, UserError
 from drainq.metrics.follow.counted import Memory, counted_beginning
 from drainq.metrics.follow.ending import Ended
 from drainq.metrics.job import DEFAULT_OUT, DEFAULT_TOP
 from drainq.metrics.log_files import Source
-from drainq.metrics.outcome import Followed
+from drainq.metrics.outcome import MAX_BAD, Followed
 from drainq.metrics.progress import Progress
 from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, quiet_py4j, settings_for
 from drainq.sql import Database, DatabaseUrl
@@ -48,6 +49,7 @@ def follow(
     heap: str = DEFAULT_HEAP,
     use_archive: bool = True,
     top: int = DEFAULT_TOP,
+    max_bad: float = MAX_BAD,
     every: float = DEFAULT_EVERY,
     settled: float = DEFAULT_SETTLED,
     say: Callable[[str], None] = print,
@@ -63,6 +65,7 @@ def follow(
         database, out, master, heap, use_archive, top, progress, context: as for :func:`drainq.metrics.job.run`.
         engine: ``"spark"`` or ``"local"``; None: Spark for a directory. A file is followed by ``"local"`` alone.
         every: seconds between two looks.
+        max_bad: percent of the lines of what is followed that may be bad without a complaint.
         settled: seconds for which a file has not changed once it is finished, or done with after its rotation.
         say: called with a sentence about each file that is not counted.
         now: seconds since the epoch.
@@ -109,6 +112,8 @@ def follow(
         if launch:
             launch.stop()
         rounds.end()
+        [total] = rounds.outcome.sources
+        rounds.outcome.complaints = complaints(connected, followed_logs(memory, path, total), max_bad)
         write_report(connected, directory / "report.html", rounds.outcome)
     return Followed(rounds.outcome, rounds.files, interrupted, list(uncounted.values()))
 

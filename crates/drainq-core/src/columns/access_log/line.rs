@@ -4,8 +4,10 @@
 //! 1. Each step has one way to go on, decided by the next bytes, so a line is read once and nothing is tried twice.
 //!    Where the format allows a user name with spaces, the first `[` decides: a name of one word may hold it, a name of
 //!    several may not.
-//! 2. All fields are pieces of the line, cut at ASCII bytes: where the line is UTF-8, so are they.
-//! 3. Inside quotes a backslash keeps the byte after it; fields are kept as the server wrote them.
+//! 2. A line with a prefix is no record, because its fields are shifted: the client is a host or an address without a
+//!    port, and no word of a user name of several words is `-`, which stands where a server knows no name.
+//! 3. All fields are pieces of the line, cut at ASCII bytes: where the line is UTF-8, so are they.
+//! 4. Inside quotes a backslash keeps the byte after it; fields are kept as the server wrote them.
 
 use super::endpoint::endpoint_of;
 use super::stamp;
@@ -184,16 +186,17 @@ impl<'a> Rest<'a> {
     /// The client; everything up to the first byte of the stamp is skipped.
     #[inline]
     fn client(&mut self) -> Option<&'a [u8]> {
-        let client = self.word()?;
+        let client = self.word().filter(|word| is_client(word))?;
         self.word()?;
         let user = self.0;
         let begin = match self.word() {
             Some(_) if self.0.first() == Some(&b'[') => user.len() - self.0.len(),
-            // A name of several words: all before the first bracket, without a quote, and not ending in two spaces.
+            // A name of several words: all before the first bracket, without a quote, not ending in two spaces.
             _ => {
                 let bracket = user.iter().position(|byte| matches!(byte, b'[' | b'"'))?;
                 let is_name = user[bracket] == b'[' && bracket >= 2 && user[bracket - 1] == b' ';
-                (is_name && user[bracket - 2] != b' ').then_some(bracket)?
+                let is_name = is_name && user[bracket - 2] != b' ';
+                (is_name && user[..bracket].split(|byte| *byte == b' ').all(|word| word != b"-")).then_some(bracket)?
             }
         };
         self.0 = &user[begin + 1..];
@@ -261,6 +264,21 @@ impl<'a> Rest<'a> {
             _ => None,
         }
     }
+}
+
+/// Whether a word is a host name, an IPv4 or IPv6 address, `-`, or what nginx writes of a unix socket.
+#[inline]
+fn is_client(word: &[u8]) -> bool {
+    let is_name = |word: &[u8]| word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
+    if is_name(word) || word == b"unix:" {
+        return true;
+    }
+    let (address, scope) = match word.iter().position(|byte| *byte == b'%') {
+        Some(percent) => (&word[..percent], &word[percent + 1..]),
+        None => (word, &b"-"[..]),
+    };
+    let is_address = address.iter().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(byte));
+    is_address && address.iter().filter(|byte| **byte == b':').count() >= 2 && !scope.is_empty() && is_name(scope)
 }
 
 #[inline]

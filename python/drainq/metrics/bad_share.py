@@ -1,0 +1,61 @@
+"""Finds the logs that have more bad lines than the command allows.
+
+A log that was loaded before is judged by the counts that were stored then, so a second run answers as the first did.
+A sentence shows the number and the reason of the first bad line, and nothing of its text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from drainq.metrics.outcome import LogCounts
+from drainq.metrics.tables import BAD_LINES, SOURCES
+
+if TYPE_CHECKING:
+    from drainq.metrics.follow.counted import Counted
+    from drainq.sql import Database
+
+
+def complaints(database: Database, logs: Iterable[LogCounts], max_bad: float) -> list[str]:
+    """Return a sentence for each log of which more than ``max_bad`` percent of the lines are bad."""
+    quote, mark = database.dialect.quote, database.dialect.placeholder
+    found = []
+    for log in logs:
+        path, lines, bad, first = log.path, log.lines, log.bad, log.first_bad
+        if not lines and log.sha256:
+            stored = f"SELECT source, lines, bad FROM {quote(SOURCES.name)} WHERE sha256 = {mark}"
+            [(path, lines, bad)] = database.execute(stored, [log.sha256]) or [(path, 0, 0)]
+        if not lines or bad * 100 <= max_bad * lines:
+            continue
+        first = first or _stored_first(database, path)
+        where = "" if first is None else f"; the first is line {first[0]:,}: {first[1]}"
+        found.append(f"{bad:,} of {lines:,} lines of {log.path!r} are bad, more than {max_bad:g} %{where}")
+    return found
+
+
+def followed_logs(rows: Iterable[Counted], path: str, total: LogCounts) -> Sequence[LogCounts]:
+    """Return the counts of what was followed: of each file that is still there, or of this run alone."""
+    is_directory = os.path.isdir(path)
+    found = []
+    for row in rows:
+        name = os.path.join(path, row.name) if is_directory else path
+        if os.path.exists(name) if is_directory else row.name == os.path.basename(path):
+            found.append(LogCounts(name, row.sha256, row.lines, row.parsed, row.bad))
+    return found if any(log.bad for log in found) else [total]
+
+
+def _stored_first(database: Database, path: str) -> tuple[int, str] | None:
+    """The number and the reason of the first bad line of a log; None if several logs had its name."""
+    quote, mark = database.dialect.quote, database.dialect.placeholder
+    if len(database.execute(f"SELECT 1 FROM {quote(SOURCES.name)} WHERE source = {mark}", [path])) > 1:
+        return None
+    statement = f"SELECT line_number, reason FROM {quote(BAD_LINES.name)} WHERE source = {mark} ORDER BY line_number"
+    rows = database.execute(f"{statement} LIMIT 1", [path])
+    return (rows[0][0], reason_alone(rows[0][1])) if rows else None
+
+
+def reason_alone(reason: str) -> str:
+    """A reason without the piece of the line that it may show."""
+    return reason.partition(":")[0]
