@@ -7,7 +7,10 @@ import threading
 
 import pytest
 
-from drainq import Backoff, PrefetchSource
+from drainq import Backoff, PrefetchSource, SetQueue
+from drainq.sources.prefetch_buffer_size import AutoSize
+from drainq.sources.prefetch_read import Intake
+from drainq.sources.prefetch_refill_threads import Refill
 from tests.sources.by_hand import Scripted
 
 # -- the life of an item after it was taken ---------------------------------------------------
@@ -115,23 +118,25 @@ def test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice(mak
     assert taken[:5] == [1, 2, 3, 4, 5]
 
 
-def test_an_item_that_is_held_is_overtaken_by_none_although_there_is_room_again(make, background):
-    """The answer is put in by parts; a consumer empties the buffer between two of them."""
-    source = make(Scripted(list(range(2_500))), capacity=4, threshold=3)
-    taken = []
+def test_an_item_that_is_held_is_overtaken_by_none_although_there_is_room_again():
+    """The answer is let in by parts; a consumer makes room between two of them when the first is held already."""
+    buffer, taken, room_while_held = SetQueue(), [], []
 
-    def pull():
-        taken.extend(source.get_next_batch(4))
+    def pull_if_something_is_held():
+        if intake.held:
+            taken.extend(buffer.get_many(4))
+            room_while_held.append(4 - len(buffer))
 
-    def pull_twice():
-        pull()
-        pull()
-
-    source.subscribe(pull_twice)
-    pull()
+    answers = Scripted(list(range(2_500)))
+    intake = Intake(
+        answers.get_next_batch, buffer, key=None, size=AutoSize(4, 4, threshold=3), report=pytest.fail,
+        arrived=pull_if_something_is_held, ended=False,
+    )  # fmt: skip
+    intake.fill(Refill())
+    assert 4 in room_while_held
     while len(taken) < 2_500:
-        assert background.run() == 1
-        pull()
+        intake.fill(Refill())
+        taken.extend(buffer.get_many(4))
     assert taken == list(range(2_500))
 
 
