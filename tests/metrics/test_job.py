@@ -192,7 +192,7 @@ def test_a_handler_that_always_fails_loads_nothing_and_says_why(where, request, 
     by_value(__name__)
     monkeypatch.setattr(engine, "MakeHandlers", failing)
     log = write(tmp_path / "a.log", [line for *_, line in timed_lines(10, seed=1)])
-    with pytest.raises(JobFailed, match="the job failed, and nothing was loaded: RuntimeError: this handler fails"):
+    with pytest.raises(JobFailed, match="the job failed, and nothing was loaded: RuntimeError at test_job.py:"):
         request.getfixturevalue(where)(log)
     found = contents(f"sqlite:///{tmp_path}/out/metrics.db")
     assert found and not any(found.values())

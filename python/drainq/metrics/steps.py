@@ -56,8 +56,14 @@ def _reason(error: BaseException) -> str:
         return "memory came to its end; give Java more with --heap, or load fewer logs at once"
     if not type(error).__module__.startswith(("py4j", "pyspark")):
         return error_text(error)
-    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line)]
-    return (said or lines)[0][:500]
+    place = ""
+    for line in lines:
+        if found := re.match(r'\s*File ".*?([^"/]+)", line (\d+)', line):
+            place = f" at {found[1]}:{found[2]}"
+        if found := re.match(r"[\w.]+(Error|Exception|Invalid|Exit|Interrupt)\b", line):
+            # Java's errors are about the machine; the text of one of Python's may hold values.
+            return line[:500] if line.startswith(("java.", "org.apache.")) else found[0] + place
+    return lines[0][:500]
 
 
 def loading_of(outcome: JobOutcome, results: Sequence[Any], counts: Sequence[LogCounts]) -> Load:
