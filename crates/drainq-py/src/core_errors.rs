@@ -43,6 +43,7 @@ pub fn of_put(py: Python<'_>, name: &str, capacity: impl FnOnce() -> usize, refu
             .error(py, format!("sub-queue {name} is full, and its multi-queue is gone: nothing makes room in it")),
         PutRefusal::Removed => errors::SUB_QUEUE_REMOVED
             .error(py, format!("sub-queue {name} was removed; nothing can be put into it any more")),
+        PutRefusal::NoMemory => errors::no_memory(py),
         PutRefusal::ShutDown => errors::SHUT_DOWN
             .error(py, format!("the multi-queue of sub-queue {name} was shut down; nothing can be put into it")),
     }

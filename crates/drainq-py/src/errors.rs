@@ -6,6 +6,7 @@ use pyo3::exceptions::{
     PyDeprecationWarning, PyException, PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError,
     PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
 };
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
@@ -97,6 +98,14 @@ pub fn overflow(message: impl Into<String>) -> PyErr {
 /// Makes a SystemError with `message`: a fault of this module or of the interpreter.
 pub fn internal(message: impl Into<String>) -> PyErr {
     PySystemError::new_err(message.into())
+}
+
+/// Makes a MemoryError, for which no memory is needed.
+#[cold]
+pub fn no_memory(py: Python<'_>) -> PyErr {
+    // SAFETY: the GIL is held; it sets an exception that the interpreter has made before.
+    unsafe { ffi::PyErr_NoMemory() };
+    PyErr::fetch(py)
 }
 
 /// Makes a TypeError with `message`.

@@ -79,6 +79,7 @@ through_the_door! {
     fn PyDict_New() -> *mut PyObject;
     fn PyDict_Keys(a: *mut PyObject) -> *mut PyObject;
     fn PyErr_Clear();
+    fn PyErr_NoMemory() -> *mut PyObject;
     fn PyErr_Restore(a: *mut PyObject, b: *mut PyObject, c: *mut PyObject);
     fn PyErr_SetObject(a: *mut PyObject, b: *mut PyObject);
     fn PyErr_SetString(a: *mut PyObject, b: *const c_char);

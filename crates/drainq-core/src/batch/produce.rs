@@ -73,7 +73,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     #[inline]
     fn push_once(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if self.settings.weighed {
-            return self.push_weighed(at, item);
+            return self.push_weighed(at, item, |item| at.ring.push(item));
         }
         if let Some(capacity) = &self.capacity {
             return self.push_within_capacity(capacity, at, item);
@@ -84,7 +84,12 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     }
 
     #[cold]
-    fn push_weighed(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
+    fn push_weighed(
+        &self,
+        at: &Partition<T>,
+        item: T,
+        push: impl FnOnce(T) -> Result<(), (T, Refusal)>,
+    ) -> Result<(), (T, Refusal)> {
         let weight = weight_of(&item, true);
         if !at.weights.admit(weight) {
             return Err((item, at.refusal()));
@@ -97,7 +102,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             at.weights.take_back(weight);
             self.capacity.iter().for_each(|capacity| capacity.free(weight));
         };
-        at.ring.push(item).inspect_err(give_back)?;
+        push(item).inspect_err(give_back)?;
         self.wake_sleeper(at);
         Ok(())
     }
@@ -197,7 +202,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     #[inline]
     pub unsafe fn try_produce_at(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if self.settings.weighed {
-            return self.push_weighed(at, item);
+            // SAFETY: the caller keeps pushes and closes apart.
+            return self.push_weighed(at, item, |item| unsafe { at.ring.push_serialised(item) });
         }
         match &self.capacity {
             // SAFETY: the caller keeps pushes and closes apart.

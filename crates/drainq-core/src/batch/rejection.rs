@@ -32,7 +32,7 @@ impl Rejection {
 impl From<Refusal> for Rejection {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Full => Self::Full,
+            Refusal::Full | Refusal::NoMemory => Self::Full,
             Refusal::Closed => Self::Closed,
         }
     }

@@ -261,7 +261,7 @@ fn a_close_releases_a_blocked_producer_with_its_item() {
                 loop {
                     match queue.produce_within(0, item, &mut waiter, FOR_EVER) {
                         Err((back, Refusal::Full)) => item = back,
-                        Err((back, Refusal::Closed)) => {
+                        Err((back, Refusal::Closed | Refusal::NoMemory)) => {
                             queue.count_rejected(Rejection::Closed, 1);
                             return back.content.get();
                         }

@@ -138,7 +138,7 @@ fn blocked_producer(release: fn(&Ring<Box<Parcel>>, &Waiters)) -> Met {
                             waiter.served();
                             return "accepted";
                         }
-                        Err((_, Refusal::Closed)) => return "closed",
+                        Err((_, Refusal::Closed | Refusal::NoMemory)) => return "closed",
                         Err((back, Refusal::Full)) => item = back,
                     }
                     waiter.wait(FOR_EVER);

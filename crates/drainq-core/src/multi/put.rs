@@ -15,6 +15,8 @@ pub enum PutRefusal {
     Removed,
     /// The multi-queue was shut down.
     ShutDown,
+    /// There is no memory for another item.
+    NoMemory,
 }
 
 impl<T, L> MultiState<T, L> {
@@ -34,6 +36,9 @@ impl<T, L> MultiState<T, L> {
         let sub = self.sub_mut(slot);
         if sub.room() == 0 {
             return Err((item, if self.is_orphaned { PutRefusal::Orphaned } else { PutRefusal::Full }));
+        }
+        if sub.items.try_reserve(1).is_err() {
+            return Err((item, PutRefusal::NoMemory));
         }
         sub.items.push_back(QueuedItem { item, at });
         let depth = sub.items.len();
@@ -58,7 +63,13 @@ impl<T, L> MultiState<T, L> {
         if let Some(refusal) = self.refusal(slot) {
             return Err(refusal);
         }
-        for _ in 0..self.sub(slot).room().min(items.len()) {
+        let sub = self.sub_mut(slot);
+        let fitting = sub.room().min(items.len());
+        // All at once, so that no item has to go back into the iterator.
+        if sub.items.try_reserve(fitting).is_err() {
+            return Err(PutRefusal::NoMemory);
+        }
+        for _ in 0..fitting {
             let Some(item) = items.next() else { break };
             let pushed = self.push(slot, item, at);
             debug_assert!(pushed.is_ok(), "there is room, and this thread holds the lock");

@@ -140,11 +140,13 @@ impl<T: RingItem, B> Ring<T, B> {
         let room = if planted("fast_room") { 2 * self.front.capacity } else { self.front.capacity / share };
         let end = self.back.head.load(order("fast_head", Ordering::Acquire)) + room;
         let end = end.min((index / SEGMENT as u64 + 1) * SEGMENT as u64).min(index.saturating_add(most));
-        if end > index {
-            self.front.segment.store(self.segment(index).as_ptr(), Ordering::Relaxed);
-            self.front.fast_until.store(end * ONE, Ordering::Relaxed);
+        if end <= index {
+            return 0;
         }
-        end.saturating_sub(index)
+        let Some(segment) = self.front.directory.provide(index, &self.back.spare) else { return 0 };
+        self.front.segment.store(segment.as_ptr(), Ordering::Relaxed);
+        self.front.fast_until.store(end * ONE, Ordering::Relaxed);
+        end - index
     }
 
     /// Closes the fast path: the next push checks everything. To be called under the producers' lock. Returns for how

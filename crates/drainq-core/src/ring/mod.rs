@@ -8,7 +8,8 @@
 //!
 //! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
 //! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
-//! directory maps an index to its segment.
+//! directory maps an index to its segment. Serialised producers refuse an item for which there is no memory; others
+//! have claimed its slot by then, and the process aborts, as it does for a `Box`.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -
@@ -61,6 +62,8 @@ pub enum Refusal {
     Full,
     /// The ring was closed.
     Closed,
+    /// There is no memory for a segment.
+    NoMemory,
 }
 
 /// A bounded queue of ring items for many producers and one consumer.
@@ -245,11 +248,12 @@ impl<T: RingItem, B> Ring<T, B> {
                     return Err(Refusal::Full);
                 }
             }
-            let count = room.min(wanted);
+            let mut count = room.min(wanted);
             if planted("ring_check_then_push") {
                 return Ok((self.front.tail.fetch_add(count * ONE, Ordering::Relaxed) / ONE, count));
             }
             if SERIALISED {
+                count = self.provide_segments(index, count)?;
                 self.front.tail.store(tail + count * ONE, Ordering::Relaxed);
                 return Ok((index, count));
             }
@@ -274,6 +278,17 @@ impl<T: RingItem, B> Ring<T, B> {
         let limit = self.back.head.load(order("ring_head", Ordering::Acquire)) + self.front.capacity;
         self.front.limit.store(limit, order("ring_limit", Ordering::Release));
         limit.saturating_sub(index)
+    }
+
+    /// Makes the segments of the next slots of serialised producers before these are claimed, because a claim cannot be
+    /// taken back; returns for how many of the `count` slots there is memory.
+    #[inline]
+    fn provide_segments(&self, index: u64, count: u64) -> Result<u64, Refusal> {
+        let (mut provided, end) = (index, index + count);
+        while provided < end && self.front.directory.provide(provided, &self.back.spare).is_some() {
+            provided = (provided / SEGMENT as u64 + 1) * SEGMENT as u64;
+        }
+        if provided == index { Err(Refusal::NoMemory) } else { Ok(provided.min(end) - index) }
     }
 
     /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.

@@ -20,8 +20,24 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    fn new() -> Box<Self> {
-        Box::new(Self { slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) })
+    /// Makes a segment, if there is memory for it.
+    #[cfg(not(any(loom, drainq_shuttle)))]
+    fn new() -> Option<Box<Self>> {
+        #[cfg(test)]
+        if tests::NO_MEMORY.get() {
+            return None;
+        }
+        // SAFETY: a segment has a size.
+        let memory = unsafe { std::alloc::alloc_zeroed(std::alloc::Layout::new::<Self>()) }.cast::<Self>();
+        // SAFETY: the memory, if there is any, is of this layout, from the allocator that boxes use, and has no other
+        // owner; zeros are null pointers, and an atomic pointer is in memory what a pointer is.
+        (!memory.is_null()).then(|| unsafe { Box::from_raw(memory) })
+    }
+
+    /// Makes the same of the atomics of a model checker, which are more than their memory.
+    #[cfg(any(loom, drainq_shuttle))]
+    fn new() -> Option<Box<Self>> {
+        Some(Box::new(Self { slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }))
     }
 }
 
@@ -48,13 +64,19 @@ impl Directory {
         &self.0[(index as usize / SEGMENT) & (self.0.len() - 1)]
     }
 
-    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
+    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next. Aborts the process
+    /// if there is no memory for it.
     #[inline]
     pub fn segment(&self, index: u64, spare: &Spare) -> NonNull<Segment> {
-        match NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire))) {
-            Some(segment) => segment,
-            None => install_segment(self.entry(index), spare),
-        }
+        self.provide(index, spare)
+            .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment>()))
+    }
+
+    /// Returns the same; `None` if there is no memory for it.
+    #[inline]
+    pub fn provide(&self, index: u64, spare: &Spare) -> Option<NonNull<Segment>> {
+        let found = NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire)));
+        found.or_else(|| install_segment(self.entry(index), spare))
     }
 
     /// Frees the segments of the indices from `head` to `tail`, at the end of their ring.
@@ -81,14 +103,14 @@ impl Directory {
 
 /// Puts a segment into an empty entry, unless another producer is quicker.
 #[cold]
-fn install_segment(entry: &AtomicPtr<Segment>, spare: &Spare) -> NonNull<Segment> {
-    let fresh = spare.take_or_make();
+fn install_segment(entry: &AtomicPtr<Segment>, spare: &Spare) -> Option<NonNull<Segment>> {
+    let fresh = spare.take_or_make()?;
     let install = order("segment_install", Ordering::AcqRel);
     match entry.compare_exchange(ptr::null_mut(), fresh.as_ptr(), install, Ordering::Acquire) {
-        Ok(_) => fresh,
+        Ok(_) => Some(fresh),
         Err(theirs) => {
             spare.recycle(fresh);
-            NonNull::new(theirs).expect("the exchange failed, so the entry is not null")
+            NonNull::new(theirs)
         }
     }
 }
@@ -99,12 +121,13 @@ impl Spare {
         Self { segment: AtomicPtr::new(ptr::null_mut()), made: plain::AtomicU64::new(0) }
     }
 
-    /// Returns the segment that is kept, or a new one.
-    fn take_or_make(&self) -> NonNull<Segment> {
+    /// Returns the segment that is kept, or a new one if there is memory for it.
+    fn take_or_make(&self) -> Option<NonNull<Segment>> {
         let kept = self.segment.swap(ptr::null_mut(), order("segment_reuse", Ordering::Acquire));
-        NonNull::new(kept).unwrap_or_else(|| {
+        NonNull::new(kept).or_else(|| {
+            let made = NonNull::from(Box::leak(Segment::new()?));
             self.made.fetch_add(1, plain::Ordering::Relaxed);
-            NonNull::from(Box::leak(Segment::new()))
+            Some(made)
         })
     }
 
@@ -156,4 +179,14 @@ fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
 #[cfg(any(loom, drainq_shuttle))]
 fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
+}
+
+#[cfg(all(test, not(any(loom, drainq_shuttle))))]
+pub(super) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether there is no memory for segments of this thread.
+        pub static NO_MEMORY: Cell<bool> = const { Cell::new(false) };
+    }
 }

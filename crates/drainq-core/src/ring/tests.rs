@@ -181,3 +181,29 @@ fn real_threads_lose_nothing() {
     }
     producers.into_iter().for_each(|producer| producer.join().unwrap());
 }
+
+/// Items are pushed one by one, in bulk, and on the fast path; each way meets the end of the memory at a segment's end.
+#[test]
+fn an_item_without_memory_is_refused_and_nothing_else_is_changed() {
+    use super::segments::tests::NO_MEMORY;
+    let (ring, numbers) = (Ring::new(10 * SEGMENT), 1..=3 * SEGMENT + 7);
+    let mut next = numbers.clone().map(item);
+    let mut push = |count| next.by_ref().take(count).collect::<Vec<_>>().into_iter();
+    // SAFETY: one thread (the lock is not needed), here and below.
+    let push_many = |items: &mut _| unsafe { ring.push_many_serialised(items, usize::MAX) };
+    assert_eq!(push_many(&mut push(SEGMENT - 1)), (SEGMENT - 1, None));
+
+    NO_MEMORY.set(true);
+    let mut rest = push(2 * SEGMENT + 8);
+    assert_eq!(push_many(&mut rest), (1, Some(Refusal::NoMemory)), "the last slot of the segment");
+    assert_eq!(push_many(&mut rest), (0, Some(Refusal::NoMemory)));
+    // SAFETY: as above.
+    assert_eq!(unsafe { ring.open_fast_path(1, u64::MAX) }, 0);
+    // SAFETY: as above.
+    assert_eq!(unsafe { ring.push_serialised(item(1)) }, Err((item(1), Refusal::NoMemory)));
+    assert_eq!((ring.accepted(), ring.len()), (SEGMENT as u64, SEGMENT));
+
+    NO_MEMORY.set(false);
+    assert_eq!(push_many(&mut rest), (2 * SEGMENT + 7, None));
+    assert_eq!(take(&ring, usize::MAX >> 2), numbers.collect::<Vec<_>>());
+}

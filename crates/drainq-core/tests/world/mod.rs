@@ -160,7 +160,7 @@ impl World {
                     waiter.served();
                     return self.accepted(number);
                 }
-                Err((_, Refusal::Closed)) => {
+                Err((_, Refusal::Closed | Refusal::NoMemory)) => {
                     self.queue.count_rejected(Rejection::Closed, 1);
                     return false;
                 }

@@ -199,6 +199,14 @@ impl<E> SetQueue<E> {
         }
     }
 
+    /// Reserves the memory for one entry; false if there is none.
+    #[inline]
+    pub fn reserve(&mut self) -> bool {
+        (!self.free.is_empty() || self.slots.try_reserve(1).is_ok())
+            && self.table.try_reserve(1, |indexed| spread(indexed.hash)).is_ok()
+            && self.waiting.try_reserve(1).is_ok()
+    }
+
     /// Appends an entry that [`find`](Self::find) just called absent.
     #[inline]
     pub fn push(&mut self, hash: u64, entry: E) {

@@ -68,6 +68,7 @@ impl ProduceAttempt {
                 *self.object.lock() = Some(object);
                 Ok(None)
             }
+            Err((_, Refusal::NoMemory)) => Err(errors::no_memory(py)),
             Err((item, Refusal::Closed)) => {
                 let weight = item.weight();
                 drop((item, object));

@@ -9,6 +9,7 @@ use crate::arguments;
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
 use crate::deadline::MayWait;
+use crate::errors;
 use drainq_core::batch::{Key, PartitionId, Rejection};
 use drainq_core::ring::{CLAIM, Refusal};
 use pyo3::ffi;
@@ -48,7 +49,9 @@ impl SharedQueue {
             let key = self.key(&class)?;
             self.start_threads(list.py())?;
             self.cache_route(list.py(), key);
-            let mut run = vec![Item::new(&object, key)?];
+            let mut run = Vec::new();
+            run.try_reserve(1).map_err(|_| errors::no_memory(list.py()))?;
+            run.push(Item::new(&object, key)?);
             index += 1 + self.extend_run(list, index + 1, key, &mut run);
             accepted += self.produce_run(list.py(), run, self.queue().partition_of(key), may_wait)?;
         }
@@ -84,6 +87,9 @@ impl SharedQueue {
             if self.routing.keys.number(object.get_type_ptr().addr()) != Some(key) {
                 return index - from;
             }
+            if run.try_reserve(1).is_err() {
+                return index - from;
+            }
             let Ok(item) = Item::new(&object, key) else { return index - from };
             run.push(item);
         }
@@ -105,6 +111,9 @@ impl SharedQueue {
         self.yield_gil_if_due(py, self.queue().partition(partition));
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
+            if refusal == Some(Refusal::NoMemory) {
+                return Err(errors::no_memory(py));
+            }
             if refusal != Some(Refusal::Full)
                 || (matches!(may_wait, MayWait::No) && !self.process().gil_yield.is_wanted())
             {

@@ -20,6 +20,7 @@ impl BatchQueue {
     /// Raises:
     ///     WouldDeadlock: called from a handler of this queue while the partition is full
     ///         and the queue is ``BLOCKING``.
+    ///     MemoryError: there is no memory for the item, which is not counted as offered.
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``.
     pub fn produce(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -35,6 +36,7 @@ impl BatchQueue {
     ///     True if it was queued, False if the time ran out or the queue is shut down.
     /// Raises:
     ///     WouldDeadlock: it would wait, and was called from a handler of this queue.
+    ///     MemoryError: as ``produce``.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
     /// Source: ``produce`` in SkyWalking's ``BatchQueue.java``; the timeout is ours.
@@ -60,6 +62,7 @@ impl BatchQueue {
     ///     queue is shut down meanwhile.
     /// Raises:
     ///     TypeError: ``items`` is no iterable, or a str or bytes.
+    ///     MemoryError: there is no memory for the next item; the items before that are queued.
     ///     What iterating raises; the items before that are queued.
     pub fn produce_many(&self, items: &Bound<'_, PyAny>) -> PyResult<u64> {
         self.shared().produce_many(items, self.shared().may_wait())

@@ -7,6 +7,7 @@
 
 use crate::batch::shared_queue::SharedQueue;
 use crate::deadline::MayWait;
+use crate::errors;
 use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::{Key, Keyed, Rejection};
 use drainq_core::ring::Refusal;
@@ -74,6 +75,7 @@ impl SharedQueue {
                 self.reject(object.py(), Rejection::Closed, weight);
                 Ok(false)
             }
+            Err((_, Refusal::NoMemory)) => Err(errors::no_memory(object.py())),
         }
     }
 

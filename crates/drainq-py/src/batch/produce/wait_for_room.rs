@@ -11,7 +11,7 @@ use crate::batch::types::item::Item;
 use crate::core_errors::{self, InCall};
 use crate::ctrl_c;
 use crate::deadline::MayWait;
-use crate::gil;
+use crate::{errors, gil};
 use drainq_core::batch::{Keyed, PartitionId, Rejection};
 use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ impl SharedQueue {
     ) -> PyResult<bool> {
         let deadline = match may_wait {
             MayWait::Until(deadline) if !deadline.passed() => deadline,
-            _ => return Ok(self.produce_after_gil_yield(py, partition, item)),
+            _ => return self.produce_after_gil_yield(py, partition, item),
         };
         let weight = item.weight();
         self.check_not_draining_here(py, weight)?;
@@ -47,6 +47,11 @@ impl SharedQueue {
                     self.reject(py, Rejection::Closed, weight);
                     return Ok(false);
                 }
+                Err((back, Refusal::NoMemory)) => {
+                    drop(waiter);
+                    drop(back);
+                    return Err(errors::no_memory(py));
+                }
                 Err((back, Refusal::Full)) => item = back,
             }
             let interrupted = py.check_signals();
@@ -63,19 +68,20 @@ impl SharedQueue {
 
     /// Rejects an item for which there is no room and no time to wait. If a drain thread waits for the GIL,
     /// the producer first yields the GIL to it and tries once more: the drain thread may make room.
-    fn produce_after_gil_yield(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> bool {
+    fn produce_after_gil_yield(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> PyResult<bool> {
         let (mut reason, weight) = (Rejection::Full, item.weight());
         if self.process().gil_yield.is_wanted() {
             self.process().gil_yield.yield_to_drain_thread(py);
             // SAFETY: the GIL is held (invariant 1).
             match unsafe { self.queue().try_produce_serialised(partition, item) } {
-                Ok(()) => return true,
+                Ok(()) => return Ok(true),
+                Err((_, Refusal::NoMemory)) => return Err(errors::no_memory(py)),
                 Err((back, refusal)) => (item, reason) = (back, refusal.into()),
             }
         }
         drop(item);
         self.reject(py, reason, weight);
-        false
+        Ok(false)
     }
 
     fn check_not_draining_here(&self, py: Python<'_>, weight: u64) -> PyResult<()> {

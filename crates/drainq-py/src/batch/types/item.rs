@@ -14,6 +14,7 @@ use drainq_core::batch::{Key, Keyed};
 use drainq_core::ring::RingItem;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::alloc::{Layout, alloc};
 use std::ptr::NonNull;
 
 /// Bits of an address; those above hold the key.
@@ -80,8 +81,12 @@ impl Item {
 
     /// Takes a reference to an object that counts for `weight` items.
     fn weighed(object: &Bound<'_, PyAny>, key: Key, weight: u64) -> PyResult<Self> {
+        // SAFETY: a `Weighed` has a size.
+        let memory = unsafe { alloc(Layout::new::<Weighed>()) }.cast::<Weighed>();
+        let Some(boxed) = NonNull::new(memory) else { return Err(errors::no_memory(object.py())) };
         let object = NonNull::new(object.clone().into_ptr()).expect("a reference is not null");
-        let boxed = NonNull::from(Box::leak(Box::new(Weighed { object, weight })));
+        // SAFETY: the memory is of this layout, from the allocator that boxes use, and has no other owner.
+        unsafe { boxed.write(Weighed { object, weight }) };
         Self::pack(boxed.cast::<()>().map_addr(|address| address | WEIGHED), key)
     }
 

@@ -10,6 +10,9 @@ use pyo3::prelude::*;
 impl SubQueue {
     #[cold]
     fn refused(&self, py: Python<'_>, refusal: PutRefusal) -> PyErr {
+        if refusal == PutRefusal::NoMemory {
+            return errors::no_memory(py); // a name would need some
+        }
         match self.label.name(py) {
             Ok(name) => core_errors::of_put(py, &name, || self.core.settings().capacity, refusal),
             Err(error) => error,
@@ -63,6 +66,7 @@ impl SubQueue {
     ///     ShutDown: its multi-queue was shut down; or there is no room, and the multi-queue is gone,
     ///         so that no getter will make any.
     ///     ValueError: ``timeout`` is negative or not a number.
+    ///     MemoryError: there is no memory for the item, which counts as rejected.
     ///
     /// Example:
     ///     >>> from drainq import MultiQueue
@@ -116,7 +120,7 @@ impl SubQueue {
     /// Returns:
     ///     How many went in: all, or the first ones if time ran out. The rest is rejected.
     /// Raises:
-    ///     SubQueueRemoved, ShutDown: as :meth:`put`. Of these and of an exception that ends the wait
+    ///     SubQueueRemoved, ShutDown, MemoryError: as :meth:`put`. Of these and of an exception that ends the wait
     ///         (Ctrl-C) the attribute ``accepted`` says how many items had gone in before.
     ///     ValueError: ``timeout`` is negative or not a number.
     ///
@@ -134,9 +138,13 @@ impl SubQueue {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<usize> {
         let may_wait = MayWait::new(block, timeout)?;
-        let items = arguments::items(items)?.map(|item| item.map(Bound::unbind)).collect::<PyResult<Vec<_>>>()?;
-        let (core, offered) = (&self.core, items.len());
-        let mut rest = items.into_iter();
+        let mut all = Vec::new();
+        for item in arguments::items(items)? {
+            all.try_reserve(1).map_err(|_| errors::no_memory(py))?;
+            all.push(item?.unbind());
+        }
+        let (core, offered) = (&self.core, all.len());
+        let mut rest = all.into_iter();
         let put = until(py, core.putter(), may_wait, |_, otherwise| match core.try_put_many(&mut rest) {
             Ok(()) => Ok(Some(())),
             Err(refusal) => self.no_room(py, refusal, otherwise).map(|()| None),

@@ -36,6 +36,10 @@ impl SetQueue {
                 return Ok(PutOutcome::Duplicate);
             }
             if self.capacity.is_none_or(|capacity| state.queue.len() < capacity) {
+                if !state.queue.reserve() {
+                    drop(state);
+                    return Err(errors::no_memory(py));
+                }
                 let item = self.key.is_some().then(|| item.unbind());
                 state.queue.push(identity.hash(), KnownItem { key: identity.key(), item });
                 state.put += 1;
@@ -70,6 +74,7 @@ impl SetQueue {
     ///     queue.Full: no room, or none in time.
     ///     TypeError: the key is not hashable; nothing has changed.
     ///     ShutDown: the queue is shut down.
+    ///     MemoryError: there is no memory for the item, which is not put.
     #[pyo3(signature = (item, block=true, timeout=None))]
     fn put<'py>(
         &self,
