@@ -132,17 +132,17 @@ def test_a_shutdown_ends_it_with_what_it_held(queue, immediate):
     totals_add_up(queue)
 
 
-def test_what_it_held_of_a_sub_queue_that_is_removed_is_among_the_leftovers(queue):
-    gone, stays = (queue.add_sub_queue(key, capacity=1) for key in ("gone", "stays"))
-    bulk = in_thread(queue.get_many, 3, min_items=3)
-    gone.put("precious")
+def test_what_it_held_of_a_sub_queue_that_is_removed_is_among_the_leftovers_in_order(queue):
+    gone, stays = queue.add_sub_queue("gone", capacity=2), queue.add_sub_queue("stays", capacity=1)
+    bulk = in_thread(queue.get_many, 4, min_items=4)
+    gone.put_many(["precious", "jewel"])
     stays.put("other")
     eventually(lambda: queue.qsize() == 0)
     del gone
-    assert queue.remove_sub_queue("gone").clear() == ["precious"]
+    assert queue.remove_sub_queue("gone").clear() == ["precious", "jewel"]
     eventually(lambda: queue.stats().depth == 1)
-    stays.put_many(["second", "third"])
-    assert bulk.result(PATIENCE) == ["other", "second", "third"]
+    stays.put_many(["second", "third", "fourth"])
+    assert bulk.result(PATIENCE) == ["other", "second", "third", "fourth"]
     totals_add_up(queue)
 
 

@@ -54,7 +54,7 @@ class ModelQueue:
     def __init__(self, weighted: bool) -> None:
         self.weighted = weighted
         self.places: dict[int, list[ModelSub | None]] = {}
-        self.turns: dict[object, tuple[int, int, int]] = {}
+        self.turns: dict[object, tuple[int, int, int] | None] = {}
         self.down = False
         self.total: Counter = Counter()
 
@@ -83,8 +83,9 @@ class ModelQueue:
             del self.places[sub.priority]
             if not self.weighted:
                 self.turns.pop(sub.priority, None)
-            elif turn and turn[0] == sub.priority > max(self.places, default=sub.priority - 1):
-                del self.turns[name]  # the round ended with the last group
+            elif turn and turn[0] == sub.priority:
+                # The round goes on with the next group, or ended with the last.
+                self.turns[name] = min(((later, 0, 0) for later in self.places if later > sub.priority), default=None)
 
     def candidates(self) -> list[tuple[int, int, ModelSub]]:
         return [
@@ -102,7 +103,7 @@ class ModelQueue:
         if not self.weighted:
             ready = [entry for entry in ready if entry[0] == ready[0][0]]
         name = None if self.weighted else ready[0][0]
-        priority, place, served = self.turns.get(name, (float("-inf"), 0, 0))
+        priority, place, served = self.turns.get(name) or (float("-inf"), 0, 0)
         for entry in ready:
             if entry[:2] == (priority, place) and 0 < served < entry[2].weight:
                 return (*entry, served + 1)
@@ -352,6 +353,23 @@ def test_a_round_that_ends_with_its_last_group_begins_anew():
     second.put(2)
     first.priority = 2
     assert [queue.get(), queue.get()] == [2, 1]
+
+
+def test_the_turn_of_a_group_that_is_gone_is_the_next_groups_although_its_priority_comes_back():
+    agreement = WeightedAgreement()
+
+    def add(priority):
+        return agreement.add(priority=priority, capacity=None, weight=1, enabled=True)
+
+    first, second = add(0), add(1)
+    agreement.put(first, "nowait")
+    agreement.get()
+    agreement.remove_sub_queue(first)
+    anew = add(0)
+    agreement.put(anew, "nowait")
+    agreement.put(second, "nowait")
+    agreement.everything_that_can_be_seen_agrees()
+    assert agreement.queue.get_item()[0] == second[0].key
 
 
 SETTINGS = settings(max_examples=150, stateful_step_count=40)
