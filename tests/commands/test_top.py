@@ -65,6 +65,18 @@ def test_labels_keep_what_is_escaped_in_them():
     assert found["b"] == [({}, 1000.0)]
 
 
+def test_what_a_queue_lost_is_not_that_of_another():
+    text = "".join(
+        f'drainq_batch_queued{{queue="{name}"}} 0\ndrainq_batch_rejected_total{{queue="{name}",reason="full"}} {count}\n'
+        f'drainq_batch_failed_total{{queue="{name}"}} {10 * count}\n'
+        for name, count in (("a", 3), ("b", 0), ("c", 5))
+    )
+    found = snapshot(Scrape("here", 1.0, parse(text)), None)["batch_queues"]
+    assert {queue["name"]: queue["lost"] for queue in found} == {
+        "a": {"full": 3, "failed": 30}, "b": {}, "c": {"full": 5, "failed": 50}
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["<html>", "a{b} 1", "a 1 2 3", "a one"])
 def test_text_that_holds_no_samples_is_refused(text):
     with pytest.raises(ValueError):

@@ -56,6 +56,14 @@ def test_a_claim_moves_the_earliest_due_messages(at):
     assert at.queue.stats().scheduled == 1 and at.queue.stats().in_flight == 0
 
 
+def test_several_claims_have_no_more_messages_than_asked_for(at, monkeypatch):
+    monkeypatch.setattr("drainq.datasource.claims.AT_ONCE", 3)
+    reader = at.reader()
+    last = reader.claim(at.queue, 0, 7)
+    assert (last, at.keys(reader, 0, last)) == (3, [f"k{n}" for n in range(7)])
+    assert at.queue.stats().ready == 3
+
+
 def test_what_is_done_goes_and_what_is_left_is_found_by_the_next_process(at):
     reader = at.reader()
     reader.claim(at.queue, 0, 3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource", reason="the data source needs PySpark 4")
 
 from drainq.datasource.payload_form import PayloadForm
-from drainq.datasource.stage import StagedRows
+from drainq.datasource.stage import KEPT, StagedRows
 from drainq.datasource.tables import Tables
 from drainq.datasource.transactions import Transactions
 from drainq.delayed import DelayedQueue
@@ -65,6 +67,14 @@ def test_what_is_named_is_published_and_everything_else_is_forgotten(at):
     assert at.publish([("alive", 2)])
     assert at.polled() == {"a": "of alive", "c": "of alive"}
     assert at.staged() == 0
+
+
+def test_rows_of_another_write_are_kept_for_days_and_then_swept(at, monkeypatch):
+    at.add("slow", ["a", "b"], write="other")
+    for days, left in ((1, 2), (KEPT / 86_400 - 0.01, 2), (KEPT / 86_400 + 0.01, 0)):
+        monkeypatch.setattr("drainq.datasource.stage._now", lambda days=days: int(1000 * (time.time() + days * 86_400)))
+        at.publish([], name=f"w{days}")
+        assert at.staged() == left, days
 
 
 def test_the_same_write_is_published_once_however_often_it_is_tried(at):

@@ -120,6 +120,17 @@ def test_too_many_bad_lines_are_a_complaint_at_the_end_of_each_following(followi
     assert following(server.log, max_bad=0.5).outcome.complaints == []
 
 
+def test_a_log_that_was_rotated_before_the_file_was_followed_is_not_counted(following, server):
+    server.write(3)
+    assert following(server.log).outcome.lines == 3
+    old = write(server.log.with_name("access.log.7"), lines(50, seed=9))
+    os.utime(old, (1, 1))
+    server.rotate()
+    server.reopen()
+    server.write(2)
+    assert (following(server.log).outcome.lines, following.said) == (2, [])
+
+
 def test_a_half_line_is_not_lost_between_two_commands(following, server):
     server.write(3)
     server.write(1, whole=False)

@@ -10,10 +10,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from tests.time_limit import SECONDS
 
 from drainq.backoff import Backoff
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
+from drainq.spark.batcher import count
 from drainq.spark.on_error import OnError
 from drainq.spark.parked_rows import Parking
 from drainq.spark.rows import Rows
@@ -199,6 +201,26 @@ def test_a_batch_that_is_not_full_is_written_when_it_has_lingered():
 
     report = run([], batches(), linger=0, write=lambda batch: written.set())
     assert (report["rows"], report["batches"]) == (3, 1)
+
+
+def test_a_batch_has_no_more_rows_than_asked_for_whatever_its_bytes():
+    seen = []
+    writer = types.SimpleNamespace(write=lambda batch: seen.append(count(batch)))
+    for rows in (Rows.TUPLES, Rows.ARROW):
+        for most_bytes, sizes in ((10**9, [10, 10, 5]), (32, [4, 4, 4, 4, 4, 4, 1]), (1, [1] * 25)):
+            seen.clear()
+            settings = replace(SETTINGS, make_writer=lambda info: writer, rows=rows, max_batch_bytes=most_bytes)
+            SinkTask(settings, INFO).run(record_batches(25))
+            assert seen == sizes, (rows, most_bytes)
+
+
+def test_a_pause_before_a_retry_ends_when_the_window_is_closed():
+    window = Window(1, 1)
+    paused = threading.Thread(target=window.pause, args=(3600,), daemon=True)
+    paused.start()
+    window.close()
+    paused.join(SECONDS)
+    assert not paused.is_alive()
 
 
 def test_an_error_of_the_iterator_is_the_tasks_error_and_closes_the_writers():
