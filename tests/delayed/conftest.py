@@ -11,14 +11,13 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
-from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 from tests.own_log import caplog  # noqa: F401
 
 _tables = itertools.count(1)
 
-BACKENDS = ("memory", "sqlite", "postgresql")
+BACKENDS = ("sqlite", "postgresql")
+"""The memory is an SQLite database without a file; :mod:`tests.delayed.test_memory` runs what is different there."""
 
 ENCODINGS = ("LATIN1", "SQL_ASCII")
 """Of databases, beside UTF8, which that of the other tests has."""
@@ -29,9 +28,7 @@ IN_EVERY_ENCODING = {"test_encodings", "test_ack", "test_dead_letters", "test_hi
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each back end."""
-    for fixture, backends in (
-        ("world", BACKENDS), ("open_queue", BACKENDS), ("database", BACKENDS[1:]), ("postgres", BACKENDS[2:])
-    ):  # fmt: skip
+    for fixture, backends in (("world", BACKENDS), ("open_queue", BACKENDS), ("postgres", BACKENDS[1:])):
         if fixture in metafunc.fixturenames:
             if metafunc.module.__name__.rpartition(".")[2] in IN_EVERY_ENCODING:
                 backends = (*backends, *(f"postgresql {encoding}" for encoding in ENCODINGS))
@@ -43,7 +40,7 @@ class World:
 
     Args:
         backend: one of ``BACKENDS``.
-        url: where the back end is; in memory all queues of a world share one storage.
+        url: where the back end is.
     """
 
     def __init__(self, backend: str, url: str, table: str) -> None:
@@ -52,7 +49,6 @@ class World:
         self.table = table
         self.clock = ManualClock()
         self.time = TimeConfig(acquire_timeout=30.0, poll_period=0.1)
-        self._memory: dict[str, MemoryStorage] = {}
         self._opened: list[DelayedQueue[Any]] = []
         self.tables = {table}
 
@@ -61,11 +57,7 @@ class World:
         table = self.table if table is None else table
         self.tables.add(table)
         options = {"clock": self.clock, "time": self.time, **options}
-        if self.backend == "memory":
-            storage = self._memory.setdefault(table, MemoryStorage())
-            opened: DelayedQueue[Any] = DelayedQueue(storage, QueueSettings.of(queue, **options))
-        else:
-            opened = DelayedQueue.open(self.url, queue, table=table, **options)
+        opened: DelayedQueue[Any] = DelayedQueue.open(self.url, queue, table=table, **options)
         self._opened.append(opened)
         return opened
 
@@ -87,9 +79,9 @@ def world(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
 
 
 @pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
-    """A world on each back end that outlives the process."""
-    yield from make_world(request.param, request, tmp_path)
+def database(world: World) -> World:
+    """The same, for a test that looks into the database itself."""
+    return world
 
 
 @pytest.fixture
@@ -111,11 +103,9 @@ def queue(world: World) -> DelayedQueue[Any]:
 
 
 def make_world(backend: str, request: pytest.FixtureRequest, tmp_path) -> Iterator[World]:
-    url = "memory:"
     backend, _, encoding = backend.partition(" ")
-    if backend == "sqlite":
-        url = f"sqlite:///{tmp_path}/queue.db"
-    elif backend == "postgresql":
+    url = f"sqlite:///{tmp_path}/queue.db"
+    if backend == "postgresql":
         url = url_of(request.getfixturevalue("postgres_url"), encoding)
     made = World(backend, url, f"dq_{next(_tables)}")
     try:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
+import drainq.delayed.consume
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory.storage import MemoryStorage
+from drainq.delayed.storage.memory import MemoryStorage
 from drainq.testing import ManualClock
+
+
+@pytest.fixture(autouse=True)
+def every_handler_is_quick(monkeypatch):
+    monkeypatch.setattr(drainq.delayed.consume, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 class Away(Exception):
@@ -22,6 +29,9 @@ class Shaky(MemoryStorage):
     def __init__(self):
         super().__init__()
         self.failures, self.calls = {}, Counter()
+
+    def close(self):
+        """Stay open, for the test to look at."""
 
     def is_transient(self, error):
         return isinstance(error, Away)
@@ -279,8 +289,8 @@ def test_messages_that_were_delivered_before_are_handled_alone():
     def handle(envelope):
         seen.append((envelope.payload, envelope.attempt))
         if envelope.payload == "09" and envelope.attempt == 1:
-            with bench.storage._lock:  # 11 was delivered before, to a consumer that died
-                bench.storage._queue(bench.session.kind).rows["11"].attempts = 1
+            with bench.storage._cursor() as cursor:  # 11 was delivered before, to a consumer that died
+                cursor.execute("""UPDATE delayed_queue SET attempts = 1, attemptsOf = createdAt WHERE pKey = '11'""")
 
     assert bench.queue.consume(handle) == 13
     assert seen == [(f"{n:02}", 2 if n == 11 else 1) for n in range(13)]

@@ -111,7 +111,7 @@ def test_a_waiting_poll_asks_once_and_sleeps(postgres, monkeypatch):
 
 
 def test_offers_for_later_wake_nobody_before_their_time(world):
-    queue = quiet(world, notify=world.backend != "memory")
+    queue = quiet(world, notify=True)
     wakeup, woken = queue._session.wakeup, threading.Event()
     queue.offer_or_update("warm", 1, 4e9)
     wakeup.add_listener(woken.set)

@@ -134,7 +134,7 @@ def test_a_table_of_the_sources_library_is_adopted_and_shared(database, run):
 
 def test_schedules_work_on_an_adopted_table(database, run):
     from drainq.delayed.cron.tick_key import tick_key
-    from drainq.delayed.storage.protocol import Tick
+    from drainq.delayed.storage.records import Tick
 
     run(SOURCES_POSTGRES if database.backend == "postgresql" else SOURCES_SQLITE)
     queue = database.open("mail")

@@ -1,7 +1,6 @@
-"""SQLite and PostgreSQL do what the model in memory does, whatever the order of calls.
+"""SQLite and PostgreSQL do what the plain model does, whatever the order of calls.
 
-The model is the memory back end, which is short enough to be read. Each step is done on both; what comes back is
-compared, and after each step so is everything that is stored.
+Each step is done on both; what comes back is compared, and after each step so is everything that is stored.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from hypothesis.stateful import (
 from drainq.delayed import BytesCodec, DelayedQueue, MsgspecCodec, ScheduledMessage, TimeConfig
 from drainq.delayed.cron.tick_key import tick_key
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory.storage import MemoryStorage
-from drainq.delayed.storage.protocol import Tick
+from drainq.delayed.storage.records import Tick
 from drainq.testing import ManualClock
 from tests.delayed.conftest import World
+from tests.delayed.model import Model
 
 KEYS = st.sampled_from(["a", "b", "c", "A", "é"])
 PAYLOADS = st.integers(0, 2)
@@ -56,7 +55,7 @@ class Comparison(RuleBasedStateMachine):
         options: dict[str, Any] = {"clock": self.clock, "max_attempts": 4, "history": 1000}
         options["time"] = TimeConfig(acquire_timeout=10, poll_period=1)
         places = [lambda **more: DelayedQueue.open(self.database.url, name, table=self.database.table, **more)]
-        model = MemoryStorage()
+        model = Model()
         places.append(lambda **more: DelayedQueue(model, QueueSettings.of(name, **more)))
         self.queues = [place(**options) for place in places]
         self.garbled = [place(**options, codec=Garbled()) for place in places]

@@ -56,7 +56,7 @@ def consume_and_fail(**options):
 def undecodable():
     with open_queue(codec=MsgspecCodec(Order)) as queue:
         kind = queue._session.kind
-        from drainq.delayed.storage.protocol import Offer
+        from drainq.delayed.storage.records import Offer
 
         queue._session.storage.offer(kind, [Offer(SECRET, f'{{"number": "{SECRET}"}}'.encode(), 0, True, 0)], 0)
         queue.read(SECRET)

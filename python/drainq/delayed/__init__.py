@@ -31,8 +31,7 @@ from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavail
 from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
-from drainq.delayed.storage.operator_protocol import FinishedMessage
-from drainq.delayed.storage.records import DeadLetter
+from drainq.delayed.storage.records import DeadLetter, FinishedMessage
 
 __all__ = [
     "NO_RETRIES",

@@ -15,10 +15,9 @@ from drainq.delayed.database_retry import with_retries
 from drainq.delayed.dead_letters_redrive import DeadLetterAdmin
 from drainq.delayed.errors import QueueBroken
 from drainq.delayed.message import check_count, check_key
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.operator_protocol import FinishedMessage
-from drainq.delayed.storage.protocol import Storage
-from drainq.delayed.storage.records import Row
+from drainq.delayed.storage.records import FinishedMessage, Row
 from drainq.errors import DrainqError
 from drainq.html_table import of as table_of
 from drainq.sql.url import DatabaseUrl

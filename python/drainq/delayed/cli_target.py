@@ -14,9 +14,9 @@ from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, Str
 from drainq.delayed.config import NO_RETRIES
 from drainq.delayed.queue import DelayedQueue
 from drainq.delayed.queue_settings import QueueSettings
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_empty
-from drainq.delayed.storage.operator_protocol import QueueRow
-from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.records import QueueRow
 from drainq.sql.url import DatabaseUrl
 
 CODECS: dict[str, Callable[[], Codec]] = {
@@ -47,7 +47,7 @@ def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
     """The storage as it is; nothing is created. An SQLite file that is not there is as an empty one."""
     where = DatabaseUrl.parse(arguments.url)
     if where.dialect.why_missing(where.target) is not None:
-        yield open_empty(arguments.url, table=arguments.table)
+        yield open_empty(table=arguments.table)
         return
     with opened_storage(arguments.url, arguments.table) as storage:
         yield storage

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from drainq.delayed.codec import Codec
 from drainq.delayed.message import MAX_KEY_LENGTH, ScheduledMessage, When, check_key, check_priority, in_range, to_ms
-from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.records import Offer
 from drainq.errors import UnfitItem
 
 _MANY = 8

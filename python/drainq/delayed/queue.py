@@ -2,7 +2,7 @@
 
 The queue is opened and closed here. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
 ``admin.py`` (operators): they check arguments, encode payloads and read the clock; ``storage_session.py`` tries again
-what may pass, and a :class:`~drainq.delayed.storage.protocol.Storage` does the rest.
+what may pass, and a :class:`~drainq.delayed.storage.base.Storage` does the rest.
 
 # Promises, on every back end
 
@@ -30,8 +30,8 @@ from drainq.delayed.cron.service import CronService
 from drainq.delayed.offer import OfferMethods
 from drainq.delayed.poll import PollMethods
 from drainq.delayed.queue_settings import QueueSettings
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
-from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
 from drainq.html_table import of as table_of

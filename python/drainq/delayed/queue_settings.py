@@ -15,7 +15,7 @@ from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.message import check_count, check_text
 
 if TYPE_CHECKING:
-    from drainq.delayed.storage.protocol import Storage
+    from drainq.delayed.storage.base import Storage
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from drainq.delayed.dead_letters_bury import decode_or_give_up, delivered_too_of
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.message import error_text, to_ms
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.protocol import Closeable, Storage, new_lock
-from drainq.delayed.storage.records import Fetched, Held, Row
+from drainq.delayed.storage.base import Storage
+from drainq.delayed.storage.records import Closeable, Fetched, Held, Row, new_lock
 from drainq.delayed.wake import Wakeup
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child

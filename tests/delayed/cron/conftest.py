@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from drainq.delayed import DelayedQueue, TimeConfig
-from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory.storage import MemoryStorage
 from drainq.testing import ManualClock
 from tests.delayed.conftest import url_of
 from tests.delayed.cron.ticks import LEASE, START
@@ -21,17 +19,13 @@ def open_queue(request, tmp_path) -> Iterator[Callable[..., DelayedQueue]]:
     """Opens queues of one name in one place, each with a clock of its own."""
     backend, _, encoding = request.param.partition(" ")
     opened: list[DelayedQueue] = []
-    shared = MemoryStorage()
     table = f"cron_{uuid.uuid4().hex[:12]}"
 
     def open_one(**options: Any) -> DelayedQueue:
-        if backend == "memory":
-            queue: DelayedQueue = DelayedQueue(shared, QueueSettings.of("cron", **options))
-        elif backend == "sqlite":
-            queue = DelayedQueue.open(f"sqlite:///{tmp_path}/queue.db", "cron", **options)
-        else:
+        url = f"sqlite:///{tmp_path}/queue.db"
+        if backend == "postgresql":
             url = url_of(request.getfixturevalue("postgres_url"), encoding)
-            queue = DelayedQueue.open(url, "cron", table=table, **options)
+        queue: DelayedQueue = DelayedQueue.open(url, "cron", table=table, **options)
         opened.append(queue)
         return queue
 

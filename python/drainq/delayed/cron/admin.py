@@ -16,7 +16,7 @@ from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
 from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
-from drainq.delayed.storage.operator_protocol import Tick
+from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
 

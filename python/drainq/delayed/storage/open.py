@@ -12,9 +12,8 @@ from typing import Any, cast
 
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_retry import RareWarning, with_retries
-from drainq.delayed.storage.memory.storage import MemoryStorage
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.options import BackEnd, StorageOptions
-from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.table_names import TableNames
 from drainq.sql.url import DatabaseUrl
 
@@ -45,23 +44,22 @@ def open_storage(
     """
     TableNames(table)  # a bad name is the same error on every back end
     if url == "memory:":
+        from drainq.delayed.storage.memory import MemoryStorage  # SQLite is imported when it is asked for
+
         memory = MemoryStorage()
         return memory, id(memory)
     options = StorageOptions(table, time.poll_period, retry.try_timeout, max_connections, prepare, as_it_is)
     where = DatabaseUrl.parse(url)
     address = (where.dialect.name, where.dialect.address(where.target), table)
-    return _back_end(where).open_at(where, options), address
+    back_end: BackEnd = cast(Any, importlib.import_module(BACK_ENDS[where.dialect.name]))
+    return back_end.open_at(where, options), address
 
 
-def open_empty(url: str, *, table: str) -> Storage:
-    """Return a storage that stands for the database at ``url``, which is not there: it holds nothing."""
-    where = DatabaseUrl.parse(url)
-    return _back_end(where).open_empty(StorageOptions(table, TimeConfig().poll_period, None, as_it_is=True))
+def open_empty(*, table: str) -> Storage:
+    """Return a storage that stands for an SQLite file that is not there: it holds nothing, not even tables."""
+    from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 
-
-def _back_end(where: DatabaseUrl) -> BackEnd:
-    back_end: Any = importlib.import_module(BACK_ENDS[where.dialect.name])
-    return cast("BackEnd", back_end)
+    return SQLiteStorage(":memory:", table=table, busy_timeout=None, write_ahead=False)
 
 
 def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:

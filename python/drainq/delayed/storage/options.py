@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from drainq.delayed.storage.protocol import Storage
+from drainq.delayed.storage.base import Storage
 from drainq.sql.url import DatabaseUrl
 
 
@@ -39,8 +39,4 @@ class BackEnd(Protocol):
         Raises:
             ImportError: the driver is not installed.
         """
-        ...
-
-    def open_empty(self, options: StorageOptions) -> Storage:
-        """A storage that stands for a database that is not there: it holds nothing, and nothing is kept."""
         ...

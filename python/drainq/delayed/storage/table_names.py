@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from types import ModuleType
+
 from drainq.delayed.message import check_text
 from drainq.sql.quoting import literal, quote
 
@@ -65,3 +68,9 @@ class TableNames:
         """
         quoted = {token: quote(self.table + suffix).replace("%", percent) for token, suffix in _SUFFIXES.items()}
         return template.format(**quoted, limit=int(limit), literal=literal(quote(self.table)).replace("%", percent))
+
+
+def statements_of(modules: Iterable[ModuleType], fill: Callable[[str], str]) -> dict[str, str]:
+    """Return the statements of some modules by name, with the names of the tables filled in."""
+    texts = {name: text for module in modules for name, text in vars(module).items() if name[0].isupper()}
+    return {name: fill(text) for name, text in texts.items() if isinstance(text, str)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.options import StorageOptions
-from drainq.delayed.storage.protocol import Storage
 from drainq.sql.connect import postgres_driver
 from drainq.sql.url import DatabaseUrl
 
@@ -21,8 +21,3 @@ def open_at(url: DatabaseUrl, options: StorageOptions) -> Storage:
         max_connections=options.max_connections,
         prepare=options.prepare,
     )
-
-
-def open_empty(options: StorageOptions) -> Storage:
-    """Never needed: a server says by itself that a database is not there."""
-    raise NotImplementedError("a server's database is not opened in place of one that is not there")

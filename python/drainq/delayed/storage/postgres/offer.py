@@ -8,7 +8,7 @@ from typing import Any
 from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.postgres.listen import channel
 from drainq.delayed.storage.postgres.offer_batch import CHUNK, OUTCOMES, PostgresBatches, outcome_of, statement_for
-from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.records import Offer
 
 
 class PostgresOffers(PostgresBatches):

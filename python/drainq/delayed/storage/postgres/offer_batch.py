@@ -14,7 +14,7 @@ from drainq.delayed.message import OfferOutcome
 from drainq.delayed.storage.postgres.binary_arrays import booleans, integers, longs, payloads, texts
 from drainq.delayed.storage.postgres.direct_libpq import DirectConnection
 from drainq.delayed.storage.postgres.statements import PostgresStatements
-from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.records import Offer
 
 CHUNK = 1000
 """Most messages of one statement."""

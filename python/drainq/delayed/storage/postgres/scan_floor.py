@@ -24,8 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from drainq.delayed.storage.protocol import LONG_AGO
-from drainq.delayed.storage.records import Row
+from drainq.delayed.storage.records import LONG_AGO, Row
 
 LOWEST = -(2**63)
 SLOW = 0.001

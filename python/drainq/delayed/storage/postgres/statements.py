@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.postgres import messages_sql, schema_sql, ticks_sql
 from drainq.delayed.storage.postgres.direct_libpq import Statement
 from drainq.delayed.storage.postgres.pool import PostgresPool, in_transaction_of
 from drainq.delayed.storage.postgres.scan_floor import ScanFloor
-from drainq.delayed.storage.statements import StatementStorage, statements_of
-from drainq.delayed.storage.table_names import TableNames
+from drainq.delayed.storage.table_names import TableNames, statements_of
 from drainq.sql.url import DatabaseUrl
 
 LOCK_TIMEOUT_MS = 1000
@@ -19,7 +19,7 @@ LOCK_TIMEOUT_MS = 1000
 every later one, so the wait is short, and made again after a pause."""
 
 
-class PostgresStatements(StatementStorage):
+class PostgresStatements(Storage):
     """The pools; see :class:`~drainq.delayed.storage.postgres.storage.PostgresStorage` for the arguments."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Consumers take different rows because ``FOR UPDATE SKIP LOCKED`` steps over what another one is taking. Nothing is
 locked while a handler works: a lease is a time in the row, not a transaction. What the storage consists of is said in
-:mod:`drainq.delayed.storage.statements`.
+:mod:`drainq.delayed.storage.base`.
 
 # Invariant
 
@@ -23,8 +23,7 @@ from drainq.delayed.storage.postgres.listen import Listener, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.take_within_limits import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
-from drainq.delayed.storage.protocol import LONG_AGO
-from drainq.delayed.storage.records import Held
+from drainq.delayed.storage.records import LONG_AGO, Held
 from drainq.sql.driver_errors import passes
 from drainq.sql.error_text import error_text
 
@@ -32,7 +31,7 @@ _log = logging.getLogger("drainq")
 
 
 class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
-    """A :class:`~drainq.delayed.storage.protocol.Storage` in a PostgreSQL database.
+    """A :class:`~drainq.delayed.storage.base.Storage` in a PostgreSQL database.
 
     Args:
         url: the database.
@@ -103,6 +102,3 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
             wake(news)
 
         return Listener(self._pool.opener, channel(kind), heard)
-
-    def is_transient(self, error: BaseException) -> bool:
-        return passes(error)

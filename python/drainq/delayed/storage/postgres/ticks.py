@@ -10,10 +10,9 @@ from typing import Any
 
 from drainq.delayed.cron.tick_key import escape_hash, key_range
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.operator_protocol import Tick
 from drainq.delayed.storage.postgres.offer import PostgresOffers
 from drainq.delayed.storage.postgres.statements import LOCK_TIMEOUT_MS
-from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS, Offer
+from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Offer, Tick
 
 
 class PostgresTicks(PostgresOffers):

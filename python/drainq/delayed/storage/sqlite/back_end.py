@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.options import StorageOptions
-from drainq.delayed.storage.protocol import Storage
 from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 from drainq.sql.url import DatabaseUrl
 
@@ -13,8 +13,3 @@ def open_at(url: DatabaseUrl, options: StorageOptions) -> Storage:
     return SQLiteStorage(
         url.target, table=options.table, busy_timeout=options.try_timeout, write_ahead=not options.as_it_is
     )
-
-
-def open_empty(options: StorageOptions) -> Storage:
-    """A storage in memory."""
-    return SQLiteStorage(":memory:", table=options.table, busy_timeout=None, write_ahead=False)

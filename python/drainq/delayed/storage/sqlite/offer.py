@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drainq.delayed.message import OfferOutcome
-from drainq.delayed.storage.protocol import Offer
+from drainq.delayed.storage.records import Offer
 from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 

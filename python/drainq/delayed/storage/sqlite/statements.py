@@ -19,16 +19,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from drainq.delayed.deadline import seconds_left
+from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Row
 from drainq.delayed.storage.sqlite import messages_sql, schema_sql, ticks_sql
 from drainq.delayed.storage.sqlite.caller import in_transaction_of
-from drainq.delayed.storage.statements import StatementStorage, statements_of
-from drainq.delayed.storage.table_names import TableNames
+from drainq.delayed.storage.table_names import TableNames, statements_of
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.connect import connect_sqlite
 
 
-class SQLiteStatements(StatementStorage):
+class SQLiteStatements(Storage):
     """The connection to one file; ``SQLiteStorage`` in ``storage.py`` explains the arguments."""
 
     def __init__(self, path: str, *, table: str, busy_timeout: float | None, write_ahead: bool = True) -> None:

@@ -1,6 +1,6 @@
 """The delayed queue in an SQLite file: durable, no server, several processes may share it.
 
-The whole storage: what it consists of is said in :mod:`drainq.delayed.storage.statements`, and how its connection is
+The whole storage: what it consists of is said in :mod:`drainq.delayed.storage.base`, and how its connection is
 used in :mod:`drainq.delayed.storage.sqlite.statements`.
 """
 
@@ -18,11 +18,10 @@ from drainq.delayed.storage.records import Fetched, Held, Row
 from drainq.delayed.storage.sqlite.migrate import SQLiteMigration
 from drainq.delayed.storage.sqlite.offer import SQLiteOffers
 from drainq.delayed.storage.sqlite.ticks import SQLiteTicks
-from drainq.sql.driver_errors import passes
 
 
 class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
-    """A :class:`~drainq.delayed.storage.protocol.Storage` in an SQLite file.
+    """A :class:`~drainq.delayed.storage.base.Storage` in an SQLite file.
 
     Args:
         path: the file; it is created if it is not there.
@@ -134,6 +133,3 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
 
     def listen(self, kind: str, wake: Callable[[str], None]) -> None:
         """Offers of this process wake by themselves; of others the poll period tells."""
-
-    def is_transient(self, error: BaseException) -> bool:
-        return passes(error)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drainq.delayed.cron.tick_key import escape_hash, key_range
-from drainq.delayed.storage.operator_protocol import Tick
-from drainq.delayed.storage.protocol import LONG_AGO, TICK_MEMORY_MS
+from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Tick
 from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 

@@ -1,0 +1,28 @@
+"""The delayed queue in the memory of this process: an SQLite database without a file.
+
+For tests, and for messages that may be lost with the process. A child of a fork starts with an empty one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, NoReturn
+
+from drainq.delayed.storage.sqlite.storage import SQLiteStorage
+
+
+class MemoryStorage(SQLiteStorage):
+    """Keeps messages of this process alone, until it is closed."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        super().__init__(":memory:", table="delayed_queue", busy_timeout=None, write_ahead=False)
+
+    def _connect(self) -> sqlite3.Connection:
+        self._opened = super()._connect()
+        self.migrate()
+        return self._opened
+
+    def _in_transaction_of(self, connection: Any) -> NoReturn:
+        raise ValueError("a queue in memory has no connection to share; leave out connection=")

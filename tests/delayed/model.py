@@ -1,0 +1,274 @@
+"""The delayed queue as a dictionary: the plain model that the state machine compares the databases with.
+
+It holds one queue and has the methods of a storage that the state machine calls, each written to be read, not to be
+quick.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+from drainq.delayed.cron.tick_key import escape_hash, hash_in
+from drainq.delayed.message import OfferOutcome
+from drainq.delayed.storage.in_flight_limits import Room
+from drainq.delayed.storage.records import (
+    TICK_MEMORY_MS,
+    Counts,
+    DeadLetter,
+    Fetched,
+    FinishedMessage,
+    Offer,
+    Row,
+)
+
+
+@dataclass
+class Message:
+    """A message that is neither acknowledged nor dead."""
+
+    id: int
+    offer: Offer
+    created_at: int
+    due_at: int = field(init=False)
+    lock: str | None = None
+    attempts: int = 0
+
+    def __post_init__(self):
+        self.due_at = self.offer.scheduled_at
+
+    def row(self):
+        key, payload, at, _, priority = self.offer
+        locked = self.lock is not None
+        return Row(self.id, key, payload, at, self.created_at, self.attempts, self.due_at, locked, priority)
+
+    @property
+    def was_delivered(self):
+        return self.lock is not None or self.attempts > 0
+
+
+class Model:
+    """A storage of one queue, for one thread."""
+
+    worth_prefetching = False
+    is_shared = False
+
+    def __init__(self):
+        self._ids = itertools.count(1)
+        self._rows = {}  # by key
+        self._dead = []
+        self._finished = []
+        self._paused = False
+        self._ticks = {}  # key -> prefix, hash, nominal, recorded
+        self._floors = {}  # prefix, hash -> nominal
+
+    def close(self):
+        """Nothing to let go of."""
+
+    def is_transient(self, error):
+        return False
+
+    def database_time(self):
+        return time.time()
+
+    # --- producers
+
+    def offer(self, kind, offers, now, *, connection=None, announce=None, again=False):
+        return [self._offer(offer, now) for offer in offers]
+
+    def _offer(self, offer, now):
+        there = self._rows.get(offer.key)
+        if there is None:
+            self._rows[offer.key] = Message(next(self._ids), offer, now)
+            return OfferOutcome.CREATED
+        if not offer.can_update or there.offer._replace(can_update=True) == offer:
+            return OfferOutcome.IGNORED
+        self._rows[offer.key] = Message(there.id, offer, now)
+        return OfferOutcome.UPDATED
+
+    # --- consumers
+
+    def acquire(self, kind, limit, now, until, lock, *, done=None):
+        acked = self.ack(kind, done) if done else 0
+        rows = self._acquire(limit, now, until, lock)
+        return Fetched(acked, rows, None if rows else self.next_due(kind, now))
+
+    def acquire_within(self, kind, done, limits, limit, now, until, lock):
+        acked = self.ack(kind, done)
+        in_flight = [key for key, message in self._rows.items() if message.lock is not None and message.due_at > now]
+        return Fetched(acked, self._acquire(limit, now, until, lock, Room(limits, in_flight)))
+
+    def _acquire(self, limit, now, until, lock, room=None):
+        due = [] if self._paused else [message for message in self._rows.values() if message.due_at <= now]
+        due.sort(key=lambda message: (message.offer.priority, message.due_at, message.id))
+        fitting = (message for message in due if room is None or room.take(message.offer.key))
+        taken = list(itertools.islice(fitting, limit))
+        for message in taken:
+            message.lock, message.due_at, message.attempts = lock, until, message.attempts + 1
+        return sorted((message.row() for message in taken), key=lambda row: (row.priority, row.scheduled_at, row.id))
+
+    def _held(self, held):
+        return [message for message in self._rows.values() if message.id in held.ids and message.lock == held.lock]
+
+    def ack(self, kind, done, *, connection=None):
+        ours = self._held(done)
+        for message in ours:
+            del self._rows[message.offer.key]
+        return len(ours)
+
+    def ack_and_remember(self, kind, done, now, keep):
+        for message in self._held(done):
+            offer = message.offer
+            self._finished.insert(0, FinishedMessage(offer.key, offer.scheduled_at, message.attempts, now))
+        del self._finished[keep:]
+        return self.ack(kind, done)
+
+    def nack(self, kind, held, due_at, error):
+        ours = self._held(held)
+        for message in ours:
+            message.lock, message.due_at = None, due_at
+        return len(ours)
+
+    def release(self, kind, held):
+        ours = self._held(held)
+        for message in ours:
+            message.lock, message.due_at, message.attempts = None, message.offer.scheduled_at, message.attempts - 1
+        return len(ours)
+
+    def extend(self, kind, held, until):
+        ours = self._held(held)
+        for message in ours:
+            message.due_at = until
+        return len(ours)
+
+    def bury(self, kind, held, now, error):
+        for message in self._held(held):
+            key, payload, at, _, priority = message.offer
+            letter = DeadLetter(next(self._ids), key, payload, at, message.attempts, error, now, priority)
+            self._dead.append(letter)
+        return self.ack(kind, held)
+
+    def next_due(self, kind, after):
+        return min((message.due_at for message in self._rows.values() if message.due_at > after), default=None)
+
+    def history(self, kind, limit):
+        return self._finished[:limit]
+
+    # --- reading and removing
+
+    def read(self, kind, key):
+        message = self._rows.get(key)
+        return message and message.row()
+
+    def delete_unchanged(self, kind, row):
+        there = self.read(kind, row.key)
+        same = there is not None and (there.id, there.payload, there.scheduled_at, there.created_at) == (
+            row.id, row.payload, row.scheduled_at, row.created_at
+        )  # fmt: skip
+        return same and self.drop(kind, row.key)
+
+    def drop(self, kind, key):
+        return self._rows.pop(key, None) is not None
+
+    def drop_all(self, kind):
+        dropped = len(self._rows)
+        self._rows.clear()
+        return dropped
+
+    def peek(self, kind, limit):
+        return sorted((message.row() for message in self._rows.values()), key=lambda row: (row.due_at, row.id))[:limit]
+
+    def counts(self, kind, now):
+        rows = self._rows.values()
+        ready = [message.due_at for message in rows if message.due_at <= now]
+        leased = sum(message.lock is not None and message.due_at > now for message in rows)
+        again = sum(message.attempts > 1 for message in rows)
+        return Counts(
+            len(ready), len(rows) - len(ready) - leased, leased, min(ready, default=None), again, len(self._dead)
+        )
+
+    # --- dead letters
+
+    def dead(self, kind, limit):
+        return self._dead[: -limit - 1 : -1]
+
+    def redrive(self, kind, now, keys=None):
+        latest = {letter.key: letter for letter in self._dead if keys is None or letter.key in keys}
+        back = sorted(letter for key, letter in latest.items() if key not in self._rows)
+        for letter in back:
+            self._offer(Offer(letter.key, letter.payload, now, False, letter.priority), now)
+            self._dead.remove(letter)
+        return len(back)
+
+    def drop_dead(self, kind, keys=None):
+        before = len(self._dead)
+        self._dead = [letter for letter in self._dead if keys is not None and letter.key not in keys]
+        return before - len(self._dead)
+
+    # --- queues
+
+    def set_paused(self, kind, *, name, type_name, paused):
+        before, self._paused = self._paused, paused
+        return before != paused
+
+    def is_paused(self, kind):
+        return self._paused
+
+    def mark_ranked(self, kind, *, name, type_name, connection=None):
+        """Every message is delivered by priority."""
+
+    # --- schedules
+
+    def install_ticks(self, kind, *, prefix, config_hash, ticks, now, update=False):
+        ours, which = escape_hash(config_hash), (prefix, config_hash)
+        self._forget(prefix, lambda its_hash, at: its_hash != ours and at > now)
+        floor, created = self._floors.get(which), 0
+        for tick in ticks:
+            offer = Offer(tick.key, tick.payload, tick.scheduled_at, can_update=update)
+            there = self._rows.get(tick.key)
+            if tick.key not in self._ticks and (floor is None or tick.nominal_at > floor):
+                self._ticks[tick.key] = (*which, tick.nominal_at, now)
+                created += self._offer(offer, now) is OfferOutcome.CREATED
+            elif update and there is not None and not there.was_delivered:
+                self._offer(offer, now)
+        self._raise_floor(which, now)
+        return created
+
+    def uninstall_ticks(self, kind, *, prefix, config_hash):
+        ours = escape_hash(config_hash)
+        return self._forget(prefix, lambda its_hash, at: its_hash == ours)
+
+    def last_tick(self, kind, *, prefix, config_hash, until):
+        known = [at for p, h, at, _ in self._ticks.values() if (p, h) == (prefix, config_hash)]
+        floor = self._floors.get((prefix, config_hash))
+        return max((at for at in (*known, floor) if at is not None and at <= until), default=None)
+
+    def _forget(self, prefix, is_wanted):
+        """Delete the ticks of ``prefix`` with a wanted hash and time that were never delivered."""
+        doomed = []
+        for key, message in self._rows.items():
+            its_hash = hash_in(key, prefix)
+            if its_hash is not None and is_wanted(its_hash, message.offer.scheduled_at) and not message.was_delivered:
+                doomed.append(key)
+        for key in doomed:
+            del self._rows[key]
+            self._ticks.pop(key, None)
+        return len(doomed)
+
+    def _raise_floor(self, which, now):
+        """Let one floor stand for the old ticks that were delivered, and for all before them."""
+        until = now - TICK_MEMORY_MS
+        old = {
+            key: at
+            for key, (p, h, at, recorded) in self._ticks.items()
+            if (p, h) == which and at < until * 1000 and recorded < until
+        }
+        delivered = [at for key, at in old.items() if key not in self._rows or self._rows[key].was_delivered]
+        if which in self._floors:
+            delivered.append(self._floors[which])
+        if delivered:
+            self._floors[which] = max(delivered)
+        for key, at in old.items():
+            if delivered and at <= max(delivered):
+                del self._ticks[key]
