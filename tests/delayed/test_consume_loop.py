@@ -104,6 +104,7 @@ def test_an_outage_is_waited_for_with_growing_pauses_of_at_most_a_second_and_eac
     assert bench.queue.consume(handle) == 1
     assert seen == ["a"]
     assert bench.waits == [0.25, 0.5, 1.0, 1.0, 0.25, 0.5, 2.0]  # the last: nothing is due, a poll period
+    assert bench.states() == (0, 0, 0, 0)  # what was handled before the outage is acknowledged after it
 
 
 def test_an_idle_consumer_sleeps_until_the_next_message_is_due_and_at_most_a_poll_period():

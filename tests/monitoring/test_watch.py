@@ -98,6 +98,18 @@ def test_a_taken_name_gets_a_number_and_a_second_name_replaces_the_first():
     assert ("set",) not in values("drainq_set_size")
 
 
+def test_the_watch_of_what_was_collected_ends_nothing_of_the_one_that_took_its_name():
+    thing, other = Broken(), Broken()
+    first = watch(thing, "reused")
+    del thing
+    gc.collect()
+    second = watch(other, "reused")
+    first.close()
+    assert second.name == "reused" and ("reused",) in values("drainq_delayed_ready")
+    second.close()
+    assert ("reused",) not in values("drainq_delayed_ready")
+
+
 def test_a_batch_queue_can_get_another_name():
     with BatchQueue("plain", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
         assert ("plain",) in values("drainq_batch_queued")

@@ -56,6 +56,20 @@ def test_a_failing_source_is_logged_with_its_name_and_retried_after_the_back_off
     assert prefetch.stats().errors == 1
 
 
+def test_a_failing_source_is_left_alone_although_items_of_it_are_taken_meanwhile(make, background, clock):
+    source = Scripted([1, 2, 3], ValueError("down"), [4])
+    prefetch = make(source, capacity=4, threshold=3)
+    prefetch.get_next_batch(0)
+    background.run()
+    assert prefetch.get_next_batch(1) == [1]
+    assert background.run() == 1
+    assert prefetch.get_next_batch(1) == [2]
+    assert background.waiting == []
+    clock.advance(1.0)
+    assert prefetch.get_next_batch(1) == [3]
+    assert background.run() == 1 and prefetch.get_next_batch(1) == [4]
+
+
 def test_each_refill_is_counted_for_what_it_brought(make, background, clock):
     """An error is no empty answer, and neither is the end."""
     source = make(Scripted([], ValueError("away"), [1], None), on_error=lambda error: None)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from drainq import Fair, SourceScheduler
-from tests.sources.by_hand import endless
+from tests.sources.by_hand import Scripted, endless
 
 
 def test_a_source_that_raises_is_skipped_and_counted_and_its_share_goes_to_the_others(delivered):
@@ -98,3 +98,18 @@ def test_an_interrupt_loses_nothing_that_the_target_has_not_seen(interrupted):
     else:  # what the target was interrupted on is counted as failed
         assert seen[:2] == ["b", "b"]
         assert scheduler.stats().failed == 2
+
+
+def test_a_failing_target_may_have_emptied_its_list(make, background):
+    """The source is told of all of its items, and may bring them again."""
+
+    def target(name, items):
+        items.clear()
+        raise ValueError("no")
+
+    source = make(Scripted([1, 2, 3]), in_flight="ack")
+    scheduler = SourceScheduler({"x": source}, target, Fair("x"), on_error=lambda name, error: None)
+    scheduler.step()
+    background.run()
+    scheduler.step()
+    assert (source.stats().in_flight, scheduler.stats().sources["x"].failed) == (0, 3)

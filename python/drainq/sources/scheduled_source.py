@@ -140,8 +140,6 @@ class PrefetchFeed(Feed):
 class DelayedFeed(Feed):
     """A delayed queue: its messages are acknowledged once the target has them."""
 
-    needs_items_afterwards = True
-
     def __init__(self, queue: Any) -> None:
         super().__init__(self._poll)
         self._queue = queue
