@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from drainq.cli import main
 from drainq.delayed import DeliveryType, ScheduledMessage, StrCodec
 from tests.delayed.test_migrate import SOURCES_POSTGRES, SOURCES_SQLITE
 
@@ -115,3 +116,26 @@ def test_any_way_to_number_rows_will_do(postgres, column):
         assert queue.try_poll_many(2000).message_id == ["x", *(f"{n:04}" for n in range(1500)), "single"]
         queue.close()
         admin.execute(f'DROP TABLE "{postgres.table}"; DROP SEQUENCE "{postgres.table}_loose"')
+
+
+ODD = [
+    {"attempts": 2**31 - 1}, {"attempts": -5}, {"scheduledAtInitially": 2**63 - 1}, {"scheduledAt": -(2**63)},
+    {"scheduledAtInitially": -(2**63)}, {"createdAt": 2**63 - 1},
+]  # fmt: skip
+
+
+def test_numbers_that_drainq_would_not_write_keep_nothing_from_being_delivered(shared, database, capsys):
+    queue, run = shared
+    for numbers in ODD:
+        queue.drop_all_messages("Yes, please, I know what I'm doing!")
+        queue.offer_batch([ScheduledMessage(key, "x", database.now) for key in ("odd", "plain")])
+        for column, number in numbers.items():
+            run(f'UPDATE "{{t}}" SET "{column}" = ? WHERE "pKey" = ?', number, "odd")
+        run('UPDATE "{t}" SET "attemptsOf" = "createdAt"')
+        of = ["--url", database.url, "--table", database.table, "--queue", "mail", "--codec", "str"]
+        assert main(["delayed", "peek", *of]) == 0 and "odd" in capsys.readouterr().out
+        batch = queue.try_poll_many(9)
+        dead = [letter.key for letter in queue.dead_letters()]
+        assert sorted(batch.message_id + dead) == ["odd", "plain"] and len(batch.schedule_at) == len(batch.payload)
+        assert batch.ack() and queue.try_poll() is None
+        queue.drop_dead_letters(everything=True)

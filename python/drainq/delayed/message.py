@@ -143,8 +143,8 @@ def check_count(name: str, value: object) -> int:
 
 
 def from_ms(ms: int) -> datetime:
-    """Milliseconds since the epoch as an aware datetime in UTC."""
-    return _EPOCH + timedelta(milliseconds=ms)
+    """Return milliseconds since the epoch as an aware datetime in UTC, or the nearest one that there is."""
+    return _EPOCH + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))
 
 
 def error_text(error: BaseException | str) -> str:

@@ -86,7 +86,7 @@ class ScanFloor:
         self._slow = seconds if self._slow_polls == 0 else min(seconds, self._slow)
         self._slow_polls += 1
         if self._slow_polls >= IN_A_ROW:
-            self._mark = min((row.scheduled_at for row in rows), default=now) - SLACK_MS
+            self._mark = max(LOWEST, min((row.scheduled_at for row in rows), default=now) - SLACK_MS)
 
     def _polled_from_the_mark(self, seconds: float, rows: Sequence[Row]) -> None:
         if rows:

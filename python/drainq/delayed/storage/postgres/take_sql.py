@@ -36,9 +36,9 @@ _TAKE = (
     """
 UPDATE {table} SET
     "lockUuid" = %(lock)s, "scheduledAt" = %(until)s,
-    "attempts" = GREATEST("""
+    "attempts" = LEAST(2147483646, GREATEST("""
     + ATTEMPTS
-    + """, ("scheduledAt" > "scheduledAtInitially")::integer) + 1,
+    + """, ("scheduledAt" > "scheduledAtInitially")::integer)) + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" = ANY(ARRAY({which}))
 RETURNING "id", "pKey", "payload", "scheduledAtInitially", "createdAt", "attempts", "priority"

@@ -41,9 +41,9 @@ _TAKE = (
     """
 UPDATE {table} SET
     "lockUuid" = :lock, "scheduledAt" = :until,
-    "attempts" = MAX("""
+    "attempts" = MIN(2147483646, MAX("""
     + _ATTEMPTS
-    + """, "scheduledAt" > "scheduledAtInitially") + 1,
+    + """, "scheduledAt" > "scheduledAtInitially")) + 1,
     "attemptsOf" = "createdAt"
 WHERE "id" IN (
     {which})
