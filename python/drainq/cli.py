@@ -52,7 +52,16 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     modules = [COMMANDS[command]] if command in COMMANDS else COMMANDS.values()
     for module in modules:
         importlib.import_module(module).add_commands(subparsers)
+    _name_commands(parser)
     return parser
+
+
+def _name_commands(parser: argparse.ArgumentParser) -> None:
+    """Have what is parsed say which command's parser read it last: that one refuses what is left."""
+    parser.set_defaults(parser=parser)
+    for action in parser._actions:
+        for command in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            _name_commands(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    arguments = build_parser(words[0] if words else None).parse_args(words)
+    arguments, left = build_parser(words[0] if words else None).parse_known_args(words)
+    if left:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(left)}")
     arguments.whole_parser = build_parser  # for the command that prints what a shell completes
     try:
         return int(arguments.run(arguments))

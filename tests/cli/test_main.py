@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import drainq
 from drainq.cli import main
 from tests.passwords import MISTYPED, PASSWORDS, URLS
 
@@ -118,3 +119,22 @@ def test_a_command_line_that_is_refused_shows_no_password(line, capsys, tmp_path
                 main([word.replace("{}", url) for word in line])
             shown = "".join(capsys.readouterr())
             assert shown and "X7" not in shown, (url, shown)
+
+
+def test_a_wrong_option_points_to_the_help_of_its_command(capsys):
+    for words, command in (
+        ("--bogus", "drainq"),
+        ("metrics --bogus", "drainq metrics"),
+        ("top 9464 --bogus", "drainq top"),
+        ("delayed stats sqlite:///x.db q --bogus", "drainq delayed stats"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words.split())
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, "") and err.count("\n") == 1, words
+        assert err.endswith(f"(see {command} --help)\n") and err.startswith(f"{command}: "), err
+
+
+def test_the_package_itself_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "drainq", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"drainq {drainq.__version__}\n"

@@ -16,6 +16,7 @@ MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
     "backoff": {"arguments"},
     "tuning": {"arguments"},
+    "__main__": {"cli"},
     "_calls": {"callables", "logger", "threads"},
     "aio": {"callables", "errors"},
     "cli": {"_native", "errors", "sql"},

@@ -48,6 +48,46 @@ def test_the_wheel_is_stripped_and_holds_no_paths_of_the_builder():
     assert "sbom = { rust = false, auditwheel = false }" in settings
 
 
+TAKEN_BY_MATURIN = {
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "NOTICE",
+    "README.md",
+    "THIRD-PARTY",
+    "crates",
+    "pyproject.toml",
+    "python",
+}
+
+
+def test_the_source_package_has_every_file_of_the_repository():
+    """Maturin takes its part by itself; braces in a pattern match nothing."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout: git lists no files")
+    patterns = re.findall(
+        r'^  \{ path = "(.*)", format = "sdist" \},$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    assert [pattern for pattern in patterns if not re.fullmatch(r"[\w.-]+(/\*\*/\*)?", pattern)] == []
+    assert {name.partition("/")[0] for name in listed.stdout.split()} - TAKEN_BY_MATURIN == {
+        pattern.partition("/")[0] for pattern in patterns
+    }
+
+
+def test_the_wheel_has_the_licences_of_the_crates_in_it():
+    locked = dict(
+        re.findall(r'^name = "(.*)"\nversion = "(.*)"\nsource', (ROOT / "Cargo.lock").read_text(), re.MULTILINE)
+    )
+    text = (ROOT / "THIRD-PARTY").read_text()
+    named = dict(re.findall(r"^([\w-]+) (\d+\.\d+\.\d+\S*)$", text, re.MULTILINE))
+    assert {"pyo3", "memchr", "foldhash", "parking_lot"} <= named.keys()
+    assert {name: version for name, version in named.items() if locked.get(name) != version} == {}, (
+        "scripts/third_party.py"
+    )
+    assert 'license-files = ["LICENSE", "NOTICE", "THIRD-PARTY"]' in (ROOT / "pyproject.toml").read_text()
+
+
 def test_the_smoke_test_of_a_wheel_refuses_what_is_no_wheel(tmp_path):
     script = ROOT / "scripts" / "wheel_smoke.py"
     ran = subprocess.run([sys.executable, script, "nope.whl"], capture_output=True, text=True, check=False)
