@@ -8,6 +8,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 OUT ?= drainq-out
+ROOMS ?= tests/batch tests/multi tests/sources tests/test_reference_counts.py tests/test_out_of_memory.py tests/test_threads.py tests/test_timer.py
 INPUT ?=
 ARGS ?=
 PYTHONS ?= $(PYTHON)
@@ -60,6 +61,15 @@ test-all: $(READY) $(STAMP)-test ## both tiers: also signals, forks, killed and 
 	cargo test --workspace --quiet
 	$(IN_CACHE) $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS) || \
 	  { $(IN_CACHE) $(BIN)/python scripts/run_failed_again.py; exit 1; }
+
+.PHONY: test-interpreters
+test-interpreters: $(NATIVE) ## the queues on each CPython that `make interpreters` prints, with the one module that was built; ROOMS=tests/multi for one room
+	@for python in $$(scripts/interpreters.sh); do \
+	  echo "$$python"; venv=target/interpreters/$$($$python -c 'import sys; print(sys.implementation.cache_tag)'); \
+	  { [ -e $$venv/ready ] || { $$python -m venv $$venv && $$venv/bin/python -m pip install --upgrade 'pip>=25.1' && \
+	    $$venv/bin/python -m pip install --group interpreters && touch $$venv/ready; }; } && \
+	  PYTHONPATH=python $$venv/bin/python -m pytest -q -n 2 --dist loadfile -p drainq.pytest_plugin $(ROOMS) $(ARGS) || exit 1; \
+	done
 
 # -- checks -----------------------------------------------------------------------------------
 
