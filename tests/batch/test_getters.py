@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from drainq import BatchQueue, BatchQueueConfig, PartitionPolicy, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
-from tests.batch.test_fork import forks
 
 Pair = collections.namedtuple("Pair", "kind value")
 
@@ -220,20 +219,3 @@ def test_a_dispatch_key_that_returns_classes_does_not_route_by_the_class_of_an_i
     assert all(queue.produce(item) for item in items * 2)
     assert queue.flush(PATIENCE)
     assert trues.items == [1, 2, 3, "a"] * 2 and falses.items == [0, 0, "", 0] * 2
-
-
-@pytest.mark.system
-def test_a_forked_child_has_no_route_of_a_name():
-    lines = forks("""
-import operator
-seen = []
-queue = BatchQueue("named", config(2, dispatch_key=operator.itemgetter(0), consumer=seen.extend))
-assert queue.produce(("a", 1)) and queue.produce(("a", 2)) and queue.flush(20)
-child = os.fork()
-if child == 0:
-    seen.clear()
-    done = queue.produce(("a", 3)) and queue.produce(("a", 4)) and queue.flush(20)
-    os._exit(0 if done and seen == [("a", 3), ("a", 4)] else 1)
-print(waited(child), queue.shutdown(20), seen)
-""")
-    assert lines == ["0 True [('a', 1), ('a', 2)]"]

@@ -1,6 +1,5 @@
 """A forked child starts with the same sub-queues, empty, and works; the parent keeps its items."""
 
-import asyncio
 import gc
 import os
 import queue as std
@@ -37,49 +36,15 @@ def test_a_child_finds_the_sub_queues_empty_and_the_parent_keeps_its_items():
         with pytest.raises(std.Empty):
             queue.get_nowait()
         totals_add_up(queue)
-
-    assert in_child(check) == 0
-    assert drain(queue) == ["too"]
-    assert list(removed) == ["leftover"]
-
-
-USES = {
-    "get": lambda queue, sub: queue.get(timeout=0),
-    "get_nowait": lambda queue, sub: queue.get_nowait(),
-    "get_item": lambda queue, sub: queue.get_item(timeout=0)[1],
-    "get_many": lambda queue, sub: queue.get_many(1)[0],
-    "get_async": lambda queue, sub: asyncio.run(queue.get_async()),
-    "peek and get": lambda queue, sub: queue.peek() and queue.get(),
-    "clear": lambda queue, sub: sub.clear()[0],
-    "remove_if": lambda queue, sub: sub.remove_if(lambda item: True)[0],
-}
-PUTS = {
-    "put": lambda sub, item: sub.put(item),
-    "put_nowait": lambda sub, item: sub.put_nowait(item),
-    "put_many": lambda sub, item: sub.put_many([item]),
-    "put_async": lambda sub, item: asyncio.run(sub.put_async(item)),
-}
-
-
-@pytest.mark.parametrize("get", USES)
-@pytest.mark.parametrize("put", PUTS)
-def test_every_call_works_in_a_child(put, get):
-    queue = MultiQueue()
-    sub = queue.add_sub_queue("a", capacity=1)
-    sub.put("parent's")
-
-    def check():
-        PUTS[put](sub, "child's")
-        assert USES[get](queue, sub) == "child's"
-        queue.add_sub_queue("b").put(1)
-        assert queue.remove_sub_queue("b").clear() == [1]
+        queue.add_sub_queue("d").put(1)
+        assert queue.remove_sub_queue("d").clear() == [1]
         queue.shutdown()
         with pytest.raises(ShutDown):
             queue.get()
 
     assert in_child(check) == 0
-    assert drain(queue) == ["parent's"]
-    assert not queue.is_shutdown
+    assert drain(queue) == ["too"]
+    assert list(removed) == ["leftover"]
 
 
 def test_a_child_waits_and_wakes_by_itself_beside_the_waiters_of_its_parent():

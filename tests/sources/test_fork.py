@@ -209,24 +209,6 @@ assert [item for name, _, item in seen if name == "iterator"] == list(range(6))
     )
 
 
-def test_a_tracker_in_memory_begins_anew_and_the_parents_counts_stay():
-    run(
-        """
-tracker = ItemTracker.open("memory:")
-tracker.mark("x", ["1"], ItemState.SENT)
-
-def child():
-    assert tracker.in_flight() == 0
-    tracker.mark("x", ["2", "3"], ItemState.SENT)
-    assert tracker.in_flight() == 2
-
-with tracker._store._lock:
-    fork(child)
-assert tracker.in_flight() == 1
-"""
-    )
-
-
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_a_tracker_in_a_database_opens_a_connection_of_its_own(database, request, tmp_path):
     url = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{tmp_path}/items.db"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -154,23 +153,3 @@ def test_a_hanging_source_does_not_hold_up_the_interpreters_exit():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
-
-
-@pytest.mark.system
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_starts_empty_and_refills_by_itself():
-    script = (
-        "import os, warnings\n"
-        "warnings.simplefilter('ignore')\n"
-        "from drainq import PrefetchSource\n"
-        "source = PrefetchSource(lambda n: [os.getpid()], 4, 0)\n"
-        "assert source.wait(30)\n"
-        "if os.fork() == 0:\n"
-        "    empty = len(source) == 0\n"
-        "    assert source.wait(30)\n"
-        "    os._exit(0 if empty and source.get_next_batch(1) == [os.getpid()] else 1)\n"
-        "code = os.waitstatus_to_exitcode(os.wait()[1])\n"
-        "print(code, source.get_next_batch(1) == [os.getpid()])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.stderr) == ("0 True\n", "")

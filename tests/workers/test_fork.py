@@ -40,38 +40,6 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-SINKS = """
-out = []
-worker = {make}
-assert worker.produce(("a", 1)) and worker.flush() in (True,)
-out.clear()
-worker.consume([("a", 2)])           # held, not handed on
-
-def child():
-    assert worker.stats().pending == worker.stats().sent == 0
-    assert worker.flush() and out == []
-    assert worker.produce(("a", 5)) and worker.close()
-    assert out == [("a", 5)], out
-    assert worker.stats().sent == 1
-
-with worker._lock:                   # another thread's, for what the child knows
-    fork(child)
-assert worker.close() and out == [("a", 2)], out
-print("ok")
-"""
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        "MetricsAggregator(key=lambda p: p[0], merge=lambda a, b: b, sink=out.extend, flush_interval=None)",
-        "TopN(3, score=lambda p: p[1], sink=out.extend)",
-    ],
-)
-def test_what_the_parents_worker_holds_is_not_handed_on_by_the_child(make):
-    assert run(SINKS.format(make=make)) == "ok\n"
-
-
 def test_a_forked_persister_writes_its_own_rows_through_a_connection_of_its_own(table, rows):
     url = table("k TEXT PRIMARY KEY, n INTEGER")
     run(
