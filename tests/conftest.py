@@ -38,7 +38,7 @@ def own_limit() -> None:
 def gives_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``close(timeout)`` of a worker give up what hangs after a tenth of the time, so that a busy machine has the
     nine others to put it away."""
-    monkeypatch.setattr("drainq.delivery.worker._margin", lambda timeout: 0.9 * timeout)
+    monkeypatch.setattr("drainq.delivery.worker._margin", lambda timeout, keeps: 0.9 * timeout)
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ import time
 import pytest
 
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryStopped, Sender, Unavailable
+from drainq.delivery import DeliveryStopped, Sender, Unavailable, worker
 from drainq.delivery.sink_contract import Failure
 from drainq.testing import ManualClock
+from drainq.timer import Alarm
 from tests.delivery.helpers import Hanging, Table, agree, counts
 
 PATIENCE = 60.0
@@ -72,6 +73,15 @@ def test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later(h
         assert counts(out) == (hung, 0, 0, 8 - hung, 0)
         assert delayed.stats().scheduled == 0
     assert out.produce(9) is False
+
+
+@pytest.mark.parametrize(("keeps", "timeout", "seconds"), [(True, 2.0, 1.0), (True, 60.0, 55.0), (False, 2.0, 1.5)])
+def test_close_reserves_time_to_keep_what_is_left(keeps, timeout, seconds, delayed, monkeypatch):
+    out, alarms = sender(Table(), delayed=delayed if keeps else None), []
+    monkeypatch.setattr(
+        worker.SHARED, "after", lambda after, do: alarms.append((after, do)) or Alarm(worker.SHARED, do)
+    )
+    assert out.close(timeout) and alarms == [(seconds, out._give_up)]
 
 
 def test_flush_is_false_for_what_was_refused_since_the_last():

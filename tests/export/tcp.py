@@ -1,4 +1,5 @@
-"""A way to a server that breaks when the test says so: bytes in both directions, until the connections are cut."""
+"""A way to a server that breaks when the test says so: bytes in both directions, until the connections are cut or fall
+silent."""
 
 from __future__ import annotations
 
@@ -10,14 +11,22 @@ import threading
 class Proxy:
     """Listens on loopback and passes on; :meth:`drop` cuts every connection, and new ones work.
 
+    Attributes:
+        silent: nothing is passed on any more, and connections stay open, as with a server that is frozen.
+        silent_at: ``silent`` from the bytes on that hold this, on their way to the server.
+        silent_to_new: connections that are made from now on are silent.
+
     Args:
-        address: ``host:port`` that connections lead to.
+        address: ``host:port`` that connections lead to, or the path of a unix socket.
         drop_every: cut a connection once that many bytes came back over it; None: never.
     """
 
     def __init__(self, address: str, *, drop_every: int | None = None) -> None:
-        host, _, port = address.rpartition(":")
-        self._to, self._drop_every = (host, int(port)), drop_every
+        self.silent = self.silent_to_new = False
+        self.silent_at: bytes | None = None
+        self.fell_silent = threading.Event()
+        self._ended = threading.Event()
+        self._to, self._drop_every = address, drop_every
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -31,6 +40,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._ended.set()
         self.drop()
 
     def drop(self) -> None:
@@ -46,13 +56,24 @@ class Proxy:
         while True:
             try:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(self._to)
+                far = self._connect()
             except OSError:
                 return
             with self._lock:
                 self._open += [near, far]
+            if self.silent_to_new:
+                self.fell_silent.set()
+                continue
             threading.Thread(target=self._pass_on, args=(near, far, None), daemon=True).start()
             threading.Thread(target=self._pass_on, args=(far, near, self._drop_every), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        if self._to.startswith("/"):
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self._to)
+            return far
+        host, _, port = self._to.rpartition(":")
+        return socket.create_connection((host, int(port)))
 
     def _pass_on(self, source: socket.socket, target: socket.socket, limit: int | None) -> None:
         passed = 0
@@ -60,6 +81,12 @@ class Proxy:
             while data := source.recv(1024):
                 passed += len(data)
                 if limit is not None and passed > limit:
+                    break
+                if limit is None and self.silent_at is not None and self.silent_at in data:
+                    self.silent = True
+                if self.silent:
+                    self.fell_silent.set()
+                    self._ended.wait()
                     break
                 target.sendall(data)
         for one in (source, target):

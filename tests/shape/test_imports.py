@@ -73,7 +73,19 @@ MAY_KNOW = {
     "testing": {"_native", "arguments"},
     "threads": {"errors"},
     "timer": {"fork", "threads"},
-    "workers": {"_native", "arguments", "callables", "backoff", "clock", "delivery", "errors", "fork", "sql", "timer"},
+    "workers": {
+        "_native",
+        "arguments",
+        "callables",
+        "backoff",
+        "clock",
+        "delivery",
+        "errors",
+        "fork",
+        "sql",
+        "threads",
+        "timer",
+    },
 }
 """For each room of the Python package the rooms that it imports: these and no others. ``drainq`` is the package's door."""
 

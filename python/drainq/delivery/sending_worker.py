@@ -75,6 +75,7 @@ class Sender(Worker):
         self._resender: Resender | None = None
         super().__init__(queue=queue, weight=weight, clock=clock, log_values=log_values)
         self._dead_letters = None
+        self._keeps = delayed is not None
         if delayed is not None:
             self._dead_letters = DeadLetters(
                 delayed, label=name, books=self._books, clock=self._clock,

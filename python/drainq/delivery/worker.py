@@ -67,6 +67,8 @@ class Worker(abc.ABC):
         ValueError, TypeError: an argument is of the wrong kind.
     """
 
+    _keeps = False  # whether what cannot be sent is kept in a delayed queue
+
     def __init__(
         self,
         *,
@@ -304,9 +306,10 @@ class Worker(abc.ABC):
             deadline = _deadline(timeout)
             alarm = None
             if timeout is not None:
-                alarm = SHARED.after(max(0.0, timeout - _margin(timeout)), self._give_up)
+                margin = _margin(timeout, keeps=self._keeps)
+                alarm = SHARED.after(max(0.0, timeout - margin), self._give_up)
             try:
-                self._drain(None if timeout is None else timeout - _margin(timeout) / 2)
+                self._drain(None if timeout is None else timeout - margin / 4)
                 self._finish(deadline)
             finally:
                 if alarm is not None:
@@ -393,6 +396,10 @@ def _seconds_until(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _margin(timeout: float) -> float:
-    """Seconds of a timeout that are kept for what cannot be sent: to put it away, the second half for what hangs."""
-    return min(1.0, 0.25 * timeout)
+def _margin(timeout: float, *, keeps: bool) -> float:
+    """Return how many seconds of a timeout are reserved for what cannot be sent; the last quarter is for what hangs.
+
+    To cancel takes little. A worker that ``keeps`` what is left has to write it elsewhere, on a machine that is busy.
+    """
+    return min(5.0, 0.5 * timeout) if keeps else min(1.0, 0.25 * timeout)
+

@@ -6,6 +6,7 @@
 | ``sqlite``, ``postgres`` | the two dialects; importing one registers it |
 | ``url``, ``postgres_url`` | read a database URL, and hide passwords |
 | ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
+| ``postgres_connection`` | the connections to PostgreSQL: a wait for a silent server can be ended |
 | ``quoting`` | quotes |
 | ``driver_errors``, ``failure`` | say what a driver's error means |
 | ``error_text`` | describes an error without the values of items |

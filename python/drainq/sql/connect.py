@@ -128,7 +128,7 @@ def connect_postgres(
             UTF-8 in any case.
         timeout: seconds that each attempt to reach a host may take; None for the usual.
         options: settings for the session, as ``-c name=value``; those of the URL follow, and so overrule them.
-        connection_class: psycopg's, or one made from it.
+        connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: one that can be cut.
     """
     psycopg = postgres_driver()
     said = psycopg.conninfo.conninfo_to_dict(url.target)
@@ -138,9 +138,10 @@ def connect_postgres(
         settings["connect_timeout"] = max(1, round(CONNECT_TIMEOUT if timeout is None else timeout))
     if options:
         settings["options"] = f"{options} {said.get('options', '')}".strip()
-    opened = connection_class or psycopg.Connection
+    if connection_class is None:
+        from drainq.sql.postgres_connection import CuttableConnection as connection_class
     try:
-        return opened.connect(url.target, autocommit=True, **settings, **dict(url.secrets))
+        return connection_class.connect(url.target, autocommit=True, **settings, **dict(url.secrets))
     except psycopg.OperationalError as error:
         if reason_is_open(error):
             conninfo = psycopg.conninfo.make_conninfo(url.target, **settings, **dict(url.secrets))

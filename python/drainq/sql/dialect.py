@@ -133,8 +133,11 @@ class Dialect(ABC):
         connection.executemany(statement, rows)
 
     @abstractmethod
-    def cancel(self, connection: Any) -> None:
-        """End the statement that another thread runs on the connection."""
+    def cancel(self, connection: Any, seconds: float) -> None:
+        """Ask the database to end the statement that another thread runs; wait no longer than that for its answer."""
+
+    def cut(self, connection: Any) -> None:  # noqa: B027 - a database in this process always hears a request to cancel
+        """End the wait of another thread on the connection, whatever the database does."""
 
     def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:  # noqa: B027 - most databases need nothing
         """Have statements wait no longer than this for another connection's lock, where the driver waits by itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -71,8 +72,12 @@ class PostgresDialect(Dialect):
         with connection.cursor() as cursor:
             cursor.executemany(statement, rows)
 
-    def cancel(self, connection: Any) -> None:
-        connection.cancel()
+    def cancel(self, connection: Any, seconds: float) -> None:
+        with contextlib.suppress(self.errors):  # it may be silent, or have no way to be asked: see cut
+            connection.cancel_safe(timeout=seconds)
+
+    def cut(self, connection: Any) -> None:
+        connection.cut()
 
     def lock_table(self, connection: Any, table: str) -> None:
         connection.execute(f"LOCK TABLE {self.quote(table)} IN EXCLUSIVE MODE")

@@ -60,7 +60,7 @@ class SQLiteDialect(Dialect):
     def failure_of(self, error: BaseException) -> Failure | None:
         return failure_of_sqlite(error)
 
-    def cancel(self, connection: Any) -> None:
+    def cancel(self, connection: Any, seconds: float) -> None:
         connection.interrupt()
 
     def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:

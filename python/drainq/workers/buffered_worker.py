@@ -70,6 +70,7 @@ class Buffered(Holder):
         super().__init__(queue=queue, flush_interval=flush_interval, weight=weight, clock=clock, log_values=log_values)
         self._resender: Resender | None = None
         self._dead_letters: DeadLetters | None = None
+        self._keeps = delayed is not None
         if delayed is not None:
             self._dead_letters = DeadLetters(
                 delayed,

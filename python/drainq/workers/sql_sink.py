@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 from drainq.backoff import Backoff
-from drainq.delivery.sink_contract import Failure, Sink
+from drainq.delivery.sink_contract import Failure, Sink, Unavailable
 from drainq.fork import leave_to_parent
 from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
 from drainq.sql.driver_errors import failure_of, table_is_missing
 from drainq.sql.error_text import error_text
 from drainq.sql.row_by_row import write_each
+from drainq.threads import DaemonThread
 
+CANCELLED_WITHIN = 0.1  # seconds that the database gets to end statements that are cancelled
 LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
 
 
@@ -49,9 +53,10 @@ class TableSink(Sink):
     backoff = Backoff(0.05, 1.0)  # a lock is free soon, and a server that starts takes connections at once
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()  # notified when a connection is no longer busy, or all is cancelled
         self._idle: list[Database] = []
         self._busy: list[Database] = []
+        self._is_cancelled = False
 
     def check(self) -> None:
         """Plan the statement that every batch runs.
@@ -111,15 +116,23 @@ class TableSink(Sink):
         return f"a {type(item).__name__} for the columns {list(self.upsert.columns)!r}"
 
     def cancel(self) -> None:
-        """End the statements that are running."""
+        """End the statements that are running, and let go of the connections that do not end theirs at once."""
         with self._lock:
+            self._is_cancelled = True
+            self._lock.notify_all()
             busy = list(self._busy)
+        until = time.monotonic() + CANCELLED_WITHIN
         for database in busy:
-            database.dialect.cancel(database.connection)
+            database.dialect.cancel(database.connection, max(0.01, until - time.monotonic()))
+        with self._lock:
+            self._lock.wait_for(lambda: self._busy == [], until - time.monotonic())
+            for database in self._busy:
+                database.dialect.cut(database.connection)
 
     def close(self) -> None:
         """Close the connections that are not in use."""
         with self._lock:
+            self._is_cancelled = False
             idle, self._idle = self._idle, []
         for database in idle:
             database.close()
@@ -142,24 +155,56 @@ class TableSink(Sink):
 
     def _take(self) -> Database:
         with self._lock:
-            if self._idle:
+            if self._idle and not self._is_cancelled:
                 database = self._idle.pop()
                 self._busy.append(database)
                 return database
-        database = Database(self.url)
-        database.dialect.limit_lock_wait(database.connection, LOCK_TIMEOUT)
+        return self._open()
+
+    def _open(self) -> Database:
+        """Connect, on a thread of its own: :meth:`cancel` ends the wait for it, and not the attempt."""
+        opening: Future[Database] = Future()
+        attempt = DaemonThread(self._try_to_open, name="drainq-connect", args=(opening,))
+        try:
+            attempt.start()
+        except RuntimeError:  # the interpreter is ending and starts no thread any more
+            self._try_to_open(opening)
         with self._lock:
+            self._lock.wait_for(lambda: opening.done() or self._is_cancelled)
+            if not opening.done():
+                opening.cancel()
+                raise Unavailable(f"the time of close() ran out while {self.url} was opened")
+            database = opening.result()
             self._busy.append(database)
-        return database
+            return database
+
+    def _try_to_open(self, opening: Future[Database]) -> None:
+        database, error = None, None
+        try:
+            database = Database(self.url)
+            database.dialect.limit_lock_wait(database.connection, LOCK_TIMEOUT)
+        except BaseException as failure:
+            error = failure
+        with self._lock:
+            is_wanted = opening.set_running_or_notify_cancel()
+            if is_wanted and error is not None:
+                opening.set_exception(error)
+            elif is_wanted and database is not None:
+                opening.set_result(database)
+            self._lock.notify_all()
+        if database is not None and (error is not None or not is_wanted):
+            database.close()
 
     def _give_back(self, database: Database) -> None:
         with self._lock:
             self._busy.remove(database)
             self._idle.append(database)
+            self._lock.notify_all()
 
     def _put_away(self, database: Database) -> None:
         with self._lock:
             self._busy.remove(database)
+            self._lock.notify_all()
         database.close()
 
 

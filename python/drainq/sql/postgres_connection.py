@@ -1,0 +1,54 @@
+"""The connections to PostgreSQL that drainq opens: waiting for a silent server holds up no thread, and can be ended.
+
+The driver waits without the GIL and looks up ten times a second, with one exception. Before libpq 17 a request to
+cancel opens a connection and waits for its end inside libpq, without a limit, while the driver holds the GIL. All
+threads of the process stand still until the server answers. Such a request is never made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+
+
+class PostgresConnection(psycopg.Connection[Any]):
+    """A connection on which a request to cancel has a limit, or is refused."""
+
+    def cancel_safe(self, *, timeout: float = 30.0) -> None:
+        """Ask the server to end the statement that runs, and wait for its answer no longer than ``timeout``.
+
+        Raises:
+            psycopg.NotSupportedError: libpq is older than 17.
+            psycopg.Error: the server did not take the request in time.
+        """
+        if not psycopg.capabilities.has_cancel_safe():
+            raise psycopg.NotSupportedError("libpq 17 or later is needed to cancel a statement without a wait")
+        super().cancel_safe(timeout=timeout)
+
+
+class CuttableConnection(PostgresConnection):
+    """A connection whose waits another thread can end, whatever the server does."""
+
+    _is_cut = False
+
+    def cut(self) -> None:
+        """Have the call that waits, and each later one, raise ``OperationalError`` when it next looks up."""
+        self._is_cut = True
+
+    def wait(self, gen: Any, *arguments: Any, **more: Any) -> Any:
+        """Wait for the server, until the connection is cut."""
+        return super().wait(self._unless_cut(gen), *arguments, **more)
+
+    def _unless_cut(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if self._is_cut:
+                    self.pgconn.finish()  # what the server may still answer is an answer to nothing
+                    raise psycopg.OperationalError("the wait for the server was ended")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
