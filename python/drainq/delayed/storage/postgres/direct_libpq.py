@@ -30,6 +30,7 @@ import psycopg
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from drainq.delayed.deadline import deadline
+from drainq.sql.postgres_connection import PostgresConnection
 
 _PARAMETER = re.compile(r"%%|%\((\w+)\)([sb])")
 _numbers = count()
@@ -94,7 +95,7 @@ class Statement:
         return sent
 
 
-class DirectConnection(psycopg.Connection[Any]):
+class DirectConnection(PostgresConnection):
     """A connection that can also be asked directly.
 
     Attributes:
