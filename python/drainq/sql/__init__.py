@@ -11,6 +11,7 @@
 | ``driver_errors``, ``failure`` | say what a driver's error means |
 | ``error_text`` | describes an error without the values of items |
 | ``database`` | a connection with the few verbs that writers need |
+| ``postgres_text`` | write Python values as the texts that PostgreSQL reads |
 | ``upsert``, ``row_by_row`` | the one statement that inserts or merges; rows that are refused stand alone |
 
 SQLite comes with Python; PostgreSQL needs ``pip install 'drainq[postgres]'``. Identifiers are always quoted,

@@ -42,7 +42,6 @@ class Dialect(ABC):
         byte_order: what follows a text column so that texts are compared byte by byte.
         rows_in_key: what follows a table's definition so that its rows are kept in the primary key.
         is_server: whether connections are to a server: they can be lost, and rows reach it faster by COPY.
-        numbers_as_decimals: whether a float is bound as a Decimal where a column is to keep all digits.
         keeps_transaction: whether a statement that fails leaves its transaction usable.
         merges_row_by_row: whether an upsert may name a key twice: then the later row is merged into the earlier one.
     """
@@ -60,7 +59,6 @@ class Dialect(ABC):
     byte_order = ""
     rows_in_key = ""
     is_server = False
-    numbers_as_decimals = False
     keeps_transaction = True
     merges_row_by_row = True
 

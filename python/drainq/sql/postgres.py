@@ -31,7 +31,6 @@ class PostgresDialect(Dialect):
     }
     byte_order = ' COLLATE "C"'
     is_server = True
-    numbers_as_decimals = True
     keeps_transaction = False
     merges_row_by_row = False
 

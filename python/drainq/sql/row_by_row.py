@@ -18,6 +18,7 @@ from typing import Any
 from drainq.sql.database import Database, Row
 from drainq.sql.driver_errors import SQLSTATES, failure_of
 from drainq.sql.failure import Failure
+from drainq.sql.postgres_text import text_of
 from drainq.sql.quoting import literal, quote
 from drainq.sql.upsert import Upsert
 
@@ -80,30 +81,12 @@ def _write_in_subtransactions(database: Database, upsert: Upsert, rows: Sequence
 
 def _as_texts(database: Database, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
     """Rows with their place, each value as the text that PostgreSQL reads; and the rows that have none."""
-    import psycopg
-
-    transformer = psycopg.adapt.Transformer(database.connection)
-    text = psycopg.adapt.PyFormat.TEXT
+    write = text_of(database.connection)
     texts, refused = [], []
     for place, row in enumerate(rows):
         try:
-            values: list[Any] = [place]
-            value: Any
-            for value in row:
-                kind = type(value)
-                if value is None:
-                    values.append(None)
-                elif kind is str and "\0" not in value:
-                    if not value.isascii():
-                        value.encode()
-                    values.append(value)
-                elif kind is int:
-                    values.append(str(value))
-                else:
-                    dumped = transformer.get_dumper(value, text).dump(value)
-                    values.append(None if dumped is None else bytes(dumped).decode())
-            texts.append(values)
-        except (*_UNBINDABLE, psycopg.Error) as error:
+            texts.append([place, *map(write, row)])
+        except (*_UNBINDABLE, database.errors) as error:
             refused.append((place, error))
     return texts, refused
 

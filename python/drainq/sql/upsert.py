@@ -6,8 +6,10 @@ lost. ``INSERT ... ON CONFLICT DO UPDATE SET n = n + excluded.n`` is one step in
 1. What is one key the database decides: ``1`` and ``"1"`` are one in a text column, NULL is never the same as NULL.
    Rows whose keys are surely one are merged beforehand. SQLite merges the rest; PostgreSQL refuses to touch a row twice
    in one statement (21000), and such a batch is for :func:`drainq.sql.row_by_row.write_each`.
-2. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-3. NULL is "nothing yet": merged with a value it gives the value.
+2. PostgreSQL gets the same texts of a row whether it comes in a small batch, in a large one or by itself
+   (:mod:`drainq.sql.postgres_text`): what is stored does not depend on its company.
+3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
+4. NULL is "nothing yet": merged with a value it gives the value.
 
 Source: SkyWalking's ``MetricsPersistentWorker`` reads, merges and writes; ours lets the database merge.
 """
@@ -17,11 +19,13 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 from drainq.sql.database import Database, Row
 from drainq.sql.dialect import Dialect
+from drainq.sql.postgres_text import copied, texts_of
 
 SMALL = 200  # rows up to which PostgreSQL gets one statement with values instead of a COPY
 MOST_VALUES = 65_535  # bound values of a statement
@@ -221,18 +225,18 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _insert(self, database: Database, rows: Sequence[Row]) -> None:
         one = f"({', '.join(['%s'] * len(self.columns))})"
-        for start in range(0, len(rows), most := max(1, MOST_VALUES // len(self.columns))):
-            chunk = rows[start : start + most]
+        texts = list(zip(*texts_of(database.connection, rows)))
+        for start in range(0, len(texts), most := max(1, MOST_VALUES // len(self.columns))):
+            chunk = texts[start : start + most]
             statement = self.statement(database.dialect, f"VALUES {', '.join([one] * len(chunk))}")
-            database.connection.execute(statement, [value for row in chunk for value in row])
+            database.connection.execute(statement, list(chain.from_iterable(chunk)))
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
         names = ", ".join(map(database.dialect.quote, self.columns))
         with database.connection.cursor() as cursor:
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN", ()) as copy:
-                write_row = copy.write_row
-                for row in batch:
-                    write_row(row)
+                for piece in copied(database.connection, batch):
+                    copy.write(piece)
 
     def _copy_and_merge(self, database: Database, batch: Sequence[Row]) -> None:
         """COPY into a temporary table of this connection, then one upsert from there."""

@@ -84,10 +84,8 @@ class MetricsSink(TableSink):
             for table, row in of_entry:
                 rows.setdefault(table, []).append(row)
         with self._connection() as database, database.transaction():
-            exact = database.dialect.numbers_as_decimals
             for name in sorted(rows):
-                of_table = [tuple(map(_exact, row)) for row in rows[name]] if exact else rows[name]
-                self.tables[name].upsert.write(database, of_table)
+                self.tables[name].upsert.write(database, rows[name])
         return []
 
     def described(self, item: Any) -> str:
@@ -152,11 +150,6 @@ class MetricsSink(TableSink):
         wanted = {text: value for text, value in limits.items() if value is not None}
         where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         return database.execute(f"SELECT {columns} FROM {quote(name)}{where}", list(wanted.values()))
-
-
-def _exact(value: Any) -> Any:
-    """A float as PostgreSQL's NUMERIC keeps it, all digits; a bound float would be cut to 15."""
-    return Decimal(repr(value)) if type(value) is float else value
 
 
 def _number(value: Any) -> Any:
