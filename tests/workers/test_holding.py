@@ -6,6 +6,8 @@ import heapq
 import math
 import random
 import threading
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 
@@ -13,8 +15,9 @@ from drainq._native import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delivery.accounting import Outcome
 from drainq.delivery.worker import Worker
 from drainq.errors import WouldDeadlock
+from drainq.export import MetricPoint, OtlpMetricsExporter
 from drainq.testing import ManualClock
-from drainq.workers import MetricsAggregator, TopN
+from drainq.workers import BatchWriter, DeclaredMetrics, Metric, MetricsAggregator, MetricsPersister, TopN, Value
 from tests.delivery.helpers import agree, counts
 
 PATIENCE = 60.0
@@ -151,6 +154,11 @@ def test_best_items_that_were_put_back_keep_their_place_before_equal_later_ones(
     assert top.close() and sent == [(2, "a"), (2, "b")]
 
 
+@dataclass
+class Letter:
+    at: float
+
+
 @pytest.fixture
 def shared():
     with BatchQueue("workers-share-it", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
@@ -164,6 +172,31 @@ def test_an_item_type_of_a_shared_queue_belongs_to_one_worker(shared):
         second.produce(("a", 1))
     assert second.produce("text")
     assert first.close() and second.close()
+
+
+class Visit(NamedTuple):
+    id: int
+    v: int
+
+
+def test_items_that_come_by_a_shared_queue_reach_their_worker_from_the_beginning(shared, table, rows):
+    url = table("id INTEGER PRIMARY KEY, v INTEGER")
+    where = {"url": url, "table": "t", "columns": ["id", "v"], "key": ["id"], "queue": shared}
+    tuples, visits = BatchWriter(**where), MetricsPersister(**where, merge={"v": "sum"})
+    visits.route(Visit)
+    declared = DeclaredMetrics(
+        url=url, metrics=[Metric("n", Letter, keys={}, time="at", values={"n": Value.count()})], queue=shared
+    )
+    points = OtlpMetricsExporter(endpoint="127.0.0.1:1", insecure=True, queue=shared, retry_for=0)
+    for item in ((1, 1), Visit(2, 2), Letter(0.0), MetricPoint("m", 1)):
+        assert shared.produce(item)
+    assert shared.flush(60)
+    assert [agree(worker).accepted for worker in (tuples, visits, declared, points)] == [1, 1, 1, 1]
+    assert shared.stats().unrouted == 0
+    assert tuples.close() and visits.close() and declared.close() and not points.close()
+    assert rows(url) == [(1, 1), (2, 2)]
+    with pytest.raises(ValueError, match="has a queue of its own; give it queue= to share one"):
+        totals(print).route(tuple)
 
 
 def test_a_worker_leaves_a_shared_queue_that_goes_on(shared):

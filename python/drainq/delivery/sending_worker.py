@@ -93,6 +93,7 @@ class Sender(Worker):
         if self._dead_letters is not None:
             self._dead_letters.on_sent = self._delivery.works_again
             self._resender = Resender(self, self._dead_letters, sink)
+        self._own_item_types()
 
     @property
     def sink(self) -> Sink:

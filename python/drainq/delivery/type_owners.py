@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
+import time
 import weakref
-from collections.abc import Iterable
 from typing import Any
 
-from drainq._native import BatchQueue
+from drainq._native import BatchQueue, BatchQueueStats
 
 _owners: weakref.WeakKeyDictionary[BatchQueue, dict[type, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
 
-def own(queue: BatchQueue, kind: type, worker: Any, handler: Any, weight: float) -> None:
-    """Register the handler of a worker for a type; the worker owns the type from now on.
+class ItemTypes:
+    """The types of items that a shared queue hands to one worker.
 
-    Raises:
-        ValueError: the type belongs to another worker.
+    Args:
+        queue: the queue.
+        weight: the load of one item, for the queue's balancer.
     """
-    owners = _owners.setdefault(queue, {})
-    owner = owners.get(kind, lambda: None)()
-    if owner is not None and owner is not worker:
-        raise ValueError(
-            f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
-            "worker of a shared queue a class of items of its own, or a queue of its own"
-        )
-    queue.add_handler(kind, handler, weight)
-    owners[kind] = weakref.ref(worker)
 
+    def __init__(self, queue: BatchQueue, weight: float) -> None:
+        self._queue, self._weight = queue, weight
+        self._unrouted: dict[type, int] = {}  # type -> the items that had no handler before the worker
 
-def disown(queue: BatchQueue, kinds: Iterable[type]) -> None:
-    """Let other workers have these types."""
-    owners = _owners.get(queue, {})
-    for kind in kinds:
-        owners.pop(kind, None)
+    def __contains__(self, kind: type) -> bool:
+        return kind in self._unrouted
+
+    def _owner_of(self, kind: type) -> Any:
+        return _owners.get(self._queue, {}).get(kind, lambda: None)()
+
+    def is_free(self, kind: type) -> bool:
+        """Whether no worker owns the type."""
+        return self._owner_of(kind) is None
+
+    def add(self, kind: type, worker: Any, handler: Any) -> None:
+        """Register the handler of the worker for a type; the worker owns the type from now on.
+
+        Raises:
+            ValueError: the type belongs to another worker.
+        """
+        if kind in self._unrouted:
+            return
+        owner = self._owner_of(kind)
+        if owner is not None and owner is not worker:
+            raise ValueError(
+                f"items of type {kind.__name__} on this queue belong to another {type(owner).__name__}: give each "
+                "worker of a shared queue a class of items of its own, or a queue of its own"
+            )
+        self._queue.add_handler(kind, handler, self._weight)
+        _owners.setdefault(self._queue, {})[kind] = weakref.ref(worker)
+        known = self._queue.stats().per_type.get(kind)
+        self._unrouted[kind] = 0 if known is None else known.unrouted
+
+    def waiting(self, queue: BatchQueueStats) -> int:
+        """Items that the queue accepted and has not handled."""
+        waiting = 0
+        for kind, unrouted in list(self._unrouted.items()):  # a thread may add one
+            of = queue.per_type.get(kind)
+            if of is not None:
+                waiting += of.accepted - of.handled - of.failed - unrouted
+        return waiting
+
+    def leave(self, timeout: float | None) -> None:
+        """Have what is queued handled, and let other workers have these types."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._queue.flush(timeout)
+        for kind in list(self._unrouted):
+            self._queue.remove_handler(kind, None if deadline is None else max(0.0, deadline - time.monotonic()))
+            _owners.get(self._queue, {}).pop(kind, None)
+
+    def renew(self) -> None:
+        """Begin anew in a forked child, whose queue counts from zero."""
+        self._unrouted = dict.fromkeys(self._unrouted, 0)

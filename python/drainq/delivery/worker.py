@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
 from drainq.clock import Clock, SystemClock
-from drainq.delivery import type_owners
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
 from drainq.delivery.sink_contract import DeliveryStopped, Refused, raise_wrapped
+from drainq.delivery.type_owners import ItemTypes
 from drainq.errors import DrainqError
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
@@ -58,8 +58,9 @@ class Worker(abc.ABC):
     """The base of the workers. A subclass says how to ``_take`` a batch, and how to come to an end.
 
     Args:
-        queue: a batch queue to share: the worker registers for the type of each item that is produced through it,
-            and a type belongs to one worker. None: it opens a queue of its own at the first ``produce``.
+        queue: a batch queue to share. The worker gets the items of the classes that it is made for, of those that
+            :meth:`route` names, and of each that is produced through it; a class belongs to one worker. None: it
+            opens a queue of its own at the first ``produce``.
         weight: the load of one item of its types, for a shared queue with a balancer.
         clock: decides when an interval is over.
         log_values: show items and whole texts of errors in log lines and errors; by default types, codes and names.
@@ -67,6 +68,7 @@ class Worker(abc.ABC):
         ValueError, TypeError: an argument is of the wrong kind.
     """
 
+    _item_types: Iterable[type] = ()  # classes of the items that the worker is made for
     _keeps = False  # whether what cannot be sent is kept in a delayed queue
 
     def __init__(
@@ -86,10 +88,8 @@ class Worker(abc.ABC):
         if not 0 < weight < math.inf:
             raise ValueError(f"weight must be more than 0 and finite, got {weight!r}")
         self._clock = SystemClock() if clock is None else clock
-        self._weight = float(weight)
-        self._shared = queue
         self._queue = queue
-        self._types: dict[type, int] = {}  # on a shared queue; and the items that had no handler before this worker
+        self._types = None if queue is None else ItemTypes(queue, float(weight))
         self._books = Books()
         self._closed = False
         self._begin()
@@ -224,7 +224,7 @@ class Worker(abc.ABC):
             DeliveryStopped: the other side refuses for a reason that no waiting changes.
         """
         batch = list(items)
-        if self._shared is None:
+        if self._types is None:
             queue = self._open(type(batch[0])) if batch else None
             return 0 if queue is None else queue.produce_many(batch)
         accepted = 0
@@ -232,6 +232,22 @@ class Worker(abc.ABC):
             queue = self._open(kind)
             accepted += 0 if queue is None else queue.produce_many(list(group))
         return accepted
+
+    def route(self, *types: type) -> None:
+        """Take the items of these classes that come by the shared queue and not by :meth:`produce` of this worker.
+
+        Items of a class that is routed to no worker are dropped, and counted as ``unrouted`` by the queue.
+
+        Args:
+            types: the exact classes; a subclass is another one.
+        Raises:
+            ValueError: a class belongs to another worker, or this worker shares no queue.
+        """
+        if self._types is None:
+            raise ValueError(f"this {type(self).__name__} has a queue of its own; give it queue= to share one")
+        with self._opening:
+            for kind in types:
+                self._types.add(kind, self, _Handler(self))
 
     def flush(self, timeout: Seconds | None = None) -> bool:
         """Hand on everything accepted so far, and what is due in the delayed queue.
@@ -267,7 +283,7 @@ class Worker(abc.ABC):
         with self._lock:
             queue = None if self._queue is None else self._queue.stats()
             per_type = {} if queue is None else {kind: of.accepted for kind, of in queue.per_type.items()}
-            if self._shared is not None:
+            if self._types is not None:
                 per_type = {kind: count for kind, count in per_type.items() if kind in self._types}
             return self._books.stats(queue, on_the_way=self._on_the_way(queue), per_type=per_type)
 
@@ -286,14 +302,9 @@ class Worker(abc.ABC):
         """Items that the queue accepted and has not handed to us; called with the lock."""
         if queue is None or self._ended:
             return 0
-        if self._shared is None:
+        if self._types is None:
             return max(0, queue.accepted - self._arrived)
-        waiting = 0
-        for kind, unrouted in list(self._types.items()):  # a thread may add one
-            of = queue.per_type.get(kind)
-            if of is not None:
-                waiting += of.accepted - of.handled - of.failed - unrouted
-        return max(0, waiting - self._in_handler)
+        return max(0, self._types.waiting(queue) - self._in_handler)
 
     def _begin_to_close(self) -> bool:
         with self._lock:
@@ -331,12 +342,8 @@ class Worker(abc.ABC):
             self._release()
 
     def _drain(self, timeout: float | None) -> None:
-        if self._shared is not None:
-            deadline = _deadline(timeout)
-            self._shared.flush(timeout)
-            for kind in self._types:
-                self._shared.remove_handler(kind, _seconds_until(deadline))
-            type_owners.disown(self._shared, self._types)
+        if self._types is not None:
+            self._types.leave(timeout)
         elif self._queue is not None:
             self._queue.shutdown(timeout)
 
@@ -353,7 +360,8 @@ class Worker(abc.ABC):
     def _renew_in_child(self) -> None:
         self._begin()
         self._books.renew()
-        self._types = dict.fromkeys(self._types, 0)
+        if self._types is not None:
+            self._types.renew()
         self._forget()
 
     def _open(self, kind: type) -> BatchQueue | None:
@@ -361,21 +369,24 @@ class Worker(abc.ABC):
             return None
         if (error := self._stopped_by()) is not None:
             self._refuse_while_stopped(error)
-        elif self._stopped_at != -math.inf:
+        else:
             self._stopped_at = -math.inf
         queue = self._queue
-        if queue is not None and (self._shared is None or kind in self._types):
-            self._put = queue.produce if self._shared is None and self._stopped_by() is None else None
+        if queue is not None and (self._types is None or kind in self._types):
+            self._put = queue.produce if self._types is None and self._stopped_by() is None else None
             return queue
         with self._opening:
             if self._queue is None:
                 config = self._config().replace(consumer=_Handler(self))
                 self._queue = BatchQueue(f"drainq-{type(self).__name__}-{next(_numbers)}", config)
-            if self._shared is not None and kind not in self._types:
-                type_owners.own(self._shared, kind, self, _Handler(self), self._weight)
-                known = self._shared.stats().per_type.get(kind)
-                self._types[kind] = 0 if known is None else known.unrouted
+            if self._types is not None:
+                self._types.add(kind, self, _Handler(self))
             return self._queue
+
+    def _own_item_types(self) -> None:
+        """Own the classes of items that are known from the beginning and still free. Called when all else is made."""
+        if self._types is not None:
+            self.route(*filter(self._types.is_free, self._item_types))
 
     def _refuse_while_stopped(self, error: Exception) -> None:
         now = time.monotonic()
@@ -399,7 +410,7 @@ def _seconds_until(deadline: float | None) -> float | None:
 def _margin(timeout: float, *, keeps: bool) -> float:
     """Return how many seconds of a timeout are reserved for what cannot be sent; the last quarter is for what hangs.
 
-    To cancel takes little. A worker that ``keeps`` what is left has to write it elsewhere, on a machine that is busy.
+    A worker that ``keeps`` what is left has to write it elsewhere, on a machine that may be busy.
     """
     return min(5.0, 0.5 * timeout) if keeps else min(1.0, 0.25 * timeout)
 

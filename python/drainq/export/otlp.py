@@ -26,7 +26,7 @@ from drainq.delivery.delivery import RETRY_FOR
 from drainq.export import grpc_errors
 from drainq.export.grpc_calls import Calls
 from drainq.export.grpc_channel import Connection
-from drainq.export.metric_point import pack_point, unpack_point
+from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
 from drainq.export.optional_packages import extra
 from drainq.export.otlp_encode import Encoder
 
@@ -152,6 +152,8 @@ class OtlpMetricsExporter(Sender):
 
     Source: ``GRPCMetricsExporter.java`` in SkyWalking; the OpenTelemetry protocol's specification.
     """
+
+    _item_types = (MetricPoint,)
 
     def __init__(
         self,

@@ -188,6 +188,8 @@ class SkyWalkingMetricsExporter(Sender):
     Source: ``GRPCMetricsExporter.java`` in SkyWalking.
     """
 
+    _item_types = (MetricPoint,)
+
     def __init__(
         self,
         *,

@@ -96,6 +96,7 @@ class Buffered(Holder):
         self._delivery.on_stop = self._when_stopped
         if self._dead_letters is not None:
             self._dead_letters.on_sent = self._delivery.works_again
+        self._own_item_types()
 
     def _begin(self) -> None:
         super()._begin()

@@ -89,6 +89,7 @@ class DeclaredMetrics(Buffered):
         self._merged = {metric.name: Merged(metric) for metric in declared}
         self._ready: list[Entry] = []
         self._cleared_at = float("-inf")
+        self._item_types = [metric.of for metric in declared]
         self._tables = MetricsSink(url, declared, create=create)
         super().__init__(
             self._tables,

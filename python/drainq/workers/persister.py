@@ -68,6 +68,8 @@ class MetricsPersister(Buffered):
         2
     """
 
+    _item_types = (tuple,)
+
     def __init__(
         self,
         *,

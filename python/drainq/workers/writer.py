@@ -56,6 +56,8 @@ class BatchWriter(Sender):
         True
     """
 
+    _item_types = (tuple,)
+
     def __init__(
         self,
         *,
