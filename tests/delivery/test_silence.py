@@ -234,12 +234,21 @@ def faults(counterpart, moment):
     return wrong
 
 
+def repeated(check, *arguments):
+    """What is wrong each time: a thread that the code holds up is late always, one on a busy machine now and then."""
+    for _ in range(3):
+        wrong = check(*arguments)
+        if not any(" late" in each for each in wrong):
+            break
+    return wrong
+
+
 def assert_right(*counterparts):
     found = {
         (type(counterpart).__name__, moment.__name__): wrong
         for counterpart in counterparts
         for moment in counterpart.moments
-        if (wrong := faults(counterpart, moment))
+        if (wrong := repeated(faults, counterpart, moment))
     }
     assert found == {}
 
@@ -269,32 +278,38 @@ def test_a_silent_service_holds_up_nothing(gives_up_early):
 
 
 def test_a_call_of_a_silent_server_holds_up_nothing_and_ends_in_time(own_postgres):
-    address, wrong = Postgres(own_postgres, None).address, []
-    retry = RetryConfig(max_retries=0, try_timeout=0.3)
     calls = {
-        "offer": lambda: queue.offer_or_update("k", 1, 0.0),
-        "try_poll": lambda: queue.try_poll(),
-        "cron": lambda: queue.cron.install_tick("hash", "prefix", [CronMessage(1, datetime.now(timezone.utc))]),
-        "tracker": lambda: tracker.mark("source", ["item"], ItemState.SENT),
+        "offer": lambda queue, tracker: queue.offer_or_update("k", 1, 0.0),
+        "try_poll": lambda queue, tracker: queue.try_poll(),
+        "cron": lambda queue, tracker: queue.cron.install_tick(
+            "hash", "p", [CronMessage(1, datetime.now(timezone.utc))]
+        ),
+        "tracker": lambda queue, tracker: tracker.mark("source", ["item"], ItemState.SENT),
     }
-    for name, call in calls.items():
-        for is_new in (False, True):
-            with Proxy(address) as proxy:
-                url = f"postgresql://drainq@{proxy.address}/postgres?connect_timeout=2"
-                queue, tracker = DelayedQueue.open(url, retry=retry), ItemTracker.open(url)
-                call()
-                with Ticks() as ticks:
-                    proxy.silent = not is_new
-                    proxy.silent_to_new = is_new
-                    if is_new:
-                        proxy.drop()
-                    called = Call(call)
-                    assert proxy.fell_silent.wait(PATIENCE)
-                    if name == "tracker" and not is_new:  # it waits until the connection ends
-                        proxy.drop()
-                    failed = called.exception()
-                if failed is None or ticks.late > LATE:
-                    wrong.append((name, is_new, failed, ticks.late))
-                queue.close()
-                tracker.close()
-    assert wrong == []
+    found = {
+        (name, is_new): wrong
+        for name, call in calls.items()
+        for is_new in (False, True)
+        if (wrong := repeated(faults_of_a_call, own_postgres, name, call, is_new))
+    }
+    assert found == {}
+
+
+def faults_of_a_call(server, name, call, is_new):
+    with Proxy(Postgres(server, None).address) as proxy:
+        url = f"postgresql://drainq@{proxy.address}/postgres?connect_timeout=2"
+        queue = DelayedQueue.open(url, retry=RetryConfig(max_retries=0, try_timeout=0.3))
+        tracker = ItemTracker.open(url)
+        call(queue, tracker)
+        with Ticks() as ticks:
+            proxy.silent, proxy.silent_to_new = not is_new, is_new
+            if is_new:
+                proxy.drop()
+            called = Call(lambda: call(queue, tracker))
+            assert proxy.fell_silent.wait(PATIENCE)
+            if name == "tracker" and not is_new:  # it waits until the connection ends
+                proxy.drop()
+            wrong = [] if called.exception() else ["it did not fail"]
+        queue.close()
+        tracker.close()
+    return [*wrong, f"a thread was {ticks.late:.2f} s late"] if ticks.late > LATE else wrong
