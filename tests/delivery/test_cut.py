@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from drainq.delivery import DeliveryError, Sink, Unavailable
+from drainq.delivery import DeliveryError, Refused, Sink, Unavailable
 from drainq.delivery.sink_contract import Failure
 from tests.delivery.helpers import ENTRIES, Bench, Hanging, Letters, Table, amounts
 
@@ -123,6 +123,42 @@ def test_a_letter_that_was_overtaken_by_the_answer_is_taken_back(is_there, caplo
     bench.delivery.keep(bench.delivery.cut(), None)
     assert bench.counts() == {"sent": 2} and letters.withdrawn == ["letter 0"] and letters.kept == {}
     assert ("may be sent twice" in caplog.text) is not is_there
+
+
+class Halves(Sink):
+    """Refuses more than two items at once, and waits to be let go on before each part of two."""
+
+    def __init__(self):
+        self.parts, self.let_go = [], [threading.Event(), threading.Event()]
+        self.entered = [threading.Event(), threading.Event()]
+
+    def send(self, items):
+        if len(items) > 2:
+            raise Refused("poison in the batch")
+        number = len(self.parts)
+        self.parts.append(items)
+        self.entered[number].set()
+        assert self.let_go[number].wait(60)
+
+
+def test_a_letter_of_which_a_part_was_sent_meanwhile_is_taken_back():
+    letters, sink = Letters(), Halves()
+    bench = Bench(sink, dead_letters=letters)
+    sending = threading.Thread(target=bench.deliver, args=("abcd",))
+
+    def meanwhile():
+        """The sink answers for the first part while the letter is being written."""
+        sink.let_go[0].set()
+        assert sink.entered[1].wait(60)
+
+    letters.in_between = meanwhile
+    sending.start()
+    assert sink.entered[0].wait(60)
+    bench.delivery.keep(bench.delivery.cut(), None)
+    assert bench.counts() == {"sent": 2, "lost": 2} and letters.withdrawn == ["letter 0"] and letters.kept == {}
+    sink.let_go[1].set()
+    sending.join(60)
+    assert bench.counts() == {"sent": 4} and sink.parts == [["a", "b"], ["c", "d"]]
 
 
 def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():

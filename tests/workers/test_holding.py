@@ -46,18 +46,21 @@ def test_a_batch_whose_merge_raises_in_the_middle_is_not_merged_in_part():
     assert counts(worker) == (3, 5, 0, 0, 0)
 
 
-def test_that_holds_for_a_merge_that_changes_what_it_is_given():
+def test_that_holds_for_a_merge_that_changes_what_it_is_given_and_what_that_holds():
     def merge(a, b):
-        a["n"] += b["n"]
+        a["sums"]["n"] += b["sums"]["n"]
         return a
+
+    def item(key, n):
+        return {"k": key, "sums": {"n": n}}
 
     sent = []
     worker = MetricsAggregator(key=lambda item: item["k"], merge=merge, sink=sent.extend, flush_interval=None)
-    worker([{"k": "a", "n": 1}])
+    worker([item("a", 1)])
     with pytest.raises(TypeError):
-        worker([{"k": "a", "n": 10}, {"k": "b", "n": 1}, {"k": "a", "n": None}])
+        worker([item("a", 10), item("b", 1), item("a", None)])
     worker.close()
-    assert sent == [{"k": "a", "n": 1}] and counts(worker) == (1, 3, 0, 0, 0)
+    assert sent == [item("a", 1)] and counts(worker) == (1, 3, 0, 0, 0)
 
 
 def test_items_that_are_too_old_are_refused_and_counted():
