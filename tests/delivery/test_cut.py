@@ -161,6 +161,21 @@ def test_a_letter_of_which_a_part_was_sent_meanwhile_is_taken_back():
     assert bench.counts() == {"sent": 4} and sink.parts == [["a", "b"], ["c", "d"]]
 
 
+def test_a_letter_stays_until_all_that_it_holds_was_sent():
+    letters, sink = Letters(), Halves()
+    bench = Bench(sink, dead_letters=letters)
+    sending = threading.Thread(target=bench.deliver, args=("abcd",))
+    sending.start()
+    assert sink.entered[0].wait(60)
+    bench.delivery.keep(bench.delivery.cut(), None)
+    sink.let_go[0].set()
+    assert sink.entered[1].wait(60)
+    assert bench.counts() == {"dead_lettered": 4} and list(letters.kept.values()) == [["a", "b", "c", "d"]]
+    sink.let_go[1].set()
+    sending.join(60)
+    assert bench.counts() == {"sent": 4} and letters.withdrawn == ["letter 0"]
+
+
 def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
     letters = Letters()
     letters.refuses = OSError("disk full")

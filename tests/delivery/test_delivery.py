@@ -63,13 +63,14 @@ def test_no_time_is_one_try():
     assert (table.calls, bench.waits) == (1, [])
 
 
-def test_the_other_side_may_ask_for_a_longer_pause():
+@pytest.mark.parametrize(("after", "waits"), [(5.0, [5.0, 1.0]), (0.5, [1.0, 2.0, 3.0])])
+def test_the_other_side_may_ask_for_a_longer_pause_and_not_for_a_shorter_one(after, waits):
     table = Table()
-    table.down = Unavailable("slow down", after=5.0)
+    table.down = Unavailable("slow down", after=after)
     bench = Bench(table, retry_for=6.0)
     with pytest.raises(DeliveryError):
         bench.deliver("a")
-    assert bench.waits == [5.0, 1.0]
+    assert bench.waits == waits
 
 
 @pytest.mark.parametrize("seed", range(20))

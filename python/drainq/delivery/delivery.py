@@ -55,15 +55,17 @@ class Parcel:
         items: those that are not accounted for yet, in order.
         outcome: where the books have them in the meantime.
         key: of the dead letter that :meth:`Delivery.keep` made of all of them.
+        kept, unsent: how many items that holds, and how many of them the sink has not sent nevertheless.
         error: why some of its items are lost, while others are still to be sent.
     """
 
-    __slots__ = ("error", "items", "key", "outcome")
+    __slots__ = ("error", "items", "kept", "key", "outcome", "unsent")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self.outcome = Outcome.PENDING
         self.key: str | None = None
+        self.kept = self.unsent = 0
         self.error: DeliveryError | None = None
 
 
@@ -220,16 +222,18 @@ class Delivery:
         count = self._size(items)
         with self._lock:
             before, key = parcel.outcome, parcel.key
-            whole = len(items) == len(parcel.items)
             parcel.items = left
             if before is not Outcome.DEAD_LETTERED:
                 if before is not outcome:
                     self._books.move(count, before, outcome)
                 return
-        # The cut has kept them. What was sent nevertheless is taken out of the dead letters, if it is still in there
-        # as it was put in; else it counts as kept, and is sent again.
-        if outcome is Outcome.SENT and whole and key and self._dead_letters and self._dead_letters.withdraw(key):
-            self._books.move(count, Outcome.DEAD_LETTERED, Outcome.SENT)
+            if outcome is not Outcome.SENT:
+                return
+            parcel.unsent -= count
+        # The cut has kept them. Once all of the letter was sent nevertheless, it is taken out, if it is still in there;
+        # else all of it counts as kept, and is sent again.
+        if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):
+            self._books.move(parcel.kept, Outcome.DEAD_LETTERED, Outcome.SENT)
 
     def _take_off(self, parcel: Parcel, part: list[Any], refusals: Refusals, rest: Rest | None = None) -> None:
         """Account for what the sink has answered for: a part, or a part without its rest."""
@@ -369,7 +373,8 @@ class Delivery:
                 open_still = id(parcel) in self._in_hand and len(parcel.items) == len(items)
                 if open_still:
                     parcel.outcome, parcel.key = Outcome.DEAD_LETTERED, key
-                    self._books.move(self._size(items), Outcome.LOST, Outcome.DEAD_LETTERED)
+                    parcel.kept = parcel.unsent = self._size(items)
+                    self._books.move(parcel.kept, Outcome.LOST, Outcome.DEAD_LETTERED)
             if not open_still and not self._dead_letters.withdraw(key):
                 log.warning(
                     "%s: %d items were sent while they were kept; they may be sent twice", self._name, len(items)

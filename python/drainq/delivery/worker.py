@@ -271,8 +271,9 @@ class Worker(abc.ABC):
         """Handle what is queued, hand on what is held, and stop. A shared queue stays open, without this worker.
 
         Args:
-            timeout: seconds until it returns, whatever the other side does; None: as long as it takes. Shortly before,
-                what is being sent is cancelled, and what is left goes to the delayed queue, if there is one.
+            timeout: seconds until it returns, whatever the other side does; None: as long as it takes. When its last
+                quarter, of at most a second, begins, what is being sent is cancelled. With a delayed queue that is its
+                last half, of at most 5 seconds, and what is left goes there.
         Returns:
             False if an item was refused or lost; ``stats()`` says how many.
         """
