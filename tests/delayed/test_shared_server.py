@@ -309,3 +309,33 @@ def test_a_role_with_just_the_documented_rights_can_do_everything(own_postgres, 
     with DelayedQueue.open(url, "mail") as queue:  # an index is missing that this role may not make
         assert queue.stats().in_flight == 2
     assert "KindPlusPriorityIndex" in caplog.text
+
+
+SPIES = {
+    "hashtextextended": "text, integer",
+    "starts_with": "varchar, text",
+    "pg_notify": "varchar, varchar",
+    "to_regclass": "varchar",
+    "max": "bigint, VARIADIC integer[]",
+}
+"""Functions that match some call better than PostgreSQL's own of that name, or nearly so."""
+
+
+def test_no_function_of_a_stranger_is_called(postgres):
+    """Who may create functions in a schema of the search path gets none of them run with the program's rights."""
+    with psycopg.connect(postgres.url, autocommit=True) as stranger:
+        for name, types in SPIES.items():
+            stranger.execute(f"CREATE FUNCTION public.{name}({types}) RETURNS bigint LANGUAGE sql AS 'SELECT 1 / 0'")
+        try:
+            queue = postgres.open("mail", max_attempts=1, notify=True)
+            with queue.cron.install_cron("nightly", "0 3 * * *", lambda at: "x") as handle:
+                handle.look()
+            queue.offer_batch([ScheduledMessage(key, key, postgres.now) for key in "ab"])
+            assert queue.try_poll().nack(error="no")
+            assert [dead.key for dead in queue.dead_letters("a")] == ["a"] and queue.redrive(prefix="a") == 1
+            stop = threading.Event()
+            queue.consume(lambda envelope: stop.set(), stop=stop, max_in_flight={"a": 1, "b": 1})
+            assert queue.offer_or_update("c", 1, postgres.now)
+        finally:
+            for name, types in SPIES.items():
+                stranger.execute(f"DROP FUNCTION public.{name}({types})")

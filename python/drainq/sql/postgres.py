@@ -82,10 +82,10 @@ class PostgresDialect(Dialect):
         connection.execute(f"LOCK TABLE {self.quote(table)} IN EXCLUSIVE MODE")
 
     def lock_creation(self, connection: Any, what: str) -> None:
-        connection.execute(f"SELECT pg_advisory_xact_lock(hashtextextended({literal(what)}, 0))")
+        connection.execute(f"SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended({literal(what)}, 0))")
 
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
-        asked = "SELECT to_regclass(%s) IS NOT NULL"
+        asked = "SELECT pg_catalog.to_regclass(%s) IS NOT NULL"
         return {name for name in names if connection.execute(asked, (quote(name),)).fetchone()[0]}
 
 

@@ -96,8 +96,8 @@ def _block(database: Database, upsert: Upsert, columns: list[str]) -> str:
     table = upsert.table
     types = dict(
         database.execute(
-            "SELECT attname, format_type(atttypid, -1) FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            "SELECT attname, pg_catalog.format_type(atttypid, -1) FROM pg_attribute "
+            "WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
             [quote(table)],
         )
     )
@@ -115,7 +115,7 @@ BEGIN
     BEGIN
       {insert};
     EXCEPTION WHEN OTHERS THEN
-      IF SQLSTATE NOT IN ({not_data}) AND (left(SQLSTATE, 2) IN ({classes}) OR SQLSTATE IN ({others})) THEN
+      IF SQLSTATE NOT IN ({not_data}) AND (pg_catalog.left(SQLSTATE, 2) IN ({classes}) OR SQLSTATE IN ({others})) THEN
         INSERT INTO pg_temp.{_REFUSED} VALUES (r.place, SQLSTATE || ': ' || SQLERRM);
       ELSE
         RAISE;

@@ -107,7 +107,9 @@ class Opener:
             if self._options_refused:
                 connection.behind_a_pooler = True
             else:
-                (server_process,) = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone() or (0,)
+                (server_process,) = connection.execute(
+                    "SELECT pg_catalog.pg_backend_pid()", prepare=False
+                ).fetchone() or (0,)
                 connection.behind_a_pooler = server_process != connection.info.backend_pid
             if self._prepare is False or (self._prepare is None and connection.behind_a_pooler):
                 connection.prepare_threshold = None

@@ -43,12 +43,12 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 )
 """Insert or update one message. True: created; false: updated; no row: the same was there."""
 
-_NEXT_ID = """nextval((SELECT COALESCE(pg_get_serial_sequence({literal}, 'id')::regclass, (
+_NEXT_ID = """pg_catalog.nextval((SELECT COALESCE(pg_catalog.pg_get_serial_sequence({literal}, 'id')::regclass, (
     SELECT uses.refobjid FROM pg_attrdef AS def
     JOIN pg_attribute AS col ON (col.attrelid, col.attnum, col.attname) = (def.adrelid, def.adnum, 'id')
     JOIN pg_depend AS uses ON (uses.classid, uses.objid) = ('pg_attrdef'::regclass, def.oid)
     JOIN pg_class AS seq ON seq.oid = uses.refobjid AND seq.relkind = 'S'
-    WHERE def.adrelid = to_regclass({literal})))::regclass))"""
+    WHERE def.adrelid = pg_catalog.to_regclass({literal})))::regclass))"""
 """The next id: of the sequence that the column owns, or else of the one that its default uses; it is found once."""
 
 _UNNEST = (
@@ -70,7 +70,7 @@ SELECT id, k, %(kind)s, p, s, s, %(now)s, r FROM sent ORDER BY k COLLATE "C"
 )
 _UNMIXED = _UNNEST.replace("{may_values}", "").replace("{may}", "")
 
-RESERVE = "SELECT " + _NEXT_ID + " FROM generate_series(1, %(n)s)"
+RESERVE = "SELECT " + _NEXT_ID + " FROM pg_catalog.generate_series(1, %(n)s)"
 """Ids for a batch that takes several statements, so that they follow the input all the same."""
 
 OFFER_MANY_NEW = _UNMIXED + 'ON CONFLICT ("pKey", "pKind") DO NOTHING RETURNING "pKey", true'
@@ -94,14 +94,16 @@ FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = ANY(%(keys)b::text[]) AND "cr
 """
 """The messages of these keys that were stored by a call at this time; true: created, not updated."""
 
-ANNOUNCE = "SELECT pg_notify(%(channel)s, %(news)s)"
+ANNOUNCE = "SELECT pg_catalog.pg_notify(%(channel)s, %(news)s)"
 """Notify waiting consumers that a message is due soon."""
 
-OFFER_NEW_ANNOUNCED = "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_notify(%(channel)s, %(news)s)"
+OFFER_NEW_ANNOUNCED = (
+    "WITH q AS (" + OFFER_NEW + ") SELECT (SELECT true FROM q), pg_catalog.pg_notify(%(channel)s, %(news)s)"
+)
 """Insert one message unless its key is there, and announce it. True: created; null: ignored."""
 
 OFFER_ANNOUNCED = (
-    "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_notify(%(channel)s, %(news)s)"
+    "WITH o AS (" + OFFER + " AS created) SELECT (SELECT created FROM o), pg_catalog.pg_notify(%(channel)s, %(news)s)"
 )
 """Insert or update one message, and announce it. True: created; false: updated; null: the same was there."""
 
@@ -132,10 +134,10 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s
 """
 """Move what is still ours to the dead letters."""
 
-NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
+NEXT_DUE = 'SELECT pg_catalog.min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
 """When the next message becomes due."""
 
-LOCK_FLIGHT = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
 """Consumers with a limit take turns, from here to the commit."""
 
 IN_FLIGHT = """
@@ -187,12 +189,12 @@ PEEK = "SELECT " + ROW + ' FROM {table} WHERE "pKind" = %(kind)s ORDER BY "sched
 
 COUNTS = """
 SELECT
-    count(*) FILTER (WHERE "scheduledAt" <= %(now)s),
-    count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NULL),
-    count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NOT NULL),
-    min("scheduledAt") FILTER (WHERE "scheduledAt" <= %(now)s),
-    count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
-    (SELECT count(*) FROM {dead} WHERE "pKind" = %(kind)s)
+    pg_catalog.count(*) FILTER (WHERE "scheduledAt" <= %(now)s),
+    pg_catalog.count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NULL),
+    pg_catalog.count(*) FILTER (WHERE "scheduledAt" > %(now)s AND "lockUuid" IS NOT NULL),
+    pg_catalog.min("scheduledAt") FILTER (WHERE "scheduledAt" <= %(now)s),
+    pg_catalog.count(*) FILTER (WHERE "attempts" > 1 AND ("attemptsOf" = "createdAt") IS NOT FALSE),
+    (SELECT pg_catalog.count(*) FROM {dead} WHERE "pKind" = %(kind)s)
 FROM {table} WHERE "pKind" = %(kind)s
 """
 """How many messages are in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
@@ -227,12 +229,12 @@ DROP_DEAD = (
 
 DEAD_OF = """
 SELECT "id", "pKey", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority"
-FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
+FROM {dead} WHERE "pKind" = %(kind)s AND pg_catalog.starts_with("pKey", %(prefix)s) ORDER BY "id" DESC LIMIT %(limit)s
 """
 """The dead letters of a prefix, the latest first."""
 
 DEAD_KEYS = """
-SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = %(kind)s AND starts_with("pKey", %(prefix)s) ORDER BY 1
+SELECT DISTINCT "pKey" FROM {dead} WHERE "pKind" = %(kind)s AND pg_catalog.starts_with("pKey", %(prefix)s) ORDER BY 1
 """
 """The keys of dead letters that begin with a prefix."""
 
@@ -266,5 +268,5 @@ ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
 """
 """Have a queue delivered by priority from now on."""
 
-DATABASE_TIME = "SELECT extract(epoch FROM clock_timestamp())::float8"
+DATABASE_TIME = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""

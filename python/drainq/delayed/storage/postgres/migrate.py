@@ -81,7 +81,7 @@ class PostgresMigration(PostgresStatements):
     def migration_sql(self) -> str:
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")
-            now = "(extract(epoch FROM now()) * 1000)::bigint"
+            now = "(extract(epoch FROM pg_catalog.now()) * 1000)::bigint"
             return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', {now})")
 
         with self._pool.cursor() as cursor:

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS {migrations} (
 """
 """Where the migrations that were applied are written down."""
 
-HAS_LEDGER = "SELECT to_regclass(%(table)s) IS NOT NULL"
+HAS_LEDGER = "SELECT pg_catalog.to_regclass(%(table)s) IS NOT NULL"
 """Whether the table of applied migrations exists."""
 
 APPLIED = 'SELECT "number" FROM {migrations}'
@@ -92,8 +92,8 @@ MIGRATIONS = (
             "range_index",
             'CREATE INDEX IF NOT EXISTS {range_index} ON {table} ("pKind", "pKey" COLLATE "C")',
             """
-            SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass({literal}) AND attname = 'pKey'
-                AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
+            SELECT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = pg_catalog.to_regclass({literal})
+                AND attname = 'pKey' AND attcollation <> (SELECT oid FROM pg_collation WHERE collname = 'C' LIMIT 1))
             """,
         ),
     ),
@@ -153,12 +153,12 @@ MIGRATIONS = (
 keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the creation time
 whose deliveries ``attempts`` counts: the source's library replaces a message without counting anew."""
 
-TABLE_EXISTS = "SELECT to_regclass({literal}) IS NOT NULL"
+TABLE_EXISTS = "SELECT pg_catalog.to_regclass({literal}) IS NOT NULL"
 """Whether the table is there."""
 
 BROKEN_INDEX = """
-SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND NOT indisvalid)
-    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = to_regclass(%(index)s))
+SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(%(index)s) AND NOT indisvalid)
+    AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = pg_catalog.to_regclass(%(index)s))
 """
 """Whether an index is left over from a build that was given up on."""
 
@@ -168,5 +168,7 @@ def drop_index(quoted: str) -> str:
     return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
 
 
-INDEX_IS_VALID = "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%(index)s) AND indisvalid)"
+INDEX_IS_VALID = (
+    "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(%(index)s) AND indisvalid)"
+)
 """Whether an index is there and complete."""

@@ -56,7 +56,8 @@ _ANSWER = """
 SELECT count.acked,
     CASE WHEN taken."id" IS NULL THEN (SELECT "ranked" FROM {queues} WHERE "pKind" = %(kind)s) END,
     CASE WHEN taken."id" IS NULL THEN (
-        SELECT min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s{but}) END,
+        SELECT pg_catalog.min("scheduledAt") FROM {table}
+        WHERE "pKind" = %(kind)s AND "scheduledAt" > %(now)s{but}) END,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
@@ -66,14 +67,15 @@ priority, and when something becomes due."""
 
 def _statement(which: str, *, acknowledge: bool) -> str:
     answer = _ANSWER.replace(
-        "{acked}", "SELECT count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
+        "{acked}", "SELECT pg_catalog.count(*) AS acked FROM acked" if acknowledge else "SELECT 0::bigint AS acked"
     )
     statement = f"WITH {_ACK if acknowledge else ''} taken AS ({_TAKE}){answer}"
     return statement.replace("{which}", which).replace("{but}", _BUT if acknowledge else "")
 
 
 _ROOM = """
-        AND NOT EXISTS (SELECT 1 FROM unnest(%(full)s::text[]) AS f(prefix) WHERE starts_with("pKey", prefix))
+        AND NOT EXISTS (
+            SELECT 1 FROM pg_catalog.unnest(%(full)s::text[]) AS f(prefix) WHERE pg_catalog.starts_with("pKey", prefix))
         AND "id" <> ALL(%(seen)s::bigint[])"""
 
 CANDIDATES = {
@@ -84,7 +86,7 @@ CANDIDATES = {
 }
 """The next messages in the order of delivery, locked; without those ``seen`` and those of ``full`` prefixes."""
 
-TAKE_THESE = _TAKE.replace("{which}", "SELECT unnest(%(ids)s::bigint[])")
+TAKE_THESE = _TAKE.replace("{which}", "SELECT pg_catalog.unnest(%(ids)s::bigint[])")
 """Take certain messages."""
 
 IS_BY_PRIORITY = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "ranked")'

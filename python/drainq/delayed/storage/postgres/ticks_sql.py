@@ -2,7 +2,7 @@
 
 # --- ticks
 
-LOCK_SCHEDULE = "SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))"
+LOCK_SCHEDULE = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
 """Schedulers of one queue take turns, from here to the commit."""
 
 UNDELIVERED_TICKS = """
@@ -26,7 +26,7 @@ INSERT INTO {cron} ("pKind", "pKey", "keyPrefix", "configHash", "nominalAt", "re
 SELECT %(kind)s::text, k, %(prefix)s::text, %(hash)s::text, n, %(now)s::bigint
 FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 WHERE n > COALESCE((
-    SELECT max("nominalAt") FROM {cron}
+    SELECT pg_catalog.max("nominalAt") FROM {cron}
     WHERE "pKind" = %(kind)s::text AND "keyPrefix" = %(prefix)s::text AND "configHash" = %(hash)s::text
         AND "isFloor"), n - 1)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
@@ -45,7 +45,7 @@ WHERE "pKind" = %(kind)s AND "pKey" = %(key)s AND "lockUuid" IS NULL AND "attemp
 
 RAISE_FLOOR = """
 WITH latest AS (
-    SELECT max("nominalAt") AS at FROM {cron} AS c
+    SELECT pg_catalog.max("nominalAt") AS at FROM {cron} AS c
     WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s
         AND "nominalAt" < %(until)s * 1000
         AND ("isFloor" OR (COALESCE("recordedAt", %(until)s - 1) < %(until)s AND NOT EXISTS (
@@ -64,7 +64,7 @@ WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)
 """Let the latest tick that is old, was recorded long ago and was delivered stand for all before it."""
 
 LAST_TICK = """
-SELECT max("nominalAt") FROM {cron}
+SELECT pg_catalog.max("nominalAt") FROM {cron}
 WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "nominalAt" <= %(until)s
 """
 """The latest tick ever created that lies not after a time."""
@@ -82,7 +82,7 @@ WHERE (s."configHash", s."description") IS DISTINCT FROM (EXCLUDED."configHash",
 
 SCHEDULES = """
 SELECT "keyPrefix", "configHash", "description", "installedAt", (
-    SELECT max("nominalAt") FROM {cron} AS c
+    SELECT pg_catalog.max("nominalAt") FROM {cron} AS c
     WHERE c."pKind" = s."pKind" AND c."keyPrefix" = s."keyPrefix" AND c."configHash" = s."configHash")
 FROM {schedules} AS s WHERE "pKind" = %(kind)s ORDER BY "keyPrefix"
 """
@@ -91,7 +91,7 @@ FROM {schedules} AS s WHERE "pKind" = %(kind)s ORDER BY "keyPrefix"
 SCHEDULE_STATE = """
 SELECT
     (SELECT "configHash" FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s),
-    (SELECT max("nominalAt") FROM {cron}
+    (SELECT pg_catalog.max("nominalAt") FROM {cron}
      WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s AND "configHash" = %(hash)s AND "isFloor")
 """
 """The configuration that a prefix has, and the floor of one."""
