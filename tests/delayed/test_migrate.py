@@ -83,7 +83,8 @@ def test_the_shown_script_does_what_the_migration_does(database, run):
         script = storage.migration_sql()
         assert script.startswith("BEGIN;") and script.endswith("COMMIT;\n")
         assert f'"{database.table}__dead"' in script
-        _run_script(database, script)
+        for _ in range(1 if database.backend == "sqlite" else 2):  # SQLite has no ADD COLUMN IF NOT EXISTS
+            _run_script(database, script)
         assert storage.migration_sql() == ""
         assert storage.migrate() == []
     finally:

@@ -82,7 +82,8 @@ class PostgresMigration(PostgresStatements):
         def record(migration: Migration) -> str:
             name = migration.name.replace("'", "''")
             now = "(extract(epoch FROM pg_catalog.now()) * 1000)::bigint"
-            return self._names.fill(f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', {now})")
+            entry = f"INSERT INTO {{migrations}} VALUES ({migration.number}, '{name}', {now}) ON CONFLICT DO NOTHING"
+            return self._names.fill(entry)
 
         with self._pool.cursor() as cursor:
             missing = self._pending(cursor)
