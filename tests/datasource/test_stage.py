@@ -125,7 +125,8 @@ def test_forgetting_deletes_staged_rows_and_nothing_that_is_published(at):
     at.publish([("one", 1)])
     at.add("two", ["b"])
     at.add("three", ["c"])
-    at.transactions.run(lambda database: at.stage.forget(database, ["two"], None))
+    at.add("four", ["d"])
+    at.transactions.run(lambda database: at.stage.forget(database, ["two", "three"], None))
     assert at.staged() == 1
     at.transactions.run(lambda database: at.stage.forget(database, [], "w"))
     assert at.staged() == 0 and at.polled() == {"a": "of one"}

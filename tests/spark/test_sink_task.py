@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import threading
@@ -266,6 +267,26 @@ def test_a_parked_row_comes_back_with_its_types():
     parking.close()
     assert unpack(offered[0]["row"]) == row
     assert offered[0]["error"] == "ValueError: no" and offered[1] == "closed"
+
+
+def test_the_queue_of_parked_rows_is_closed_when_the_task_ends_and_when_it_fails():
+    def write(batch):
+        if len(batch) == 1:
+            raise ValueError("no") if (0,) in batch else KeyError("for good")
+        raise ValueError("one of them")
+
+    for decide in (OnError.PARK, lambda row, error: "fail" if isinstance(error, KeyError) else "park"):
+        said = []
+        queue = types.SimpleNamespace(
+            offer_or_update=lambda *message, said=said: said.append("parked"),
+            close=lambda said=said: said.append("closed"),
+        )
+        settings = replace(
+            SETTINGS, make_writer=lambda info: Writer(write), on_error=decide, delayed=lambda queue=queue: queue
+        )
+        with contextlib.suppress(KeyError):
+            SinkTask(settings, INFO).run(record_batches(2))
+        assert said[0] == "parked" and said[-1] == "closed" and said.count("closed") == 1
 
 
 def test_a_row_that_cannot_be_parked_fails_the_task_with_the_reason():
