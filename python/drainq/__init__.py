@@ -34,7 +34,6 @@ from drainq.errors import (
     SubQueueRemoved,
     WouldDeadlock,
 )
-from drainq.tuning import tune
 
 if TYPE_CHECKING:
     from drainq.backoff import Backoff
@@ -75,7 +74,6 @@ __all__ = [
     "Weighted",
     "WouldDeadlock",
     "__version__",
-    "tune",
 ]
 
 

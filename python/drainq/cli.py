@@ -25,7 +25,6 @@ COMMANDS = {
     "delayed": "drainq.delayed.cli",
     "top": "drainq.commands.top",
     "doctor": "drainq.commands.doctor",
-    "bench": "drainq.commands.bench",
     "completion": "drainq.commands.completion",
 }
 

@@ -17,7 +17,6 @@ from drainq import (
     SetQueue,
     ThreadPolicy,
     Weighted,
-    tune,
 )
 from drainq.columns import GroupBy
 from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
@@ -234,7 +233,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         {"base": "whole from 0", "multiplier": "number"},
     ),
     "Weighted": (lambda weight: Weighted({"a": weight}), {"weight": "weight"}),
-    "tune": (tune, {"switch_interval": "positive seconds"}),
     "delayed.DelayedQueue.open": (
         lambda **named: DelayedQueue.open(**{"url": "memory:", **named}).close(),
         {

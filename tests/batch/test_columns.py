@@ -1,12 +1,11 @@
 """Items that stand for many rows: capacity and counters by `len_of`; and how batches form."""
 
 import re
-import sys
 import threading
 
 import pytest
 
-from drainq import BufferStrategy, PartitionPolicy, PartitionSelector, ThreadPolicy, tune
+from drainq import BufferStrategy, PartitionPolicy, PartitionSelector, ThreadPolicy
 from tests.batch.conftest import PATIENCE, Gate, accounts
 
 pa = pytest.importorskip("pyarrow")
@@ -155,16 +154,6 @@ def test_a_flush_and_a_shutdown_end_the_lingering(make_queue):
         queue.produce(1)
         assert getattr(queue, end)(PATIENCE) is True
         assert gate.items == [1]
-
-
-def test_tune_sets_the_switch_interval_and_returns_the_old_one():
-    before = sys.getswitchinterval()
-    assert tune(switch_interval=0.002) == before
-    assert sys.getswitchinterval() == pytest.approx(0.002)
-    assert tune(switch_interval=before) == pytest.approx(0.002)
-    for wrong in (0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="switch_interval"):
-            tune(switch_interval=wrong)
 
 
 def test_a_busy_producer_hands_the_gil_over_before_items_are_dropped(make_queue):

@@ -1,4 +1,4 @@
-"""``drainq doctor`` and ``drainq bench``: what they say, and their exit codes."""
+"""``drainq doctor``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from drainq.cli import main
-from drainq.commands import bench, doctor
+from drainq.commands import doctor
 
 
 def test_each_look_says_what_it_found(capsys):
@@ -105,35 +105,10 @@ def test_a_look_creates_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_figure_is_measured_beside_a_queue_of_the_standard_library(capsys):
-    assert main(["bench", "--items", "2000", "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures["items"] == 2000
-    for name in ("batch_queue", "simple_queue", "queue_queue"):
-        assert 0 < figures[name]["least"] <= figures[name]["median"] <= figures[name]["most"]
-    assert figures["ratio"] == figures["batch_queue"]["median"] / figures["simple_queue"]["median"]
-
-
-def test_a_figure_fits_a_narrow_screen(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr(bench, "ROUNDS", 1)
-    assert main(["bench", "--items", "100"]) == 0
-    out = capsys.readouterr().out
-    assert "items/s" in out and max(map(len, out.splitlines())) <= 40
-
-
-@pytest.mark.parametrize("items", ["0", "-1", "x", "1.5", "1000000000"])
-def test_a_wrong_number_of_items_is_one_line_and_exit_code_2(items, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["bench", "--items", items])
-    assert stopped.value.code == 2
-    assert repr(items) in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_knows_all_commands(shell, capsys):
     pytest.importorskip("shtab")
     assert main(["completion", shell]) == 0
     out = capsys.readouterr().out
-    for command in ("metrics", "delayed", "top", "doctor", "bench", "redrive"):
+    for command in ("metrics", "delayed", "top", "doctor", "redrive"):
         assert command in out

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from drainq.delayed import NO_RETRIES, ResourceUnavailable, RetryConfig, TimeConfig
+from drainq.delayed import NO_RETRIES, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.deadline import seconds_left
 
@@ -36,7 +36,7 @@ class Failing:
 
 def test_three_retries_are_four_tries_and_every_error_is_kept():
     call, waits = Failing(10), []
-    with pytest.raises(ResourceUnavailable, match="Giving up after 3 retries: Passing at test_retry") as given_up:
+    with pytest.raises(QueueUnavailable, match="Giving up after 3 retries: Passing at test_retry") as given_up:
         with_retries(call, RetryConfig(max_retries=3), is_passing, wait=waits.append)
     assert call.calls == 4
     assert str(given_up.value.__cause__) == "failure 4"
@@ -66,7 +66,7 @@ def test_no_try_begins_after_the_total_timeout():
 
     call = Failing(100)
     config = RetryConfig(initial_delay=1, max_delay=1, max_retries=None, total_timeout=5)
-    with pytest.raises(ResourceUnavailable, match="Giving up after 5 retries"):
+    with pytest.raises(QueueUnavailable, match="Giving up after 5 retries"):
         with_retries(call, config, is_passing, wait=wait, monotonic=lambda: now)
     assert now == 5.0
 
@@ -88,7 +88,7 @@ def test_a_deadline_holds_for_the_try_and_not_for_what_comes_after_it():
 
 def test_no_retries_is_one_try():
     call = Failing(1)
-    with pytest.raises(ResourceUnavailable, match="Giving up after 0 retries"):
+    with pytest.raises(QueueUnavailable, match="Giving up after 0 retries"):
         with_retries(call, NO_RETRIES, is_passing)
     assert call.calls == 1
 
@@ -201,5 +201,5 @@ def test_one_try_that_takes_too_long_is_cut_off_and_given_up_on(postgres):
     queue = postgres.open(retry=RetryConfig(max_retries=1, initial_delay=0, try_timeout=0.5))
     with psycopg.connect(postgres.url) as holder:
         holder.execute(f'SELECT * FROM "{postgres.table}" FOR UPDATE')
-        with pytest.raises(ResourceUnavailable, match="Giving up after 1 retries.*(timeout|not answer in time)"):
+        with pytest.raises(QueueUnavailable, match="Giving up after 1 retries.*(timeout|not answer in time)"):
             queue.offer_or_update("a", 2, postgres.now)

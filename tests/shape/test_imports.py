@@ -13,9 +13,8 @@ from .rust import circles
 SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
-    "drainq": {"_native", "backoff", "errors", "sources", "tuning"},
+    "drainq": {"_native", "backoff", "errors", "sources"},
     "backoff": {"arguments"},
-    "tuning": {"arguments"},
     "__main__": {"cli"},
     "_calls": {"callables", "logger", "threads"},
     "aio": {"callables", "errors"},

@@ -27,7 +27,7 @@ from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.envelope import AckEnvelope
-from drainq.delayed.errors import QueueBroken, QueueUnavailable, ResourceUnavailable
+from drainq.delayed.errors import QueueBroken, QueueUnavailable
 from drainq.delayed.failed_batches import to_delayed_queue
 from drainq.delayed.message import DeliveryType, OfferOutcome, ScheduledMessage
 from drainq.delayed.queue import DelayedQueue
@@ -55,7 +55,6 @@ __all__ = [
     "QueueBroken",
     "QueueInfo",
     "QueueUnavailable",
-    "ResourceUnavailable",
     "RetryConfig",
     "ScheduledMessage",
     "StrCodec",

@@ -26,7 +26,3 @@ class QueueUnavailable(DrainqError):
 class QueueBroken(DrainqError):
     """The database refused for a reason that no waiting changes: a missing table or right, a wrong password, a value
     that it does not take. The driver's error is the ``__cause__``."""
-
-
-ResourceUnavailable = QueueUnavailable
-"""The former name of :class:`QueueUnavailable`."""
