@@ -21,8 +21,8 @@ import pyarrow as pa
 from benches.protocol import Below, Faster, Report, arguments, measure, wanted
 from ddsketch import DDSketch as Other
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, parse_access_log
+from drainq.sketch import DDSketch
 
 LOG = Path(__file__).parents[2] / ".." / "shared" / "data" / "apache_access.log"
 BATCH = 20_000  # rows at once, as a Spark task gets them

@@ -8,20 +8,13 @@ from drainq._native import (
     BatchQueue,
     BatchQueueConfig,
     BatchQueueManager,
-    BatchQueueStats,
     BufferStrategy,
-    DDSketch,
     DrainBalancer,
-    ExponentialHistogram,
     MultiQueue,
-    MultiQueueStats,
     PartitionPolicy,
     PartitionSelector,
-    PartitionUsage,
     SetQueue,
-    SetQueueStats,
     SubQueue,
-    SubQueueStats,
     ThreadPolicy,
     __version__,
 )
@@ -38,6 +31,7 @@ from drainq.errors import (
 if TYPE_CHECKING:
     from drainq.backoff import Backoff
     from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
+    from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, SetQueueStats, SubQueueStats
 
 __all__ = [
     "Backoff",
@@ -46,12 +40,10 @@ __all__ = [
     "BatchQueueManager",
     "BatchQueueStats",
     "BufferStrategy",
-    "DDSketch",
     "DrainBalancer",
     "DrainqError",
     "DrainqWarning",
     "DuplicateName",
-    "ExponentialHistogram",
     "Fair",
     "ItemState",
     "ItemTracker",
@@ -78,11 +70,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The names of :mod:`drainq.sources` load with their first use: ``import drainq`` is to cost little."""
+    """Load the statistics, and the names of :mod:`drainq.sources`, with their first use."""
     if name in __all__:
-        from drainq import sources
+        from drainq import sources, statistics
 
-        return getattr(sources, name)
+        return getattr(statistics if hasattr(statistics, name) else sources, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -94,7 +94,7 @@ MUTANTS = [
         "what is done while a batch is read comes again with it",
         "python/drainq/sources/prefetch_read.py",
         "                batch = SourceBatch(answer, poll)\n",
-        ("                batch = SourceBatch(answer, poll)\n                self._buffer.end_poll(poll)\n"),
+        ("                batch = SourceBatch(answer, poll)\n                self._buffer._end_poll(poll)\n"),
         "tests/sources/test_prefetch_intake.py::test_a_refill_that_began_before_done_cannot_bring_the_item_back tests/sources/test_prefetch_intake.py::test_held_items_cannot_be_brought_back_by_a_done_either",
     ),
     Mutant(

@@ -9,7 +9,6 @@ from typing import Any
 from drainq import (
     Backoff,
     BatchQueue,
-    DDSketch,
     ItemTracker,
     MultiQueue,
     PartitionPolicy,
@@ -22,6 +21,7 @@ from drainq.columns import GroupBy
 from drainq.delayed import DelayedQueue, RetryConfig, TimeConfig
 from drainq.export import OtlpMetricsExporter, RemoteClient, RemoteServer, SkyWalkingMetricsExporter
 from drainq.monitoring import MetricsServer, watch
+from drainq.sketch import DDSketch
 from drainq.sources.tracker.store import MemoryStore
 from drainq.testing import ManualClock
 

@@ -18,7 +18,6 @@ from drainq import (
     BatchQueue,
     BatchQueueConfig,
     BufferStrategy,
-    DDSketch,
     DrainqError,
     MultiQueue,
     PartitionPolicy,
@@ -30,6 +29,7 @@ from drainq import (
 )
 from drainq.delayed import DelayedQueue
 from drainq.monitoring import MetricsServer, instrument
+from drainq.sketch import DDSketch
 
 from .calls import CALLS, SECONDS, WRONG
 from .makers import batch_queue

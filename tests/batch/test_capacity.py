@@ -57,8 +57,8 @@ def test_all_partitions_together_hold_the_capacity_and_no_item_more(held, capaci
         accepted = queue.produce_many([kind(n) for n in range(wanted) for kind in TYPES])
     stats = queue.stats()
     assert accepted == capacity
-    assert stats.total_used() == capacity == stats.total_capacity()
-    assert stats.total_used_percentage() == 100.0
+    assert stats.total_used == capacity == stats.total_capacity
+    assert stats.total_used_percentage == 100.0
     assert stats.accepted == capacity + 1
     accounts(stats)
     gate.open()
@@ -80,7 +80,7 @@ def test_a_partition_is_full_at_its_buffer_size_and_others_go_on(held):
 
 def test_a_capacity_above_all_partitions_changes_nothing(make_queue):
     queue = make_queue(partitions=PartitionPolicy.fixed(2), buffer_size=5, capacity=1_000)
-    assert queue.stats().total_capacity() == 10
+    assert queue.stats().total_capacity == 10
 
 
 def test_producers_of_every_partition_wait_for_the_one_place(held):
@@ -121,7 +121,7 @@ def test_the_close_releases_those_who_wait_for_the_capacity(held):
 def test_a_capacity_in_rows_counts_the_weight_of_all_partitions(held):
     queue, gate = held(capacity=10, len_of=lambda item: int(item) or 1, strategy=BufferStrategy.IF_POSSIBLE)
     assert [queue.produce(item) for item in (A(4), B(4), C(3), D(2), A(1))] == [True, True, False, True, False]
-    assert queue.stats().total_used() == 10
+    assert queue.stats().total_used == 10
     gate.open()
     assert queue.flush(PATIENCE)
     assert queue.produce(A(40)), "an item above the capacity is accepted by an empty queue"

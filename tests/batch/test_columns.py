@@ -33,7 +33,7 @@ def test_capacity_and_counters_are_in_rows(make_queue):
     assert queue.produce_many([batch_of(1), batch_of(2)]) == 0
     stats = queue.stats()
     assert (stats.offered, stats.accepted, stats.rejected["full"], stats.queued) == (18, 11, 7, 11)
-    assert (stats.partition_used(0), stats.total_used_percentage()) == (10, 100.0)
+    assert (stats.partition_used(0), stats.total_used_percentage) == (10, 100.0)
     accounts(stats)
     gate.open()
     assert queue.flush(PATIENCE)

@@ -56,7 +56,7 @@ def test_produce_and_produce_many_fill_a_partition_as_a_list_would(calls, buffer
             expected += items[:room]
         now = queue.stats()
         accounts(now)
-        assert (now.offered, now.queued, now.total_used()) == (offered, 1 + len(expected), len(expected))
+        assert (now.offered, now.queued, now.total_used) == (offered, 1 + len(expected), len(expected))
         by_type = {kind: counts.accepted for kind, counts in now.per_type.items()}
         for kind in set(map(type, expected)):
             assert by_type[kind] == sum(type(one) is kind for one in [first, *expected])

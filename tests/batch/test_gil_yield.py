@@ -82,7 +82,7 @@ def test_a_producer_whose_partition_or_queue_fills_up_lets_the_handler_run(make_
     produce = WAYS[way](queue)
 
     def fill_then_produce():
-        while queue.stats().total_used() < 300 and not handled:  # the fast path ends at a quarter; full it never is
+        while queue.stats().total_used < 300 and not handled:  # the fast path ends at a quarter; full it never is
             produce()
         produce()
 
@@ -139,7 +139,7 @@ def test_a_drain_thread_falls_idle_only_with_the_gil(make_queue):
             before = queue.stats().gil_yields
             assert queue.produce(1)
             pass_time(0.08)
-            return queue.stats().total_used() == 1 or queue.stats().gil_yields > before
+            return queue.stats().total_used == 1 or queue.stats().gil_yields > before
 
     assert any(stays() for _ in range(TRIES))
     assert queue.flush(PATIENCE)
@@ -149,10 +149,10 @@ def ask_for_the_gil(queue: BatchQueue) -> bool:
     """Have the drain thread take an item and ask for the GIL, which it does not get; whether it took one."""
     assert queue._attempt(1).try_now()
     end = time.perf_counter() + 0.5
-    while queue.stats().total_used() and time.perf_counter() < end:
+    while queue.stats().total_used and time.perf_counter() < end:
         pass
     pass_time(0.01)
-    return queue.stats().total_used() == 0
+    return queue.stats().total_used == 0
 
 
 def fill_while_asked(queue):
@@ -218,7 +218,7 @@ def test_an_item_without_room_is_refused_only_after_a_waiting_drain_thread_has_h
         with keeping_the_gil():
             if not fill_while_asked(queue):
                 return False
-            return queue.stats().total_used() == 8 and produce(queue)
+            return queue.stats().total_used == 8 and produce(queue)
 
     assert any(goes_in() for _ in range(TRIES))
 
@@ -238,7 +238,7 @@ def test_a_drain_thread_that_is_about_to_sleep_gets_the_gil_from_a_producer_with
             pass_time(0.08)  # the nap is over, and nothing was found
             assert queue.produce(1)
             pass_time(0.02)
-            stays = queue.stats().total_used() == 1
+            stays = queue.stats().total_used == 1
             return all(queue.produce(1) for _ in range(room)) and stays
 
     assert any(is_yielded_to() for _ in range(TRIES))

@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, RecordBatch
+from drainq.sketch import DDSketch
 
 pa = pytest.importorskip("pyarrow")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, RecordBatch, parse_access_log, percentiles
+from drainq.sketch import DDSketch
 from tests.forked import in_child
 from tests.memory import in_use, needs_mallinfo
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, parse_access_log
+from drainq.sketch import DDSketch
 
 from .c_structs import Array, Schema, pointer
 

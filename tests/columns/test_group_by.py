@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, TooManyGroups
+from drainq.sketch import DDSketch
 
 pa = pytest.importorskip("pyarrow")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq import DDSketch
 from drainq.columns import GroupBy, percentiles
+from drainq.sketch import DDSketch
 
 pa = pytest.importorskip("pyarrow")
 PERCENTS = [0, 1, 50, 90, 99, 100]

@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("grpc")
 
-from drainq import DDSketch
 from drainq.export import Histogram, MetricPoint, OtlpMetricsExporter
+from drainq.sketch import DDSketch
 
 from .books import assert_books
 

@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("grpc")
 pytest.importorskip("opentelemetry.proto")
 
-from drainq import BatchQueue, BatchQueueConfig, DDSketch, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delayed import DelayedQueue
 from drainq.delivery import DeliveryStopped
 from drainq.errors import DrainqWarning
 from drainq.export import Histogram, MetricPoint, OtlpMetricsExporter
+from drainq.sketch import DDSketch
 from drainq.testing import ManualClock
 
 from .books import assert_books

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from drainq import DDSketch
 from drainq.export import Histogram, MetricPoint
 from drainq.export.otlp_encode import Encoder
+from drainq.sketch import DDSketch
 
 service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
 

@@ -14,15 +14,12 @@ from drainq import (
     BatchQueue,
     BatchQueueConfig,
     BatchQueueManager,
-    BatchQueueStats,
     BufferStrategy,
     DrainBalancer,
     PartitionPolicy,
     PartitionSelector,
-    PartitionUsage,
     ThreadPolicy,
 )
-from drainq._native import ThreadStats, TypeStats
 from tests.hostile import batch_coroutines, batch_values, mischief  # noqa: F401  (they enter their calls in the table)
 from tests.hostile.batch_scene import ENTRIES as ENTRIES
 from tests.hostile.batch_scene import VARIANTS, Scene, entry, read
@@ -32,15 +29,11 @@ CLASSES = (
     BatchQueue,
     BatchQueueManager,
     BatchQueueConfig,
-    BatchQueueStats,
     BufferStrategy,
     DrainBalancer,
     PartitionPolicy,
     PartitionSelector,
-    PartitionUsage,
     ThreadPolicy,
-    ThreadStats,
-    TypeStats,
 )
 
 
@@ -165,17 +158,6 @@ def subscript(scene: Scene) -> None:
 @entry("BatchQueue.__reduce__", "keys")
 def reduce(scene: Scene) -> None:
     mischief.stays(scene.queue)
-
-
-@entry("BatchQueueStats.__reduce__", "keys")
-@entry("PartitionUsage.__reduce__", "keys")
-@entry("ThreadStats.__reduce__", "keys")
-@entry("TypeStats.__reduce__", "keys")
-def reduce_statistics(scene: Scene) -> None:
-    scene.offer(scene.item(1))
-    stats = scene.queue.stats()
-    for value in (stats, *stats.top_n(1), *stats.threads, *stats.per_type.values()):
-        mischief.stays(value)
 
 
 @entry("BatchQueueConfig.__reduce__", "keys")

@@ -34,31 +34,6 @@ def configuration() -> None:
     scene.end()
 
 
-@entry("BatchQueueStats.__repr__", "keys", "small")
-@entry("BatchQueueStats.as_dict", "keys", "small")
-@entry("BatchQueueStats.top_n", "keys")
-@entry("BatchQueueStats.partition_used", "keys")
-@entry("BatchQueueStats.partition_used_percentage", "keys")
-@entry("BatchQueueStats.total_capacity", "small")
-@entry("BatchQueueStats.total_used", "small")
-@entry("BatchQueueStats.total_used_percentage", "small")
-@entry("PartitionUsage.__repr__", "keys")
-@entry("ThreadStats.__repr__", "keys")
-@entry("TypeStats.__repr__", "keys")
-def statistics(scene: Scene) -> None:
-    for number in range(5):
-        scene.offer(scene.item(number))
-        now = scene.queue.stats()
-        assert sum(usage.used for usage in now.top_n(Number(3))) == now.total_used()
-        assert 0 <= now.total_used_percentage() <= 100
-        assert now.total_capacity() == now.buffer_size * now.partition_count
-        assert 0 <= now.partition_used(Number(1)) <= now.buffer_size
-        assert 0 <= now.partition_used_percentage(Number(1)) <= 100
-        now.as_dict()
-        for shown in (now, now.top_n(1)[0], now.threads[0], *now.per_type.values()):
-            read(shown)
-
-
 def policy(kind: Any, makers: dict[str, tuple[float, ...]], resolve: tuple[float, ...]) -> None:
     """Makes each policy twice, shows and compares it, and resolves it."""
     scene = Scene()

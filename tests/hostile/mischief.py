@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import drainq.statistics  # noqa: F401 - loaded before anything strikes: an import that a signal interrupts is CPython's
+
 PATIENCE = 20.0
 """Seconds after which what is waited for does not come."""
 

@@ -12,14 +12,14 @@ import queue as std
 from collections.abc import Callable
 from typing import Any
 
-from drainq import MultiQueue, MultiQueueStats, ShutDown, SubQueue, SubQueueStats
+from drainq import MultiQueue, ShutDown, SubQueue
 from drainq._native import QueueAwaitable
 from tests.hostile import mischief
 from tests.hostile.__main__ import properties
 from tests.hostile.mischief import PATIENCE, Callback, Name, Number, Text, many, strike
 from tests.hostile.table import Table
 
-CLASSES = (MultiQueue, SubQueue, QueueAwaitable, MultiQueueStats, SubQueueStats)
+CLASSES = (MultiQueue, SubQueue, QueueAwaitable)
 
 STRIKES = {"call", "del", "eq", "getattr", "hash", "index", "next", "repr", "warning"}
 """What strikes in this room; it logs nothing."""
@@ -202,9 +202,6 @@ def get_many(scene: Scene) -> None:
 
 @entry("MultiQueue.stats")
 @entry("MultiQueue.__repr__")
-@entry("MultiQueueStats.__repr__")
-@entry("MultiQueueStats.__getitem__")
-@entry("SubQueueStats.__repr__")
 @entry("SubQueue.__repr__")
 @entry("SubQueue.stats")
 @entry("SubQueue.qsize")
@@ -325,13 +322,11 @@ def tasks(scene: Scene) -> None:
 
 
 @entry("MultiQueue.__reduce__")
-@entry("MultiQueueStats.__reduce__")
 @entry("QueueAwaitable.__reduce__")
 @entry("SubQueue.__reduce__")
-@entry("SubQueueStats.__reduce__")
 def reduce(scene: Scene) -> None:
-    stats, getter = scene.queue.stats(), scene.queue.get_async()
-    for value in (scene.queue, scene.first, stats, *stats.sub_queues.values(), getter):
+    getter = scene.queue.get_async()
+    for value in (scene.queue, scene.first, getter):
         mischief.stays(value)
     getter.close()
 

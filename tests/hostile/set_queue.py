@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from drainq import SetQueue, SetQueueStats, ShutDown
+from drainq import SetQueue, ShutDown
 from tests.hostile import mischief
 from tests.hostile.__main__ import properties
 from tests.hostile.mischief import Callback, Name, Number, many
 from tests.hostile.table import Table
 
-CLASSES = (SetQueue, SetQueueStats)
+CLASSES = (SetQueue,)
 
 STRIKES = {"call", "del", "eq", "getattr", "hash", "index", "next", "repr"}
 """What strikes in this room; it logs nothing and warns of nothing."""
@@ -48,7 +48,7 @@ class Scene:
             lambda: self.offer(Name(1)),
             lambda: (list(self.queue), self.queue.knows(Name(1)), Name(2) in self.queue),
             lambda: self.queue.done([Name(1), Name(7)]),
-            lambda: self.queue.end_poll(self.queue.begin_poll()),
+            lambda: self.queue._end_poll(self.queue._begin_poll()),
             lambda: self.take_all(),
         ]
 
@@ -157,16 +157,15 @@ def get(scene: Scene) -> None:
 
 
 @entry("SetQueue.done")
-@entry("SetQueue.begin_poll")
-@entry("SetQueue.end_poll")
+@entry("SetQueue.done")
 def done(scene: Scene) -> None:
     for _ in range(5):
         scene.fill()
         scene.take()
-        poll = scene.queue.begin_poll()
+        poll = scene.queue._begin_poll()
         scene.queue.done(many([Name(number) for number in range(4)]))
         scene.fill()
-        assert scene.queue.end_poll(Number(poll))  # type: ignore[arg-type]
+        assert scene.queue._end_poll(Number(poll))  # type: ignore[arg-type]
 
 
 @entry("SetQueue.clear")
@@ -192,7 +191,6 @@ def shutdown(scene: Scene) -> None:
 @entry("SetQueue.full")
 @entry("SetQueue.remaining_capacity")
 @entry("SetQueue.stats")
-@entry("SetQueueStats.__repr__")
 def show(scene: Scene) -> None:
     for _ in range(3):
         scene.fill()
@@ -205,10 +203,8 @@ def show(scene: Scene) -> None:
 
 
 @entry("SetQueue.__reduce__")
-@entry("SetQueueStats.__reduce__")
 def reduce(scene: Scene) -> None:
     mischief.stays(scene.queue)
-    mischief.stays(scene.queue.stats())
 
 
 @entry("SetQueue.__class_getitem__", "plain")

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from drainq import DDSketch
+from drainq.sketch import DDSketch
 from drainq.sql import Database, DatabaseUrl
 
 MONTHS = {name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}

@@ -13,13 +13,13 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pygal")
 
 
-from drainq import DDSketch
 from drainq.metrics.metric_types import RELATIVE_ERROR
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage, accounted
 from drainq.metrics.progress import Progress
 from drainq.metrics.report import MOST_BINS, bin_width, write_report
 from drainq.metrics.summary import shortened, summary
 from drainq.metrics.tables import create_tables
+from drainq.sketch import DDSketch
 from drainq.sql import Database
 
 HOSTILE = '/<script>alert(1)</script>$x^2$&"\x07\u202e\U0001f980'

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from drainq import DDSketch
+from drainq.sketch import DDSketch
 
 
 def test_an_array_without_a_buffer_is_iterated_over():

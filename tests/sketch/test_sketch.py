@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drainq import DDSketch
+from drainq.sketch import DDSketch
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 sizes = st.floats(min_value=1e-200, max_value=1e200)

@@ -343,6 +343,6 @@ def test_a_cycle_through_a_key_or_a_clock_is_collected(held_by):
 
 
 def test_its_help_teaches():
-    for name in ("put", "get", "get_many", "done", "begin_poll", "shutdown", "stats"):
+    for name in ("put", "get", "get_many", "done", "shutdown", "stats"):
         assert len(getattr(SetQueue, name).__doc__.splitlines()[0]) > 20, name
     assert ">>> queue.get_many(10)" in SetQueue.__doc__

@@ -19,7 +19,7 @@ def test_a_child_starts_empty_and_the_parent_keeps_its_items(in_flight):
     waiting = SetQueue(3, in_flight=in_flight)
     waiting.put_many(["a", "b", "c", "a"])
     assert waiting.get() == "a"
-    poll = waiting.begin_poll()
+    poll = waiting._begin_poll()
 
     def check():
         stats = waiting.stats()
@@ -27,12 +27,12 @@ def test_a_child_starts_empty_and_the_parent_keeps_its_items(in_flight):
         assert (list(waiting), waiting.knows("a"), waiting.knows("b"), waiting.capacity) == ([], False, False, 3)
         assert waiting.put_many(["b", "a", "b"]) == 2
         assert waiting.get_many(5) == ["b", "a"]
-        assert waiting.begin_poll() != poll
-        assert not waiting.end_poll(poll)
+        assert waiting._begin_poll() != poll
+        assert not waiting._end_poll(poll)
 
     assert in_child(check) == 0
     assert waiting.get_many(5) == ["b", "c"]
-    assert waiting.end_poll(poll)
+    assert waiting._end_poll(poll)
 
 
 def test_a_shutdown_before_the_fork_holds_in_the_child():

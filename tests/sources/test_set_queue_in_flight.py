@@ -76,14 +76,14 @@ def test_a_poll_that_began_before_done_cannot_bring_the_item_back():
     waiting = SetQueue(in_flight="ack")
     waiting.put("a")
     waiting.get()
-    early = waiting.begin_poll()
+    early = waiting._begin_poll()
     waiting.done(["a"])
-    late = waiting.begin_poll()
+    late = waiting._begin_poll()
     assert not waiting.put("a")
-    assert waiting.end_poll(early)
+    assert waiting._end_poll(early)
     assert waiting.put("a")
-    assert waiting.end_poll(late)
-    assert not waiting.end_poll(late)
+    assert waiting._end_poll(late)
+    assert not waiting._end_poll(late)
 
 
 def test_a_clock_that_goes_wrong_is_an_error_before_any_change(clock):

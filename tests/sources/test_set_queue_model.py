@@ -102,13 +102,13 @@ def test_every_answer_is_the_models(seed, capacity, in_flight, ttl):
                 expected, model.waiting = model.waiting, []
                 assert real.clear() == expected
             case 9 if in_flight == "ack":
-                token = real.begin_poll()
+                token = real._begin_poll()
                 assert token not in tokens
                 model.polls.add(token)
                 tokens[token] = True
             case 10 if tokens:
                 token = chance.choice(list(tokens))
-                assert real.end_poll(token) is tokens[token]
+                assert real._end_poll(token) is tokens[token]
                 model.polls.discard(token)
                 tokens[token] = False
         assert [real.knows(item) for item in range(8)] == [model.knows(item) for item in range(8)]

@@ -131,10 +131,10 @@ def of_done(route):
     route.since("a", "key a", *(["key a"] if route.keyed else ["a"]))
     assert route.queue.done([route.item("a"), route.item("c")]) == 0
     route.since("a", "key a", "c", "key c")
-    token = route.queue.begin_poll()
+    token = route.queue._begin_poll()
     assert route.queue.done([route.item("b")]) == 1
     route.since("b", "key b")
-    assert route.queue.end_poll(token)
+    assert route.queue._end_poll(token)
     route.since("key b" if route.keyed else "b")
 
 

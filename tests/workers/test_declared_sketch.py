@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from drainq import DDSketch
+from drainq.sketch import DDSketch
 from drainq.workers import Value
 from drainq.workers.merged import buckets, quantiles
 

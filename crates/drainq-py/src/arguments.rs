@@ -44,7 +44,6 @@ readers! {
     base: whole -> i64,
     buffer_size: whole -> i64,
     count: whole -> i64,
-    index: whole -> i64,
     max_batch: whole -> i64,
     min_items: whole -> i64,
     n: whole -> i64,

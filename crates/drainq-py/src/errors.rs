@@ -3,8 +3,8 @@
 
 use crate::gil;
 use pyo3::exceptions::{
-    PyDeprecationWarning, PyException, PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError,
-    PyStopAsyncIteration, PyStopIteration, PySystemError, PyTypeError, PyValueError,
+    PyException, PyImportError, PyKeyError, PyOSError, PyOverflowError, PyRuntimeError, PyStopAsyncIteration,
+    PyStopIteration, PySystemError, PyTypeError, PyValueError,
 };
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -165,16 +165,7 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
 
 /// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    warn_as(py, message, DRAINQ_WARNING.class(py)?)
-}
-
-/// Warns that the caller's line uses a deprecated name.
-pub fn warn_deprecated(py: Python<'_>, message: &str) -> PyResult<()> {
-    warn_as(py, message, &py.get_type::<PyDeprecationWarning>())
-}
-
-fn warn_as(py: Python<'_>, message: &str, class: &Bound<'_, PyType>) -> PyResult<()> {
-    let message = PyString::new(py, message);
+    let (message, class) = (PyString::new(py, message), DRAINQ_WARNING.class(py)?);
     gil::call_method(py.import("warnings")?.as_any(), "warn", [message.as_any(), class.as_any()])?;
     Ok(())
 }

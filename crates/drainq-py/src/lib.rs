@@ -46,7 +46,6 @@ mod errors;
 mod fork;
 mod gil;
 mod guarded_calls;
-mod html_table;
 mod interpreter;
 mod monitoring;
 mod multi;
@@ -54,6 +53,7 @@ mod pickling;
 mod python_calls;
 mod sketch;
 mod sources;
+mod statistics;
 mod thread;
 
 use pyo3::prelude::*;
@@ -72,8 +72,6 @@ mod _native {
         partition_selector::PartitionSelector,
         queue::BatchQueue,
         size_policies::{PartitionPolicy, ThreadPolicy},
-        stats::{BatchQueueStats, PartitionUsage, ThreadStats},
-        type_stats::TypeStats,
     };
 
     #[pymodule_export]
@@ -87,11 +85,11 @@ mod _native {
         metric_families, observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples,
     };
     #[pymodule_export]
-    use crate::multi::{MultiQueue, MultiQueueStats, QueueAwaitable, SubQueue, SubQueueStats};
+    use crate::multi::{MultiQueue, QueueAwaitable, SubQueue};
     #[pymodule_export]
     use crate::sketch::{DDSketch, ExponentialHistogram};
     #[pymodule_export]
-    use crate::sources::{SetQueue, SetQueueStats};
+    use crate::sources::SetQueue;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -19,8 +19,8 @@ from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage.records import FinishedMessage, Row
 from drainq.errors import DrainqError
-from drainq.html_table import of as table_of
 from drainq.sql.url import DatabaseUrl
+from drainq.statistics import Statistics
 
 _log = logging.getLogger("drainq")
 
@@ -28,7 +28,7 @@ DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
 
 @dataclass(frozen=True)
-class DelayedQueueStats:
+class DelayedQueueStats(Statistics):
     """How a queue stands.
 
     Attributes:
@@ -46,8 +46,6 @@ class DelayedQueueStats:
     oldest_ready_age: float
     redelivered: int
     dead: int
-
-    _repr_html_ = table_of
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.open import open_storage, reach
 from drainq.delayed.storage_session import Session
 from drainq.delayed.wake import shared_wakeup
-from drainq.html_table import of as table_of
 from drainq.pickling import refuse
 
 T = TypeVar("T")
@@ -222,8 +221,6 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     def __repr__(self) -> str:
         return f"<DelayedQueue {self.name!r} in {type(self._session.storage).__name__}>"
-
-    _repr_html_ = table_of
 
 
 def partition_kind(queue: str, type_name: str) -> str:

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drainq._native import BatchQueueStats
-from drainq.html_table import of as table_of
+from drainq.statistics import BatchQueueStats, Statistics
 
 
 class Outcome(enum.Enum):
@@ -31,7 +30,7 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True)
-class WorkerStats:
+class WorkerStats(Statistics):
     """Items by what became of them: ``accepted = sent + refused + dead_lettered + lost + pending``.
 
     Args:
@@ -59,8 +58,6 @@ class WorkerStats:
     expired: int = 0
     per_type: Mapping[Any, int] = field(default_factory=dict)
     unknown: int = 0
-
-    _repr_html_ = table_of
 
 
 class Books:

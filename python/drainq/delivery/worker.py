@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.arguments import Seconds, check_clock_if_given, flag, seconds_or_none
 from drainq.clock import Clock, SystemClock
 from drainq.delivery.accounting import Books, Outcome, WorkerStats
@@ -30,6 +30,7 @@ from drainq.delivery.type_owners import ItemTypes
 from drainq.errors import DrainqError
 from drainq.fork import renew_in_child
 from drainq.pickling import refuse
+from drainq.statistics import BatchQueueStats
 from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")

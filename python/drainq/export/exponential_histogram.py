@@ -39,7 +39,7 @@ def exponential(name: str, sketch: Any) -> Exponential:
 
     Args:
         name: the metric's, for errors.
-        sketch: a ``drainq.DDSketch``; it may be added to afterwards.
+        sketch: a ``drainq.sketch.DDSketch``; it may be added to afterwards.
     Raises:
         TypeError: it is something else.
     """

@@ -74,7 +74,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
     Args:
         name: the metric's name.
         value: for a sum or a gauge an int of 64 bits or a finite float; for ``"histogram"`` a :class:`Histogram`;
-            for ``"exponential_histogram"`` a :class:`drainq.DDSketch`, whose buckets are taken as they are.
+            for ``"exponential_histogram"`` a :class:`drainq.sketch.DDSketch`, whose buckets are taken as they are.
         attributes: what distinguishes this point from others of the metric: names to str, bool, int, float, bytes or
             sequences of these.
         kind: ``"sum"`` (what was added since the last point), ``"gauge"`` (what it is now), ``"histogram"`` or

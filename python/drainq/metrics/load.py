@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from drainq._native import BatchQueue, BatchQueueConfig, BatchQueueStats, BufferStrategy, PartitionPolicy, ThreadPolicy
+from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.columns import percentiles
 from drainq.metrics.arrays import as_array
 from drainq.metrics.bad_share import reason_alone
@@ -41,6 +41,7 @@ from drainq.metrics.tables import (
     loaded_before,
 )
 from drainq.sql import Database, Upsert
+from drainq.statistics import BatchQueueStats
 from drainq.workers.topn import TopN
 
 ROWS_A_BATCH = 10_000  # rows in one item of the queue

@@ -16,7 +16,7 @@ from drainq.sql.error_text import error_text
 PERCENTS = (50, 90, 99)
 PERCENTILE_COLUMNS = tuple(f"p{percent}_ms" for percent in PERCENTS)
 LATENCY = "latency"
-"""The sketch that the percentiles come from, as bytes of :class:`drainq.DDSketch`."""
+"""The sketch that the percentiles come from, as bytes of :class:`drainq.sketch.DDSketch`."""
 
 
 @dataclass(frozen=True)

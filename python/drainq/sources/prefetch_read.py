@@ -120,14 +120,14 @@ class Intake(Generic[T]):
         """Read no more of the batch that was begun; only while no refill runs, or by the refill itself."""
         batch, self._batch = self._batch, None
         if batch is not None:
-            self._buffer.end_poll(batch.poll)
+            self._buffer._end_poll(batch.poll)
 
     def _room(self) -> int:
         return max(0, self._size.capacity - len(self._buffer))
 
     def _answer(self, room: int) -> SourceBatch[T] | None:
         """Ask the source."""
-        poll = self._buffer.begin_poll()
+        poll = self._buffer._begin_poll()
         batch: SourceBatch[T] | None = None
         try:
             answer = self._ask(room)
@@ -139,7 +139,7 @@ class Intake(Generic[T]):
             self.ended = True
         finally:
             if batch is None:
-                self._buffer.end_poll(poll)
+                self._buffer._end_poll(poll)
         return batch
 
     def _read(self, batch: SourceBatch[T], refill: Refill) -> None:

@@ -85,7 +85,7 @@ class SourceBatch(Generic[T]):
 
     Args:
         answer: an iterable of items.
-        poll: what ``SetQueue.begin_poll`` returned before the source was asked.
+        poll: what ``SetQueue._begin_poll`` returned before the source was asked.
 
     Raises:
         TypeError: the answer is no batch.

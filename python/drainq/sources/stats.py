@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from drainq.html_table import of as table_of
+from drainq.statistics import Statistics
 
 
 @dataclass(frozen=True)
-class PrefetchStats:
+class PrefetchStats(Statistics):
     """Counters of a ``PrefetchSource``, taken at one moment.
 
     ``fetched == taken + size + held + duplicates + unusable``, exactly, while no refill is running.
@@ -40,11 +40,9 @@ class PrefetchStats:
     starved_pulls: int
     """Pulls that came away empty while a refill was running."""
 
-    _repr_html_ = table_of
-
 
 @dataclass(frozen=True)
-class SourceCounts:
+class SourceCounts(Statistics):
     """What became of one source's items."""
 
     moved: int
@@ -60,7 +58,7 @@ class SourceCounts:
 
 
 @dataclass(frozen=True)
-class SchedulerStats:
+class SchedulerStats(Statistics):
     """Counters of a ``SourceScheduler``, exact while no step is under way."""
 
     steps: int
@@ -75,5 +73,3 @@ class SchedulerStats:
     """Whether the backlog was too large at the last step."""
     sources: Mapping[str, SourceCounts]
     """The same by source."""
-
-    _repr_html_ = table_of

@@ -11,9 +11,9 @@ import enum
 from collections.abc import Iterable
 from typing import Any
 
-from drainq._native import BatchQueueStats
 from drainq.errors import DrainqError
 from drainq.spark.checks import member
+from drainq.statistics import BatchQueueStats
 
 _MOST_NAMED = 5
 

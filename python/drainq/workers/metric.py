@@ -2,7 +2,7 @@
 
 1. A metric is a set of merges by key and period: what two processes wrote adds up in the database, in any order.
 2. Everything that is derived (an average, a percentile, a number of distinct values) is derived when it is read, from
-   what adds up: a sum and a count, counts by bucket of a :class:`drainq.DDSketch`, one row for each value.
+   what adds up: a sum and a count, counts by bucket of a :class:`drainq.sketch.DDSketch`, one row for each value.
 
 Source: the metrics functions of SkyWalking's OAL, which are compiled to classes; here a declaration is interpreted.
 """

@@ -14,7 +14,7 @@
 //! | `handler.rs`, `handler_registry.rs` | the user's callables |
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config_table.rs` | a configuration of which each setting is written once |
-//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs`, `type_stats.rs` | values in, values out |
+//! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
 //! | `round_robin.rs` | one partition after the other |
 //! | `config_arguments.rs` | what may be passed for each setting |
 //! | `manager.rs` | the queues by name |
@@ -53,7 +53,6 @@ pub mod shared_queue;
 pub mod shared_scheduler;
 pub mod shutdown;
 pub mod size_policies;
-pub mod stats;
-pub mod type_stats;
+mod stats;
 pub mod types;
 pub mod user_drain_balancer;

@@ -6,7 +6,7 @@ use super::coroutines;
 use super::interpreter_exit::{self, Live};
 use super::metric_samples;
 use super::shared_queue::SharedQueue;
-use super::stats::BatchQueueStats;
+use super::stats;
 use crate::arguments;
 use crate::errors;
 use crate::fork::{self, Renew};
@@ -122,8 +122,8 @@ impl BatchQueue {
     ///
     /// Takes about two nanoseconds for each queued item: ``per_type`` counts the items in the rings now, so
     /// that producers need not count.
-    fn stats(&self, py: Python<'_>) -> BatchQueueStats {
-        BatchQueueStats::take(py, &self.shared)
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        stats::take(py, &self.shared)
     }
 
     /// The queue's name.

@@ -28,7 +28,7 @@ use std::sync::Arc;
 ///
 /// Example:
 ///     >>> import pyarrow as pa
-///     >>> from drainq import DDSketch
+///     >>> from drainq.sketch import DDSketch
 ///     >>> from drainq.columns import percentiles
 ///     >>> sketch = DDSketch()
 ///     >>> sketch.add_many([1.0, 2.0, 4.0])

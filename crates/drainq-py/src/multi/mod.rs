@@ -31,5 +31,4 @@ mod values;
 pub use awaitable::QueueAwaitable;
 pub use blocking::look_up;
 pub use queue::MultiQueue;
-pub use stats::{MultiQueueStats, SubQueueStats};
 pub use sub_queue::SubQueue;

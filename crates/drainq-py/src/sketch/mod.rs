@@ -1,4 +1,4 @@
-//! `drainq.DDSketch`: the core's sketch as a Python object.
+//! `drainq.sketch.DDSketch`: the core's sketch as a Python object.
 //!
 //! # Invariants
 //! 1. The lock is taken with the GIL held and given back before that is given up, and no Python code runs under it.
@@ -32,7 +32,7 @@ use pyo3::types::{PyBytes, PyType};
 ///     ValueError: an argument is out of its range.
 ///
 /// Example:
-///     >>> from drainq import DDSketch
+///     >>> from drainq.sketch import DDSketch
 ///     >>> sketch = DDSketch(0.01)
 ///     >>> sketch.add_many(range(1, 1001))
 ///     >>> abs(sketch.quantile(0.99) - 990) <= 0.01 * 990
@@ -43,7 +43,7 @@ use pyo3::types::{PyBytes, PyType};
 /// Source: Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
 /// VLDB 2019. The buckets are those of OpenTelemetry's exponential histogram: the coarsest scale that keeps the
 /// accuracy.
-#[pyclass(frozen, module = "drainq", weakref)]
+#[pyclass(frozen, module = "drainq.sketch", weakref)]
 pub struct DDSketch {
     sketch: Mutex<core::DDSketch>,
 }
@@ -111,7 +111,7 @@ impl DDSketch {
     ///
     /// Example:
     ///     >>> from array import array
-    ///     >>> from drainq import DDSketch
+    ///     >>> from drainq.sketch import DDSketch
     ///     >>> sketch = DDSketch()
     ///     >>> sketch.add_many(array("d", [0.5, 1.5]))
     ///     >>> sketch.add_many(value / 10 for value in range(10))
@@ -132,7 +132,7 @@ impl DDSketch {
     ///     ValueError: the settings differ; nothing has changed.
     ///
     /// Example:
-    ///     >>> from drainq import DDSketch
+    ///     >>> from drainq.sketch import DDSketch
     ///     >>> fast, slow = DDSketch(), DDSketch()
     ///     >>> fast.add(0.1), slow.add(9.5)
     ///     (None, None)
@@ -215,7 +215,7 @@ impl DDSketch {
     ///     ValueError: ``scale`` is out of its range.
     ///
     /// Example:
-    ///     >>> from drainq import DDSketch
+    ///     >>> from drainq.sketch import DDSketch
     ///     >>> sketch = DDSketch()
     ///     >>> sketch.add_many([0, 1.5, 3, 3.5])
     ///     >>> histogram = sketch.exponential(scale=0)
@@ -238,7 +238,7 @@ impl DDSketch {
     /// The sketch as bytes, for ``from_bytes``; equal sketches may differ there in the last bits of their sum.
     ///
     /// Example:
-    ///     >>> from drainq import DDSketch
+    ///     >>> from drainq.sketch import DDSketch
     ///     >>> sketch = DDSketch()
     ///     >>> sketch.add(2.5)
     ///     >>> DDSketch.from_bytes(sketch.to_bytes()) == sketch
@@ -294,7 +294,7 @@ impl DDSketch {
 ///     negative_counts: the counts of values below 0, by bucket of their magnitude.
 ///
 /// Source: "ExponentialHistogram" in OpenTelemetry's data model for metrics.
-#[pyclass(frozen, module = "drainq", get_all)]
+#[pyclass(frozen, module = "drainq.sketch", get_all)]
 pub struct ExponentialHistogram {
     scale: i32,
     zero_count: u64,

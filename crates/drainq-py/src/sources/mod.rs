@@ -3,4 +3,4 @@
 mod identity;
 mod set_queue;
 
-pub use set_queue::{SetQueue, SetQueueStats};
+pub use set_queue::SetQueue;

@@ -35,6 +35,7 @@ from drainq.export.optional_packages import extra
 from drainq.export.remote.received import Received
 from drainq.export.remote.wire import LARGEST, METHOD, Ack, WireBatch, decode_batch, encode, item_decoder
 from drainq.fork import leave_to_parent, renew_in_child
+from drainq.statistics import Statistics
 
 log = logging.getLogger("drainq")
 _numbers = itertools.count(1)
@@ -42,7 +43,7 @@ MOST_STREAMS = 256  # clients at once; each has a thread while it sends, and a c
 
 
 @dataclass(frozen=True)
-class RemoteServerStats:
+class RemoteServerStats(Statistics):
     """Items by what became of them: ``received = handled + failed + refused + pending``.
 
     Args:

@@ -14,10 +14,10 @@ mod sub_queues;
 use super::core_types::{self, Core};
 use super::event_loops::EventLoops;
 use super::selection::{SelectionRule, Taken};
-use super::stats::{MultiQueueStats, SubQueueStats};
+use super::stats;
 use super::sub_queue::SubQueue;
 use crate::monitoring::object_registry::Observed;
-use crate::{arguments, errors, fork, gil, pickling};
+use crate::{arguments, errors, fork, pickling};
 use drainq_core::clock::CoarseClock;
 use drainq_core::multi::ShutdownMode;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -144,19 +144,10 @@ impl MultiQueue {
     }
 
     /// The counters of all sub-queues and of the whole, taken in one moment.
-    fn stats(&self, py: Python<'_>) -> PyResult<MultiQueueStats> {
-        let core = &self.core;
-        let entries: Vec<_> = self.sub_queues.bind(py).iter().collect();
-        let subs = entries.iter().map(|(_, sub)| Ok(sub.cast::<SubQueue>()?.get().core()));
-        let (each, total, blocked_getters) = core.stats(&subs.collect::<PyResult<Vec<_>>>()?);
-        let by_key = PyDict::new(py);
-        for ((key, _), stats) in entries.iter().zip(each) {
-            if let Some(stats) = stats {
-                let stats = SubQueueStats::from(stats).into_pyobject(py)?;
-                gil::call_method(&by_key, "__setitem__", [key, stats.as_any()])?;
-            }
-        }
-        Ok(MultiQueueStats::new(total, blocked_getters, by_key.unbind()))
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (keys, sub_queues): (Vec<_>, Vec<_>) = self.sub_queues.bind(py).iter().unzip();
+        let cores = sub_queues.iter().map(|sub| Ok(sub.cast::<SubQueue>()?.get().core()));
+        stats::of_multi_queue(py, &self.core, keys, &cores.collect::<PyResult<Vec<_>>>()?)
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

@@ -15,7 +15,7 @@ mod settings;
 use super::core_types::SubCore;
 use super::event_loops::EventLoops;
 use super::label::Label;
-use super::stats::SubQueueStats;
+use super::stats;
 use super::values;
 use crate::{fork, pickling};
 use drainq_core::multi::Membership;
@@ -93,8 +93,8 @@ impl SubQueue {
     }
 
     /// The counters of this sub-queue at this moment, removed or not.
-    fn stats(&self) -> SubQueueStats {
-        self.core.stats().into()
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        stats::of_sub_queue(py, &self.core)
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {

@@ -10,7 +10,7 @@ impl SetQueue {
     /// Say that items taken from the queue have been dealt with (``in_flight="ack"``).
     ///
     /// Their keys are forgotten: after ``ttl`` seconds if one was given, and not before a poll that
-    /// was under way ends (see ``begin_poll``).
+    /// was under way ends (of :class:`PrefetchSource`).
     ///
     /// Args:
     ///     items: an iterable of items.
@@ -30,18 +30,17 @@ impl SetQueue {
         Ok(were)
     }
 
-    /// Say that a poll of the source begins; return a token for ``end_poll``.
+    /// Says that a poll of the source begins, for `PrefetchSource`; returns a token for `_end_poll`.
     ///
     /// What the source is about to return may have been read before an item in flight was done. Until the poll ends,
     /// an item that is done stays known, so the stale copy is refused.
+    #[pyo3(name = "_begin_poll")]
     fn begin_poll(&self) -> u64 {
         self.state.lock().queue.begin_poll().0
     }
 
-    /// Say that a poll has ended and what it brought has been put.
-    ///
-    /// Returns:
-    ///     False if no such poll is under way.
+    /// Says that a poll has ended and what it brought has been put; false if no such poll is under way.
+    #[pyo3(name = "_end_poll")]
     fn end_poll(&self, py: Python<'_>, token: u64) -> PyResult<bool> {
         let was_under_way = self.state.lock().queue.end_poll(Poll(token));
         self.forget_due(py)?;

@@ -26,15 +26,12 @@ mod get;
 mod metric_samples;
 mod put;
 mod state;
-mod stats;
 mod waiting;
-
-pub use stats::SetQueueStats;
 
 use crate::fork::{self, Renew};
 use crate::monitoring::object_registry::Observed;
 use crate::sources::identity::Identity;
-use crate::{arguments, callables, errors, gil, pickling};
+use crate::{arguments, callables, errors, gil, pickling, statistics};
 use drainq_core::clock::{Clock, SystemClock};
 use drainq_core::sources::set_queue::{AfterTake, EntryId, EntryState, Lookup};
 use drainq_core::sync::{Mutex, MutexGuard};
@@ -211,18 +208,15 @@ impl SetQueue {
         self.capacity.map(|capacity| capacity.saturating_sub(self.qsize()))
     }
 
-    /// A snapshot of the counters.
-    fn stats(&self) -> SetQueueStats {
-        let state = self.state.lock();
-        SetQueueStats {
-            size: state.queue.len(),
-            in_flight: state.queue.in_flight(),
-            put: state.put,
-            got: state.got,
-            duplicates: state.duplicates,
-            blocked_getters: state.getters.blocked(),
-            blocked_putters: state.putters.blocked(),
-        }
+    /// The counters now: a :class:`SetQueueStats`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let counters = {
+            let state = self.state.lock();
+            let (waiting, taken) = (state.queue.len(), state.queue.in_flight());
+            let (getters, putters) = (state.getters.blocked(), state.putters.blocked());
+            (waiting, taken, state.put, state.got, state.duplicates, getters, putters)
+        };
+        statistics::made(py, "SetQueueStats", counters)
     }
 
     /// Most items to hold; None is unbounded.

@@ -1,0 +1,355 @@
+"""Counters at one moment: what the ``stats()`` of a queue, a source or a worker returns.
+
+Each class is a frozen dataclass, so it has a repr and equality, and it pickles if its keys do. The native queues make
+their statistics here too. ``import drainq`` does not load this module, because :mod:`dataclasses` takes long to load.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drainq.arguments import whole
+
+__all__ = [
+    "BatchQueueStats",
+    "MultiQueueStats",
+    "PartitionUsage",
+    "SetQueueStats",
+    "Statistics",
+    "SubQueueStats",
+    "ThreadStats",
+    "TypeStats",
+]
+
+
+class Statistics:
+    """Counters at one moment; each class of statistics is a frozen dataclass."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counters by name, those of a part as a dictionary: for logs, JSON and metrics.
+
+        Example:
+            >>> from drainq import SetQueue
+            >>> SetQueue().stats().as_dict()["put"]
+            0
+        """
+        return {each.name: _plain(getattr(self, each.name)) for each in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        """Return the counters as a table, for notebooks."""
+        from html import escape
+
+        rows = [f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
+                for name, value in self.as_dict().items()]  # fmt: skip
+        return "\n".join(["<table>", f"<caption>{type(self).__name__}</caption>", *rows, "</table>"])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Statistics):
+        return value.as_dict()
+    return {key: _plain(part) for key, part in value.items()} if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True)
+class PartitionUsage(Statistics):
+    """How full one partition of a batch queue is.
+
+    Attributes:
+        partition_index: the partition's number.
+        used: items in it.
+        used_percentage: the same as a share of its capacity, 0.0 to 100.0.
+    """
+
+    partition_index: int
+    used: int
+    used_percentage: float
+
+
+@dataclass(frozen=True)
+class ThreadStats(Statistics):
+    """What one drain thread did.
+
+    Attributes:
+        name: the thread's name.
+        handled: items whose handler call returned.
+        cycles: passes that found something.
+        partitions: the partitions that it owns.
+        busy_seconds: seconds spent in passes, handler calls included.
+    """
+
+    name: str
+    handled: int
+    cycles: int
+    partitions: list[int]
+    busy_seconds: float
+
+
+@dataclass(frozen=True)
+class TypeStats(Statistics):
+    """What happened to the items of one type.
+
+    Attributes:
+        accepted: items accepted.
+        handled: items whose handler call returned.
+        failed: items whose handler call raised, dead-lettered ones included.
+        unrouted: items for which there was no handler.
+    """
+
+    accepted: int
+    handled: int
+    failed: int
+    unrouted: int
+
+
+@dataclass(frozen=True)
+class BatchQueueStats(Statistics):
+    """The counters of a batch queue at one moment; counts are items.
+
+    In every snapshot ``offered == accepted + sum(rejected.values())`` and ``accepted ==
+    handled + failed + unrouted + dead_lettered + abandoned + queued``.
+
+    Attributes:
+        accepted: items accepted.
+        rejected: items rejected, by reason: ``full``, ``closed``, ``would_deadlock``.
+        handled: items whose handler call returned.
+        failed: items whose handler call raised and that no durable queue took.
+        unrouted: items for which there was no handler.
+        dead_lettered: items whose handler call raised and that the error handler put into a durable queue.
+        abandoned: items that a shutdown gave up on when its time was over.
+        queued: items accepted whose handler call has not returned yet.
+        per_type: a :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them. Classes that
+            their metaclass calls equal share an entry, though each has a handler of its own. A class or key whose hash
+            or comparison raises is named by a text instead.
+        threads: a :class:`ThreadStats` for each drain thread.
+        used: items in each partition; those in a handler call are not among them.
+        buffer_size: items that fit into one partition.
+        total_capacity: items that fit into all partitions together: their ``buffer_size`` each, or the ``capacity`` of
+            the queue if that is less.
+        allocated_bytes: bytes that the partitions' buffers hold.
+        rebalances: how many of the balancer's plans were carried out.
+        gil_yields: how often a producer whose partition filled up gave up the GIL for a drain thread.
+        gil_waits: how long drain threads waited for the GIL: a list of ``(seconds, count)``, each the number of waits
+            shorter than that and not shorter than the one before.
+
+    Source: ``BatchQueueStats`` in SkyWalking's ``library-batch-queue``; the accounting is ours.
+    """
+
+    accepted: int
+    rejected: dict[str, int]
+    handled: int
+    failed: int
+    unrouted: int
+    dead_lettered: int
+    abandoned: int
+    queued: int
+    per_type: dict[Any, TypeStats] = field(repr=False)
+    threads: list[ThreadStats] = field(repr=False)
+    used: list[int] = field(repr=False)
+    buffer_size: int = field(repr=False)
+    total_capacity: int = field(repr=False)
+    allocated_bytes: int = field(repr=False)
+    rebalances: int = field(repr=False)
+    gil_yields: int = field(repr=False)
+    gil_waits: list[tuple[float, int]] = field(repr=False)
+
+    @property
+    def offered(self) -> int:
+        """Items given to ``produce``, ``offer`` or ``produce_many``."""
+        return self.accepted + sum(self.rejected.values())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every accepted item is accounted for.
+
+        The counters are kept in different places (partitions, drain threads, the queue), so this compares what was
+        counted, not what was derived. False means a fault in drainq.
+        """
+        answered = self.handled + self.failed + self.unrouted + self.dead_lettered
+        return self.accepted == answered + self.abandoned + self.queued
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the item counters by name, in the order of the two identities: for logs, JSON and metrics.
+
+        Returns:
+            ``offered, accepted, rejected, handled, failed, unrouted, dead_lettered, abandoned, queued``: items;
+            ``rejected`` is a dictionary by reason.
+
+        Example:
+            >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+            >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)
+            >>> with BatchQueue("as-dict", config) as queue:
+            ...     _ = queue.produce_many([1, 2, 3]), queue.flush()
+            ...     counts = queue.stats().as_dict()
+            >>> counts["accepted"], counts["handled"], counts["rejected"]["full"]
+            (3, 3, 0)
+        """
+        counters = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.repr}
+        return {"offered": self.offered, **counters, "rejected": dict(self.rejected)}
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions."""
+        return len(self.used)
+
+    @property
+    def total_used(self) -> int:
+        """Items in all partitions; those in a handler call are not among them."""
+        return sum(self.used)
+
+    @property
+    def total_used_percentage(self) -> float:
+        """How full the queue is, 0.0 to 100.0."""
+        return 100.0 * self.total_used / self.total_capacity
+
+    def partition_used(self, index: int) -> int:
+        """Return the items in one partition.
+
+        Raises:
+            ValueError: there is no such partition.
+        """
+        number = whole("index", index, least=0, what="the number of a partition (int)")
+        if number >= len(self.used):
+            raise ValueError(f"index must be the number of a partition, 0 to {len(self.used) - 1}, got {index!r}")
+        return self.used[number]
+
+    def partition_used_percentage(self, index: int) -> float:
+        """Return how full one partition is, 0.0 to 100.0."""
+        return 100.0 * self.partition_used(index) / self.buffer_size
+
+    def top_n(self, n: int) -> list[PartitionUsage]:
+        """Return the ``n`` fullest partitions, the fullest first."""
+        number = whole("n", n, least=0, what="a number of partitions (int)")
+        fullest = sorted(range(len(self.used)), key=self.used.__getitem__, reverse=True)
+        return [
+            PartitionUsage(index, self.used[index], self.partition_used_percentage(index)) for index in fullest[:number]
+        ]
+
+
+@dataclass(frozen=True)
+class SubQueueStats(Statistics):
+    """The counters of one sub-queue at one moment.
+
+    ``put == got + removed + depth`` holds in every snapshot, and ``put + rejected`` is the
+    number of items that were offered and answered.
+
+    Attributes:
+        depth: items waiting now, those that a waiting ``get_many`` holds included.
+        high_water: the largest depth so far.
+        put: items accepted.
+        got: items handed to getters.
+        rejected: items refused: no room (in time), shut down, removed, or interrupted.
+        removed: items taken out by ``clear``, ``remove``, ``remove_if`` or an immediate shutdown.
+        oldest_age: seconds that the head has waited, to a few milliseconds; None when empty.
+        blocked_putters: threads and tasks that wait for room now.
+    """
+
+    depth: int
+    high_water: int
+    put: int
+    got: int
+    rejected: int
+    removed: int
+    oldest_age: float | None
+    blocked_putters: int
+
+
+@dataclass(frozen=True)
+class MultiQueueStats(SubQueueStats):
+    """The counters of a multi-queue at one moment, in total and per sub-queue.
+
+    The totals count since the beginning, removed sub-queues included: what a sub-queue still
+    held when it was removed counts as ``removed``. So ``put == got + removed + depth``.
+
+    Attributes:
+        depth: items waiting now, those of disabled sub-queues included.
+        high_water: the largest total depth so far.
+        put, got, rejected, removed: as in :class:`SubQueueStats`.
+        oldest_age: seconds that the oldest head has waited; None when all are empty.
+        blocked_putters: threads and tasks that wait for room now.
+        blocked_getters: threads and tasks that wait for an item now.
+        sub_queues: a :class:`SubQueueStats` by key; ``stats[key]`` is short for it.
+    """
+
+    blocked_getters: int
+    sub_queues: dict[Any, SubQueueStats]
+
+    def __getitem__(self, key: Hashable) -> SubQueueStats:
+        """Return the counters of the sub-queue of this key."""
+        if key not in self.sub_queues:
+            more = f" and {len(self.sub_queues) - 20} more" if len(self.sub_queues) > 20 else ""
+            known = f"{list(self.sub_queues)[:20]!r}{more}"
+            raise KeyError(f"key must be that of a sub-queue, got {key!r}; there are {known}")
+        return self.sub_queues[key]
+
+
+@dataclass(frozen=True)
+class SetQueueStats(Statistics):
+    """The counters of a set queue at one moment.
+
+    Attributes:
+        size: items waiting in the queue.
+        in_flight: items taken and not yet done (``in_flight="ack"``).
+        put: items that went in.
+        got: items that came out.
+        duplicates: items refused because an equal one was known.
+        blocked_getters: threads that wait for an item now.
+        blocked_putters: threads that wait for room now.
+    """
+
+    size: int
+    in_flight: int
+    put: int
+    got: int
+    duplicates: int
+    blocked_getters: int
+    blocked_putters: int
+
+
+def batch_queue(
+    types: Iterable[tuple[Any, tuple[int, int, int, int]]], threads: Iterable[tuple[Any, ...]], counters: dict[str, Any]
+) -> BatchQueueStats:
+    """Make the statistics of a batch queue; the native queue calls this.
+
+    Args:
+        types: each type, or dispatch key, with the counters of a :class:`TypeStats`; types may be equal by now.
+        threads: the counters of each drain thread.
+        counters: the others, by name.
+    """
+    per_type: dict[Any, TypeStats] = {}
+    for number, (name, counts) in enumerate(types):
+        stats = TypeStats(*counts)
+        try:
+            entry = per_type.setdefault(name, stats)
+        except Exception as error:
+            raised = type(error).__name__
+            entry = per_type.setdefault(
+                f"{_shown(name)} (type {number}, whose hash or comparison raised {raised})", stats
+            )
+        if entry is not stats:  # no code has seen the entry yet
+            vars(entry).update({key: count + getattr(stats, key) for key, count in vars(entry).items()})
+    return BatchQueueStats(per_type=per_type, threads=[ThreadStats(*thread) for thread in threads], **counters)
+
+
+_Counters = tuple[int, int, int, int, int, int, float | None, int]  # of SubQueueStats, in order
+
+
+def multi_queue(total: _Counters, getters: int, parts: Iterable[tuple[Any, _Counters]]) -> MultiQueueStats:
+    """Make the statistics of a multi-queue; the native queue calls this.
+
+    Args:
+        total: the counters of a :class:`SubQueueStats` for the whole.
+        getters: threads and tasks that wait for an item.
+        parts: the same counters for each sub-queue, with its key.
+    """
+    sub_queues = {key: SubQueueStats(*counters) for key, counters in parts}
+    return MultiQueueStats(*total, getters, sub_queues)
+
+
+def _shown(name: object) -> str:
+    try:
+        return repr(name)
+    except Exception as error:
+        return f"<an object of class {type(name).__name__} whose repr raised {type(error).__name__}>"

@@ -1,0 +1,113 @@
+"""What ``stats()`` returns: a value that pickles, that is a dictionary for logs, and that a notebook shows as a table."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import html.parser
+import pickle
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from drainq import BatchQueue, BatchQueueConfig, Fair, MultiQueue, PrefetchSource, SetQueue, SourceScheduler
+from drainq.delayed import DelayedQueue
+from drainq.delivery.accounting import Books
+from drainq.statistics import Statistics
+
+HOSTILE = '<script>alert("&")</script>'
+
+
+class Table(html.parser.HTMLParser):
+    """Reads a table and complains about a tag that is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {"caption": [], "th": [], "td": []}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert tag in ("table", "caption", "tr", "th", "td")
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts[self.open[-1]].append(data)
+
+
+@pytest.fixture
+def statistics() -> Iterator[list[Any]]:
+    """One object of each class that a program meets."""
+    with ExitStack() as stack:
+        queue: BatchQueue[Any] = stack.enter_context(BatchQueue(HOSTILE, BatchQueueConfig(threads=1, consumer=len)))
+        assert queue.produce_many([1, "a"]) == 2 and queue.flush(20)
+        many: MultiQueue[int] = MultiQueue()
+        many.add_sub_queue(HOSTILE).put(1)
+        delayed: DelayedQueue[Any] = stack.enter_context(DelayedQueue.open("memory:", "statistics"))
+        scheduler = SourceScheduler({HOSTILE: iter("abc")}, lambda name, items: None, Fair(HOSTILE))
+        scheduler.step()
+        batch = queue.stats()
+        yield [
+            batch, *batch.top_n(1), *batch.threads, *batch.per_type.values(), many.stats(), many[HOSTILE].stats(),
+            SetQueue().stats(), PrefetchSource(lambda n: [], capacity=3, replenish_threshold=1).stats(),
+            Books().stats(batch), scheduler.stats(), delayed.stats(),
+        ]  # fmt: skip
+
+
+def test_each_is_a_frozen_value_that_pickles_and_copies(statistics):
+    for stats in statistics:
+        for arrived in (pickle.loads(pickle.dumps(stats)), copy.copy(stats), copy.deepcopy(stats)):
+            assert arrived == stats and repr(arrived) == repr(stats)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(stats, dataclasses.fields(stats)[0].name, 5)
+
+
+def test_each_is_a_dictionary_of_plain_values(statistics):
+    def plain(value: object) -> bool:
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return not isinstance(value, Statistics) and all(plain(part) for part in parts)
+
+    for stats in statistics:
+        counts = stats.as_dict()
+        assert counts and plain(counts)
+        assert all(getattr(stats, name) == value for name, value in counts.items() if isinstance(value, (int, float)))
+
+
+def test_each_is_a_table_in_a_notebook_whose_text_is_escaped(statistics):
+    for stats in statistics:
+        texts = Table(stats._repr_html_()).texts
+        counts = stats.as_dict()
+        assert texts["caption"] == [type(stats).__name__]
+        assert (texts["th"], texts["td"]) == (list(counts), [str(value) for value in counts.values()])
+
+
+def test_a_type_whose_comparison_raises_is_named_by_a_text():
+    class Name:
+        is_angry = False
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            if self.is_angry:
+                raise ZeroDivisionError
+            return self is other
+
+        def __repr__(self) -> str:
+            return "<the name>"
+
+    names = [Name(), Name()]
+    with BatchQueue("names", BatchQueueConfig(threads=1, dispatch_key=names.__getitem__, consumer=len)) as queue:
+        assert queue.produce_many([0, 1]) == 2 and queue.flush(20)
+        Name.is_angry = True
+        first, second = queue.stats().per_type
+    assert first is names[0]
+    assert second == "<the name> (type 1, whose hash or comparison raised ZeroDivisionError)"
