@@ -11,9 +11,9 @@ use crate::guarded_calls::through_the_door;
 use pyo3::ffi::{self, Py_ssize_t};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(Py_GIL_DISABLED)]
 compile_error!(
@@ -58,17 +58,18 @@ pub fn count_reference(object: &Bound<'_, PyAny>) {
     // SAFETY: the object is alive, the GIL is held, and the count is the object's first word in
     // every 64-bit CPython with a GIL.
     unsafe {
-        if (*count as i32) >= 0 || !has_immortal_objects(object.py()) {
+        if (*count as i32) >= 0 || !HAS_IMMORTAL_OBJECTS.load(Ordering::Relaxed) {
             *count += 1;
         }
     }
 }
 
 /// Whether the interpreter has objects that it does not count (PEP 683).
-#[inline]
-fn has_immortal_objects(py: Python<'_>) -> bool {
-    static ANSWER: PyOnceLock<bool> = PyOnceLock::new();
-    *ANSWER.get_or_init(py, || py.version_info() >= (3, 12))
+static HAS_IMMORTAL_OBJECTS: AtomicBool = AtomicBool::new(true);
+
+/// Learns how the interpreter counts, when the module is loaded.
+pub fn learn_how_to_count(py: Python<'_>) {
+    HAS_IMMORTAL_OBJECTS.store(py.version_info() >= (3, 12), Ordering::Relaxed);
 }
 
 unsafe extern "C-unwind" {

@@ -94,6 +94,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::interpreter::check_is_first(module.py())?;
+        crate::gil::learn_how_to_count(module.py());
         crate::errors::look_up(module.py())?;
         crate::multi::look_up(module.py())?;
         crate::fork::install_hook(module.py())?;
