@@ -102,6 +102,16 @@ def test_what_the_broker_refuses_for_what_it_is_counts_as_refused(cluster, code)
     assert not exporter.close()
 
 
+def test_after_a_fatal_error_the_next_messages_go_through_a_new_producer(cluster):
+    exporter = exporter_to(cluster)
+    assert exporter.produce("before") and exporter.flush(60)
+    cluster.fail(kafka_mock.OUT_OF_ORDER)
+    assert exporter.produce("in doubt") and exporter.flush(60) is False
+    assert exporter.produce_many(["after", "then"]) == 2 and exporter.flush(60)
+    assert sorted(message.value() for message in cluster.messages("t", 3)) == [b"after", b"before", b"then"]
+    assert (exporter.stats().sent, exporter.stats().lost, exporter.stats().refused) == (3, 1, 0)
+
+
 def test_a_message_that_is_too_large_for_the_client_is_refused_alone(cluster):
     exporter = exporter_to(cluster)
     exporter([b"0", b"x" * 2_000_000, b"2"])

@@ -84,6 +84,14 @@ def test_what_otlp_says_must_not_be_sent_again_is_refused_at_once(server, code):
     assert not exporter.close()
 
 
+def test_what_cannot_be_encoded_and_what_is_refused_are_told_apart(server):
+    exporter = exporter_to(server)
+    server.script.append(fails("INVALID_ARGUMENT"))
+    exporter(["no point", *points(2)])
+    assert_books(exporter, 3, refused=3)
+    assert not exporter.close()
+
+
 @pytest.mark.parametrize("code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"])
 def test_what_no_waiting_changes_stops_the_exporter_with_the_reason(server, code):
     exporter = exporter_to(server)

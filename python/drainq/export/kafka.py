@@ -30,7 +30,7 @@ from drainq._native import BatchQueue, BatchQueueConfig
 from drainq.arguments import Seconds, seconds
 from drainq.callables import check_callable
 from drainq.clock import Clock
-from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Undelivered
+from drainq.delivery import DeliveryStopped, Rest, Sender, Sink, Unavailable, Undelivered
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals, error_text
 from drainq.errors import UnfitItem
@@ -114,7 +114,7 @@ class KafkaSink(Sink):
         """Send messages through a producer that nothing else uses in the meantime."""
         failed = self._failed = list[tuple[int, Any]]()  # librdkafka reports only what was not delivered
         not_taken: dict[int, object] = {}  # place -> why
-        wrong = None
+        wrong, unsent = None, len(items)  # the place of the first item that this producer does not take any more
         produce, topic = producer.produce, self._topic
         for place in range(len(self._reports), len(items)):
             self._reports.append(functools.partial(self._report, place))
@@ -132,6 +132,9 @@ class KafkaSink(Sink):
             except (TypeError, ValueError):  # there is no message, or the key or the value is neither bytes nor str
                 error = item.error if type(item) is _Unfit else _wrong_types(key, value)
             place = report.args[0]
+            if not isinstance(error, Exception) and kafka_errors.is_fatal(error):
+                unsent = place
+                break
             if isinstance(error, Exception):
                 not_taken[place] = error
             elif error is not None:
@@ -141,14 +144,16 @@ class KafkaSink(Sink):
                     never = kafka_errors.reason(error)
                     not_taken.update((later, never) for later in range(place + 1, len(items)))
                     break
-        while producer.flush(POLL):  # at once: it waits for no further messages to share a request with
+        while self._served(producer.flush, POLL):  # at once: it waits for no further messages to share a request with
             if self._over:
                 _purge(producer)  # what was produced after cancel() had purged
         for place, error in failed:
             not_taken[place] = kafka_errors.reason(error)
             wrong = wrong or (error if kafka_errors.passes_never(error) else None)
-            if error.fatal():
-                self._discard(producer)
+        if unsent < len(items):
+            self._discard(producer)
+            rest = Rest(items[unsent:], range(unsent, len(items)))
+            raise Unavailable("a new producer is needed after a fatal error", rest=rest, refusals=not_taken.items())
         if wrong is not None:
             self._discard(producer)
             raise _stopped(items, not_taken, wrong)
@@ -162,7 +167,7 @@ class KafkaSink(Sink):
         """Put a message into the local queue once there is room; return the error for which it is not taken."""
         identity, key, value = message
         while not self._over:
-            producer.poll(POLL)
+            self._served(producer.poll, POLL)
             try:
                 producer.produce(self._topic, value, key, on_delivery=report, headers=[(HEADER, identity)])
             except BufferError:
@@ -176,6 +181,15 @@ class KafkaSink(Sink):
         """Return the type of an item of which no message could be made."""
         return f"a {type(item.item).__name__}" if isinstance(item, _Unfit) else "a message"
 
+    def _served(self, call: Callable[[float], int], seconds: float) -> int:
+        """Have librdkafka call back. A fatal error that it raises there is met again at the next message."""
+        try:
+            return call(seconds)
+        except self._kafka.KafkaException as error:
+            if not error.args[0].fatal():
+                raise
+            return 1
+
     def _discard(self, producer: Any) -> None:
         """Begin anew with the next batch: after such an error this producer takes nothing any more."""
         with self._lock:
@@ -187,7 +201,7 @@ class KafkaSink(Sink):
         with self._lock:
             producer = self._producer
         if producer is not None:
-            producer.poll(0)
+            self._served(producer.poll, 0)
 
     def cancel(self) -> None:
         """Have every message reported that is still under way, now."""

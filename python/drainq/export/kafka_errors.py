@@ -59,6 +59,11 @@ def passes_never(error: Any) -> bool:
     return name(error) in CANNOT_PASS
 
 
+def is_fatal(error: Any) -> bool:
+    """Whether a producer takes no message any more, after an earlier error of its idempotence."""
+    return error is not None and name(error) == "_FATAL"
+
+
 def reason(error: Any) -> object:
     """Why a message was not delivered: text if it is refused, else an :class:`~drainq.delivery.Undelivered`."""
     text = f"{name(error)}: {error.str()}"
