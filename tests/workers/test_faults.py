@@ -16,6 +16,7 @@ from drainq.sql import Database, DatabaseError
 from drainq.testing import ManualClock
 from drainq.workers import BatchWriter, DeliveryStopped, MetricsPersister
 from tests.delivery.helpers import agree, counts
+from tests.patience import Call
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -222,6 +223,26 @@ def test_a_locked_table_holds_close_no_longer_than_its_deadline_and_all_is_kept(
 
 
 @pytest.mark.system
+def test_a_flush_that_hangs_beyond_the_time_of_close_is_kept_until_it_is_answered(tmp_path, gives_up_early):
+    entered, answer = threading.Event(), threading.Event()
+
+    def hang(rows, upsert=None):
+        entered.set()
+        assert answer.wait(60)
+        return []
+
+    make(url := f"sqlite:///{tmp_path}/hangs.db")
+    with DelayedQueue.open("memory:", "hangs") as delayed:
+        out = persister(url, delayed=delayed)
+        out._table_sink.send = hang
+        out([(1, 1), (2, 1)])
+        flushed = Call(out.flush)
+        assert entered.wait(60) and out.close(4.0) and counts(out) == (0, 0, 2, 0, 0)
+        answer.set()
+        flushed.result()
+        assert counts(out) == (2, 0, 0, 0, 0) and delayed.stats().scheduled == 0
+
+
 def test_a_read_only_server_is_waited_for(own_postgres):
     make(own_postgres.url)
     out = writer(own_postgres.url, key=["id"])

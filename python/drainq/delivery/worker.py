@@ -415,4 +415,3 @@ def _margin(timeout: float, *, keeps: bool) -> float:
     A worker that ``keeps`` what is left has to write it elsewhere, on a machine that may be busy.
     """
     return min(5.0, 0.5 * timeout) if keeps else min(1.0, 0.25 * timeout)
-

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import threading
+import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -194,7 +195,8 @@ class Buffered(Holder):
             self._holding.notify_all()
 
     def _end(self, deadline: float | None) -> bool:
-        super()._flush_held(deadline)
+        now = time.monotonic()  # half of what is left is for what hangs
+        super()._flush_held(None if deadline is None else now + (deadline - now) / 2)
         if self._resender is not None:
             self._resender.stop(deadline)
         self._delivery.keep(self._delivery.cut(), deadline)
