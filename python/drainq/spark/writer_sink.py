@@ -100,6 +100,10 @@ class WriterSink(Sink):
         """A row of the batch that the writer is at."""
         return self._rows[place] if isinstance(self._rows, list) else self._rows.slice(place, 1).to_pylist()[0]
 
+    def described(self, item: Any) -> str:
+        """Return what a log line calls the row of a place."""
+        return "a row"
+
     def close(self) -> None:
         """Close the writer, if it was made and can be closed."""
         theirs, self._theirs = self._theirs, None
