@@ -6,7 +6,8 @@ import time
 import weakref
 from typing import Any
 
-from drainq._native import BatchQueue, BatchQueueStats
+from drainq._native import BatchQueue
+from drainq.statistics import BatchQueueStats
 
 _owners: weakref.WeakKeyDictionary[BatchQueue, dict[type, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
