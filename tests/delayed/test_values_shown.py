@@ -7,7 +7,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from drainq import ItemTracker, PrefetchSource, SourceScheduler
+from drainq import Fair, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.delayed import CronMessage, DelayedQueue, RetryConfig, ScheduledMessage, to_delayed_queue
 from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.monitoring import watch
@@ -50,7 +50,7 @@ def consume_and_fail(**options):
             fails()
 
         queue.consume(handle, stop=stop, max_attempts=1)
-        return [repr(queue.stats()), repr(queue), queue._repr_html_()]
+        return [repr(queue.stats()), repr(queue)]
 
 
 def undecodable():
@@ -115,7 +115,7 @@ def prefetching(source, **options):
 
 
 def scheduling(on_error=None):
-    scheduler = SourceScheduler({"inbox": lambda n: [SECRET]}, fails, on_error=on_error)
+    scheduler = SourceScheduler({"inbox": lambda n: [SECRET]}, fails, Fair("inbox"), on_error=on_error)
     scheduler.step()
     return [repr(scheduler), repr(scheduler.stats())]
 
@@ -189,10 +189,10 @@ REFUSALS = {
     "an on_error that fails": lambda: prefetching(fails, on_error=fails),
     "a target that fails": scheduling,
     "an on_error of a scheduler that fails": lambda: scheduling(fails),
-    "a tracker's key that is bytes": lambda: ItemTracker().mark("s", [SECRET.encode()], "done"),
-    "a tracker's key with a NUL": lambda: ItemTracker().state("s", SECRET + "\0"),
-    "a tracker's key with a surrogate": lambda: ItemTracker().state("s", SECRET + "\ud800"),
-    "a tracker's keys that are one text": lambda: ItemTracker().mark("s", SECRET, "done"),
+    "a tracker's key that is bytes": lambda: ItemTracker.open("memory:").mark("s", [SECRET.encode()], "done"),
+    "a tracker's key with a NUL": lambda: ItemTracker.open("memory:").state("s", SECRET + "\0"),
+    "a tracker's key with a surrogate": lambda: ItemTracker.open("memory:").state("s", SECRET + "\ud800"),
+    "a tracker's keys that are one text": lambda: ItemTracker.open("memory:").mark("s", SECRET, "done"),
     "metrics": metrics,
 }
 OURS = {"a schedule that fails when it is looked at"}
@@ -206,7 +206,8 @@ def test_no_key_and_no_payload_is_shown(caplog, capfd):
         caplog.clear()
         try:
             seen = " ".join(refuse() or [])
-        except Exception as error:
+        except (TypeError, ValueError, KeyError) as error:  # any other is a fault of the table
+            assert "positional argument" not in str(error), what
             seen = "" if what in OURS else everything_of(error)
         seen += caplog.text + "".join(capfd.readouterr())
         if SECRET in seen or "example.org" in seen:

@@ -128,11 +128,8 @@ def _text(what: str, value: object) -> str:
     """Return a text that every store can hold, so that all of them accept the same."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, got a {type(value).__name__}; str(item) makes one")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"{what} must be text that can be written as UTF-8, and has a lone surrogate") from None
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError(f"{what} must be text that can be written as UTF-8, and has a lone surrogate")
     if "\0" in value:
         raise ValueError(f"{what} must not hold a NUL character")
     return value
