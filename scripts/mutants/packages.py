@@ -69,7 +69,7 @@ MUTANTS = [
         "late_answer_leaves_its_letter",
         "what the sink sends after close() is sent again from the delayed queue",
         "python/drainq/delivery/delivery.py",
-        "if outcome is Outcome.SENT and whole and key and self._dead_letters and self._dead_letters.withdraw(key):",
+        "if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):",
         "if False and self._dead_letters and key and self._dead_letters.withdraw(key):",
         "tests/delivery/test_sender.py::test_close_returns_while_the_sink_hangs_and_the_books_agree_then_and_later",
     ),

@@ -233,9 +233,10 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
 
     def _copy(self, database: Database, table: str, batch: Sequence[Row]) -> None:
         names = ", ".join(map(database.dialect.quote, self.columns))
+        pieces = list(copied(database.connection, batch))  # before COPY begins: psycopg logs the rows of one broken off
         with database.connection.cursor() as cursor:
             with cursor.copy(f"COPY {table} ({names}) FROM STDIN", ()) as copy:
-                for piece in copied(database.connection, batch):
+                for piece in pieces:
                     copy.write(piece)
 
     def _copy_and_merge(self, database: Database, batch: Sequence[Row]) -> None:
