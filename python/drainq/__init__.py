@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from drainq._native import (
     BatchQueue,
     BatchQueueConfig,
-    BatchQueueManager,
     BufferStrategy,
     DrainBalancer,
     MultiQueue,
@@ -30,6 +29,7 @@ from drainq.errors import (
 
 if TYPE_CHECKING:
     from drainq.backoff import Backoff
+    from drainq.manager import BatchQueueManager
     from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
     from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, SetQueueStats, SubQueueStats
 
@@ -70,11 +70,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the statistics, and the names of :mod:`drainq.sources`, with their first use."""
+    """Load the manager, the statistics and the names of :mod:`drainq.sources` with their first use."""
     if name in __all__:
-        from drainq import sources, statistics
+        from drainq import manager, sources, statistics
 
-        return getattr(statistics if hasattr(statistics, name) else sources, name)
+        return next(getattr(module, name) for module in (manager, statistics, sources) if hasattr(module, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -7,6 +7,7 @@ the classes here are for what only a queue can run into.
 from __future__ import annotations
 
 import sys
+import warnings
 
 
 class DrainqError(RuntimeError):
@@ -35,6 +36,14 @@ class UnfitItem(DrainqError, TypeError, ValueError):
 
 class DrainqWarning(UserWarning):
     """A set-up that works, but not as it was written down."""
+
+
+def warn(message: str) -> None:
+    """Warn with a :class:`DrainqWarning` at the line that called drainq."""
+    frame, level = sys._getframe().f_back, 2
+    while frame and str(frame.f_globals.get("__name__")).partition(".")[0] == "drainq":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DrainqWarning, stacklevel=level)
 
 
 if sys.version_info >= (3, 13):

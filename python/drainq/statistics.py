@@ -120,9 +120,8 @@ class BatchQueueStats(Statistics):
         dead_lettered: items whose handler call raised and that the error handler put into a durable queue.
         abandoned: items that a shutdown gave up on when its time was over.
         queued: items accepted whose handler call has not returned yet.
-        per_type: a :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them. Classes that
-            their metaclass calls equal share an entry, though each has a handler of its own. A class or key whose hash
-            or comparison raises is named by a text instead.
+        types: each type, or dispatch key, with its items that were accepted, handled, failed (dead-lettered ones
+            included) and unrouted; :attr:`per_type` has them by name.
         threads: a :class:`ThreadStats` for each drain thread.
         used: items in each partition; those in a handler call are not among them.
         buffer_size: items that fit into one partition.
@@ -145,7 +144,7 @@ class BatchQueueStats(Statistics):
     dead_lettered: int
     abandoned: int
     queued: int
-    per_type: dict[Any, TypeStats] = field(repr=False)
+    types: list[tuple[Any, tuple[int, int, int, int]]] = field(repr=False)
     threads: list[ThreadStats] = field(repr=False)
     used: list[int] = field(repr=False)
     buffer_size: int = field(repr=False)
@@ -169,6 +168,25 @@ class BatchQueueStats(Statistics):
         """
         answered = self.handled + self.failed + self.unrouted + self.dead_lettered
         return self.accepted == answered + self.abandoned + self.queued
+
+    @property
+    def per_type(self) -> dict[Any, TypeStats]:
+        """A :class:`TypeStats` by type, or by dispatch key. Every item is counted in one of them.
+
+        Classes that their metaclass calls equal share an entry, though each has a handler of its
+        own. A class or key whose hash or comparison raises is named by a text instead.
+        """
+        per_type: dict[Any, TypeStats] = {}
+        for number, (name, counts) in enumerate(self.types):
+            stats = TypeStats(*counts)
+            try:
+                entry = per_type.setdefault(name, stats)
+            except Exception as error:
+                why = f"type {number}, whose hash or comparison raised {type(error).__name__}"
+                entry = per_type.setdefault(f"{_shown(name)} ({why})", stats)
+            if entry is not stats:  # the names are equal by now, and no code has seen the entry yet
+                vars(entry).update({key: count + getattr(stats, key) for key, count in vars(entry).items()})
+        return per_type
 
     def as_dict(self) -> dict[str, Any]:
         """Return the item counters by name, in the order of the two identities: for logs, JSON and metrics.
@@ -308,29 +326,9 @@ class SetQueueStats(Statistics):
     blocked_putters: int
 
 
-def batch_queue(
-    types: Iterable[tuple[Any, tuple[int, int, int, int]]], threads: Iterable[tuple[Any, ...]], counters: dict[str, Any]
-) -> BatchQueueStats:
-    """Make the statistics of a batch queue; the native queue calls this.
-
-    Args:
-        types: each type, or dispatch key, with the counters of a :class:`TypeStats`; types may be equal by now.
-        threads: the counters of each drain thread.
-        counters: the others, by name.
-    """
-    per_type: dict[Any, TypeStats] = {}
-    for number, (name, counts) in enumerate(types):
-        stats = TypeStats(*counts)
-        try:
-            entry = per_type.setdefault(name, stats)
-        except Exception as error:
-            raised = type(error).__name__
-            entry = per_type.setdefault(
-                f"{_shown(name)} (type {number}, whose hash or comparison raised {raised})", stats
-            )
-        if entry is not stats:  # no code has seen the entry yet
-            vars(entry).update({key: count + getattr(stats, key) for key, count in vars(entry).items()})
-    return BatchQueueStats(per_type=per_type, threads=[ThreadStats(*thread) for thread in threads], **counters)
+def batch_queue(threads: Iterable[tuple[Any, ...]], counters: dict[str, Any]) -> BatchQueueStats:
+    """Make the statistics of a batch queue from the counters of its drain threads, and the others by name."""
+    return BatchQueueStats(threads=[ThreadStats(*thread) for thread in threads], **counters)
 
 
 _Counters = tuple[int, int, int, int, int, int, float | None, int]  # of SubQueueStats, in order

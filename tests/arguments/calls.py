@@ -226,7 +226,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "SubQueue.enable": (with_sub_queue("enable"), {"reason": "text or None"}),
     "SubQueue.disable": (with_sub_queue("disable"), {"reason": "text"}),
     "ThreadPolicy.fixed": (ThreadPolicy.fixed, {"count": "count"}),
-    "ThreadPolicy.io_bound": (ThreadPolicy.io_bound, {"count": "count"}),
     "ThreadPolicy.cpu_cores": (ThreadPolicy.cpu_cores, {"multiplier": "weight"}),
     "ThreadPolicy.cpu_cores_with_base": (
         lambda **named: ThreadPolicy.cpu_cores_with_base(**{"base": 1, "multiplier": 1.0, **named}),

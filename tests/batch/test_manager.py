@@ -40,7 +40,7 @@ def test_a_queue_is_found_by_its_name():
 
 def test_a_name_can_be_created_once():
     BatchQueueManager.create("a", config())
-    with pytest.raises(DuplicateName, match='"a"') as refusal:
+    with pytest.raises(DuplicateName, match="'a'") as refusal:
         BatchQueueManager.create("a", config())
     assert isinstance(refusal.value, DrainqError)
     assert isinstance(refusal.value, RuntimeError)
@@ -99,7 +99,7 @@ def test_shutdown_drains_and_frees_the_name():
 
 def test_shutdown_of_a_name_that_no_queue_has_is_refused():
     BatchQueueManager.create("a", config())
-    with pytest.raises(KeyError, match=r"name must be .*got \"nobody\"; running are \[\"a\"\]; missing_ok=True"):
+    with pytest.raises(KeyError, match=r"name must be .*got 'nobody'; running are \['a'\]; missing_ok=True"):
         BatchQueueManager.shutdown("nobody")
     assert BatchQueueManager.names() == ["a"]
     assert BatchQueueManager.shutdown("nobody", missing_ok=True) is True
@@ -109,7 +109,7 @@ def test_a_second_shutdown_has_nothing_to_do_if_that_is_allowed():
     BatchQueueManager.create("a", config())
     assert BatchQueueManager.shutdown("a", PATIENCE, missing_ok=True) is True
     assert BatchQueueManager.shutdown("a", PATIENCE, missing_ok=True) is True
-    with pytest.raises(KeyError, match=r"got \"a\"; running are \[\]"):
+    with pytest.raises(KeyError, match=r"got 'a'; running are \[\]"):
         BatchQueueManager.shutdown("a", PATIENCE)
 
 
@@ -117,7 +117,7 @@ def test_a_queue_that_was_shut_down_by_hand_can_be_forgotten_by_its_name():
     queue = BatchQueueManager.create("a", config())
     assert queue.shutdown(PATIENCE)
     assert BatchQueueManager.shutdown("a", PATIENCE) is True
-    with pytest.raises(KeyError, match=r"got \"a\"; running are \[\]"):
+    with pytest.raises(KeyError, match=r"got 'a'; running are \[\]"):
         BatchQueueManager.shutdown("a", PATIENCE)
 
 
@@ -225,7 +225,7 @@ def test_a_queue_that_takes_the_name_while_another_is_made_has_it_as_long_as_it_
         if stopped:
             queue = BatchQueueManager.create("a", warns)
         else:
-            with pytest.raises(DuplicateName, match='"a"'):
+            with pytest.raises(DuplicateName, match="'a'"):
                 BatchQueueManager.create("a", warns)
             (queue,) = made
     assert len(made) == 1 and queue.running
@@ -284,7 +284,7 @@ def test_an_empty_name_is_refused():
 )
 def test_each_setting_that_the_second_caller_does_not_get_is_warned_of(other):
     first = BatchQueueManager.create("a", config())
-    with pytest.warns(DrainqWarning, match='queue "a" exists with other settings, which stay: .*asked for: '):
+    with pytest.warns(DrainqWarning, match="queue 'a' exists with other settings, which stay: .*asked for: "):
         assert BatchQueueManager.get_or_create("a", config().replace(**other)) is first
 
 

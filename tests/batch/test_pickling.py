@@ -61,7 +61,6 @@ COUNTS = st.integers(1, 4096)
 SECONDS = st.floats(0.001, 1e6)
 THREADS = st.one_of(
     st.builds(ThreadPolicy.fixed, COUNTS),
-    st.builds(ThreadPolicy.io_bound, COUNTS),
     st.builds(ThreadPolicy.cpu_cores, SECONDS),
     st.builds(ThreadPolicy.cpu_cores_with_base, st.integers(0, 4096), SECONDS),
 )

@@ -16,7 +16,6 @@ def test_thread_policies_resolve_to_numbers():
     assert ThreadPolicy.cpu_cores(0.0001).resolve() == 1, "at least one"
     assert ThreadPolicy.cpu_cores_with_base(2, 1.0).resolve() == 2 + CORES
     assert ThreadPolicy.cpu_cores_with_base(3, 0.0).resolve() == 3
-    assert ThreadPolicy.io_bound(16).resolve() == 16
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ def test_thread_policies_resolve_to_numbers():
     [
         lambda: ThreadPolicy.fixed(0), lambda: ThreadPolicy.fixed(-2), lambda: ThreadPolicy.cpu_cores(0.0),
         lambda: ThreadPolicy.cpu_cores(-1.0), lambda: ThreadPolicy.cpu_cores_with_base(-1, 1.0),
-        lambda: ThreadPolicy.cpu_cores_with_base(0, 0.0), lambda: ThreadPolicy.io_bound(0),
+        lambda: ThreadPolicy.cpu_cores_with_base(0, 0.0),
         lambda: PartitionPolicy.fixed(0), lambda: PartitionPolicy.thread_multiply(0),
         lambda: PartitionPolicy.adaptive(0), lambda: PartitionPolicy.adaptive(1).resolve(1, -1.0),
     ],
@@ -45,7 +44,7 @@ def test_partition_policies_resolve_by_threads_and_weight():
 def test_policies_are_equal_hashable_and_read_like_their_calls():
     policies = [
         ThreadPolicy.fixed(2), ThreadPolicy.cpu_cores(0.5), ThreadPolicy.cpu_cores_with_base(1, 0.25),
-        ThreadPolicy.io_bound(2), PartitionPolicy.fixed(2), PartitionPolicy.thread_multiply(2),
+        PartitionPolicy.fixed(2), PartitionPolicy.thread_multiply(2),
         PartitionPolicy.adaptive(), PartitionPolicy.adaptive(multiplier=3),
     ]  # fmt: skip
     for policy in policies:

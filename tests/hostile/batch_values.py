@@ -50,7 +50,7 @@ def policy(kind: Any, makers: dict[str, tuple[float, ...]], resolve: tuple[float
     scene.end()
 
 
-THREADS = {"fixed": (2,), "cpu_cores": (0.5,), "cpu_cores_with_base": (1, 0.5), "io_bound": (3,)}
+THREADS = {"fixed": (2,), "cpu_cores": (0.5,), "cpu_cores_with_base": (1, 0.5)}
 PARTITIONS = {"fixed": (2,), "thread_multiply": (2,), "adaptive": (3,)}
 for method in (*THREADS, "resolve", "__repr__", "__eq__", "__hash__"):
     ENTRIES[f"ThreadPolicy.{method}"] = [functools.partial(policy, ThreadPolicy, THREADS, ())]

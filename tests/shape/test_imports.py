@@ -13,7 +13,7 @@ from .rust import circles
 SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
-    "drainq": {"_native", "backoff", "errors", "sources", "statistics"},
+    "drainq": {"_native", "backoff", "errors", "manager", "sources", "statistics"},
     "backoff": {"arguments"},
     "__main__": {"cli"},
     "_calls": {"callables", "logger", "threads"},
@@ -49,6 +49,7 @@ MAY_KNOW = {
         "timer",
     },
     "export": {"_native", "arguments", "callables", "clock", "delivery", "errors", "fork", "statistics", "threads"},
+    "manager": {"_native", "arguments", "errors"},
     "metrics": {"_native", "columns", "errors", "spark", "sql", "statistics", "threads", "workers"},
     "sources": {
         "_native",

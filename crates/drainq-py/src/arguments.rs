@@ -40,7 +40,6 @@ readers! {
     enabled: flag -> bool,
     exist_ok: flag -> bool,
     immediate: flag -> bool,
-    missing_ok: flag -> bool,
     base: whole -> i64,
     buffer_size: whole -> i64,
     count: whole -> i64,

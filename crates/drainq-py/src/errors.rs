@@ -56,7 +56,6 @@ pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
 /// `drainq.SubQueueRemoved`.
 pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 /// `drainq.DrainqWarning`.
-pub static DRAINQ_WARNING: ErrorClass = ErrorClass::new("DrainqWarning");
 /// `drainq.columns.TooManyGroups`.
 pub static TOO_MANY_GROUPS: ErrorClass = ErrorClass::new("TooManyGroups");
 
@@ -68,7 +67,7 @@ pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
 /// Looks all of them up, when the module is loaded: a finaliser may need one when nothing can be imported any more.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
     let ours = [&DRAINQ_ERROR, &DUPLICATE_NAME, &MODE_CONFLICT, &WOULD_DEADLOCK, &SHUT_DOWN, &SUB_QUEUE_REMOVED];
-    let others = [&DRAINQ_WARNING, &EMPTY, &FULL];
+    let others = [&EMPTY, &FULL];
     ours.into_iter().chain(others).try_for_each(|error| error.class(py).map(drop))
 }
 
@@ -163,9 +162,8 @@ pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
     }
 }
 
-/// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the caller's line.
+/// Warns of a set-up mismatch: a `drainq.DrainqWarning` at the line that called drainq.
 pub fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
-    let (message, class) = (PyString::new(py, message), DRAINQ_WARNING.class(py)?);
-    gil::call_method(py.import("warnings")?.as_any(), "warn", [message.as_any(), class.as_any()])?;
-    Ok(())
+    let message = PyString::new(py, message);
+    gil::call_method(py.import("drainq.errors")?.as_any(), "warn", [message.as_any()]).map(drop)
 }

@@ -68,9 +68,9 @@ mod _native {
         config::BatchQueueConfig,
         drain_balancer::DrainBalancer,
         losses::batch_losses,
-        manager::BatchQueueManager,
         partition_selector::PartitionSelector,
         queue::BatchQueue,
+        shutdown::end_queues,
         size_policies::{PartitionPolicy, ThreadPolicy},
     };
 

@@ -24,8 +24,6 @@ pub enum ThreadPolicy {
     CpuCores(f64),
     /// A number, and this many more per core.
     CpuCoresWithBase(usize, f64),
-    /// This many; for handlers that mostly wait for a disk, a network or a database.
-    IoBound(usize),
 }
 
 fn check_threads(name: &str, count: usize) -> Result<(), String> {
@@ -63,16 +61,11 @@ impl ThreadPolicy {
         Ok(Self::CpuCoresWithBase(base, multiplier))
     }
 
-    /// Asks for `count` threads, for handlers that wait for a disk, a network or a database.
-    pub fn io_bound(count: usize) -> Result<Self, String> {
-        check_threads("count", count).map(|()| Self::IoBound(count))
-    }
-
     /// Returns the number of threads on a machine with this many cores; at least one.
     pub fn resolve_for(self, cores: usize) -> usize {
         let scaled = |multiplier: f64| (multiplier * cores as f64).round() as usize;
         let count = match self {
-            Self::Fixed(count) | Self::IoBound(count) => count,
+            Self::Fixed(count) => count,
             Self::CpuCores(multiplier) => scaled(multiplier),
             Self::CpuCoresWithBase(base, multiplier) => base + scaled(multiplier),
         };
@@ -148,7 +141,6 @@ mod tests {
         assert_eq!(ThreadPolicy::cpu_cores(0.5).unwrap().resolve_for(8), 4);
         assert_eq!(ThreadPolicy::cpu_cores(0.01).unwrap().resolve_for(8), 1, "never none");
         assert_eq!(ThreadPolicy::cpu_cores_with_base(1, 0.25).unwrap().resolve_for(8), 3);
-        assert_eq!(ThreadPolicy::io_bound(9).unwrap().resolve_for(2), 9);
     }
 
     #[test]
@@ -159,7 +151,6 @@ mod tests {
             ThreadPolicy::cpu_cores(f64::NAN),
             ThreadPolicy::cpu_cores_with_base(0, 0.0),
             ThreadPolicy::cpu_cores_with_base(0, -1.0),
-            ThreadPolicy::io_bound(0),
         ] {
             assert!(refused.unwrap_err().contains("got"));
         }

@@ -46,7 +46,7 @@ pub fn shared_scheduler(value: &Bound<'_, PyAny>) -> PyResult<Option<(String, Th
     if value.is_none() {
         return Ok(None);
     }
-    const WANTED: &str = "a tuple of a name and a ThreadPolicy, such as (\"io\", ThreadPolicy.io_bound(8))";
+    const WANTED: &str = "a tuple of a name and a ThreadPolicy, such as (\"io\", ThreadPolicy.fixed(8))";
     match value.cast::<PyTuple>() {
         Ok(pair) if pair.len() == 2 => Ok(Some((
             text("shared_scheduler[0]", &pair.get_item(0)?)?,

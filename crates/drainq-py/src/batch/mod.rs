@@ -17,7 +17,6 @@
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
 //! | `round_robin.rs` | one partition after the other |
 //! | `config_arguments.rs` | what may be passed for each setting |
-//! | `manager.rs` | the queues by name |
 //! | `metric_samples.rs` | what a monitoring system reads |
 //! | `losses.rs` | what all queues have lost, for tests of programs |
 //! | `coroutines.rs` | the calls of `drainq/aio.py` |
@@ -40,7 +39,6 @@ pub mod handler;
 pub mod handler_registry;
 pub mod interpreter_exit;
 pub mod losses;
-pub mod manager;
 pub mod metric_samples;
 pub mod partition_selector;
 pub mod per_process;

@@ -44,7 +44,6 @@ use std::sync::{Arc, Weak};
 #[pyclass(module = "drainq", frozen, weakref, generic)]
 pub struct BatchQueue {
     shared: Arc<SharedQueue>,
-    config: Py<BatchQueueConfig>,
 }
 
 impl BatchQueue {
@@ -52,11 +51,6 @@ impl BatchQueue {
     #[inline(always)]
     pub fn shared(&self) -> &Arc<SharedQueue> {
         &self.shared
-    }
-
-    /// Returns the configuration that the queue was made with.
-    pub fn config(&self) -> &Py<BatchQueueConfig> {
-        &self.config
     }
 
     /// Raises WouldDeadlock if this thread calls a handler of the queue.
@@ -108,7 +102,7 @@ impl BatchQueue {
                 ),
             )?;
         }
-        let queue = Bound::new(py, Self { shared: shared.clone(), config })?;
+        let queue = Bound::new(py, Self { shared: shared.clone() })?;
         shared.end_with(&queue)?;
         interpreter_exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
@@ -166,7 +160,6 @@ impl BatchQueue {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.config)?;
         self.shared.traverse(&visit)
     }
 

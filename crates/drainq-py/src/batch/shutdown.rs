@@ -4,6 +4,7 @@ use super::coroutines;
 use super::interpreter_exit::{self, Live};
 use super::queue::BatchQueue;
 use super::shared_queue::SharedQueue;
+use super::shared_scheduler;
 use super::types::item::Item;
 use crate::arguments;
 use crate::ctrl_c;
@@ -15,7 +16,6 @@ use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::flush::{Flush, Flushed};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyTuple};
-use std::sync::Arc;
 
 impl SharedQueue {
     /// Ends the queue by `deadline`; true if nothing was abandoned, by this call or an earlier one.
@@ -171,10 +171,16 @@ impl BatchQueue {
     }
 }
 
-/// Shuts several queues down; true if nothing was abandoned.
+/// Shuts several queues down, and then ends the shared schedulers; true if nothing was abandoned.
 ///
 /// `timeout` is in seconds, for all of them together; None: each queue's own setting.
-pub fn end_all(py: Python<'_>, queues: Vec<Arc<SharedQueue>>, timeout: Option<f64>) -> PyResult<bool> {
+#[pyfunction]
+pub fn end_queues(
+    py: Python<'_>,
+    queues: Vec<Py<BatchQueue>>,
+    #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+) -> PyResult<bool> {
+    let queues: Vec<_> = queues.iter().map(|queue| queue.get().shared().clone()).collect();
     let common = Deadline::after("timeout", timeout)?;
     if let Some(shared) = queues.iter().find(|shared| shared.queue().is_draining_here()) {
         return Err(errors::WOULD_DEADLOCK.error(
@@ -190,5 +196,6 @@ pub fn end_all(py: Python<'_>, queues: Vec<Arc<SharedQueue>>, timeout: Option<f6
         };
         is_clean &= shared.end(py, deadline)?;
     }
+    shared_scheduler::stop_all();
     Ok(is_clean)
 }

@@ -21,7 +21,7 @@ fn hash_of(text: &str) -> u64 {
 
 /// How many drain threads a queue has: a rule that becomes a number when it is made.
 ///
-/// Made by ``fixed``, ``cpu_cores``, ``cpu_cores_with_base`` or ``io_bound``. The rule pickles and copies, not the number:
+/// Made by ``fixed``, ``cpu_cores`` or ``cpu_cores_with_base``. The rule pickles and copies, not the number:
 /// where it arrives, ``cpu_cores`` counts the cores that are there.
 ///
 /// Example:
@@ -29,7 +29,7 @@ fn hash_of(text: &str) -> u64 {
 ///     >>> ThreadPolicy.fixed(4).resolve()
 ///     4
 ///
-/// Source: ``ThreadPolicy`` in SkyWalking's ``library-batch-queue``; ``io_bound`` is ours.
+/// Source: ``ThreadPolicy`` in SkyWalking's ``library-batch-queue``.
 #[pyclass(module = "drainq", frozen, from_py_object)]
 #[derive(Clone, Copy)]
 pub struct ThreadPolicy(pub core::ThreadPolicy);
@@ -57,14 +57,6 @@ impl ThreadPolicy {
         core::ThreadPolicy::cpu_cores_with_base(count("base", base)?, multiplier).map(Self).map_err(errors::bad_value)
     }
 
-    /// ``count`` threads for handlers that mostly wait for a disk, a network or a database.
-    ///
-    /// The number has nothing to do with the cores: threads that wait hold no GIL.
-    #[staticmethod]
-    fn io_bound(#[pyo3(from_py_with = arguments::count)] count: i64) -> PyResult<Self> {
-        core::ThreadPolicy::io_bound(self::count("count", count)?).map(Self).map_err(errors::bad_value)
-    }
-
     /// The number of threads on this machine, at least 1.
     fn resolve(&self) -> usize {
         self.0.resolve()
@@ -77,7 +69,6 @@ impl ThreadPolicy {
             core::ThreadPolicy::CpuCoresWithBase(base, multiplier) => {
                 pickling::made_by(slf, "cpu_cores_with_base", (base, multiplier))
             }
-            core::ThreadPolicy::IoBound(count) => pickling::made_by(slf, "io_bound", (count,)),
         }
     }
 
@@ -88,7 +79,6 @@ impl ThreadPolicy {
             core::ThreadPolicy::CpuCoresWithBase(base, multiplier) => {
                 format!("ThreadPolicy.cpu_cores_with_base({base}, {multiplier:?})")
             }
-            core::ThreadPolicy::IoBound(count) => format!("ThreadPolicy.io_bound({count})"),
         }
     }
 

@@ -28,6 +28,7 @@ pub fn take<'py>(py: Python<'py>, shared: &SharedQueue) -> PyResult<Bound<'py, P
         .try_for_each(|(reason, count)| rejected.set_item(reason.name(), count))?;
     let outcomes = snapshot.outcomes();
     Outcome::ALL.into_iter().try_for_each(|outcome| counters.set_item(outcome.name(), outcomes.of(outcome)))?;
+    counters.set_item("types", types)?;
     counters.set_item("accepted", snapshot.accepted)?;
     counters.set_item("rejected", rejected)?;
     counters.set_item("abandoned", snapshot.abandoned)?;
@@ -40,7 +41,7 @@ pub fn take<'py>(py: Python<'py>, shared: &SharedQueue) -> PyResult<Bound<'py, P
     let gil_yield = &shared.process().gil_yield;
     counters.set_item("gil_yields", gil_yield.yields())?;
     counters.set_item("gil_waits", gil_yield.waits())?;
-    statistics::made(py, "batch_queue", (types, threads, counters))
+    statistics::made(py, "batch_queue", (threads, counters))
 }
 
 /// Returns the counters of a type in the order of `drainq.statistics.TypeStats`.

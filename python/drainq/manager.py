@@ -1,0 +1,178 @@
+"""``BatchQueueManager``: the queues of a process by name.
+
+The registry takes no lock: each change of it is one operation on a dict with numbers as keys, and a name belongs to the
+queue that was entered first of those that run. A fork may come between any two operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector, end_queues
+from drainq.arguments import flag
+from drainq.errors import DuplicateName, ModeConflict, warn
+
+__all__ = ["BatchQueueManager"]
+
+_queues: dict[int, tuple[str, BatchQueue[Any], BatchQueueConfig]] = {}  # in the order in which they were made
+_numbers = itertools.count()
+
+_INFRASTRUCTURE = (
+    "threads", "shared_scheduler", "partitions", "buffer_size", "capacity", "strategy", "max_batch", "min_idle",
+    "max_idle", "linger", "shutdown_timeout", "rebalance_interval",
+)  # fmt: skip
+
+
+class BatchQueueManager:
+    """The queues of this process by name. All functions are called on the class.
+
+    Example:
+        >>> from drainq import BatchQueueConfig, BatchQueueManager, ThreadPolicy
+        >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
+        >>> queue = BatchQueueManager.get_or_create("example", config)
+        >>> BatchQueueManager.get("example") is queue
+        True
+        >>> BatchQueueManager.shutdown("example")
+        True
+
+    Source: ``BatchQueueManager`` in SkyWalking's ``library-batch-queue``.
+    """
+
+    @staticmethod
+    def create(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
+        """Make a queue of this name.
+
+        Raises:
+            DuplicateName: there is one that is running.
+        """
+        name = _text(name)
+        if _running(name):
+            raise _duplicate(name)
+        return _make(name, config)
+
+    @staticmethod
+    def get_or_create(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
+        """Return the queue of this name, made if there is none.
+
+        Of two configurations the first one wins; a later one that differs in threads,
+        partitions, buffer size, strategy or times is warned of.
+
+        Raises:
+            ModeConflict: one configuration has a ``consumer`` and the other has none.
+        """
+        name = _text(name)
+        found = _running(name)
+        if not found:
+            try:
+                return _make(name, config)
+            except DuplicateName:
+                found = _running(name)
+                if not found:
+                    raise
+        queue, first = found
+        if not isinstance(config, BatchQueueConfig):
+            raise TypeError(f"config must be a BatchQueueConfig, such as BatchQueueConfig(threads=1), got {config!r}")
+        modes = ("handlers by type", "one consumer for everything")
+        has, asked = (modes[settings.consumer is not None] for settings in (first, config))
+        if has != asked:
+            raise ModeConflict(f"queue {name!r} has {has}, but was asked for with {asked}; take another name")
+        if _infrastructure(first) != _infrastructure(config):
+            warn(f"queue {name!r} exists with other settings, which stay: {first} (asked for: {config})")
+        return queue
+
+    @staticmethod
+    def get(name: str) -> BatchQueue[Any] | None:
+        """Return the running queue of this name, or None."""
+        found = _running(_text(name))
+        return found[0] if found else None
+
+    @staticmethod
+    def names() -> list[str]:
+        """Return the names of the running queues, in the order in which they were made."""
+        return [name for name, queue, _ in list(_queues.values()) if queue.running]
+
+    @staticmethod
+    def shutdown(name: str, timeout: Any = None, *, missing_ok: bool = False) -> bool:
+        """Shut the queue of this name down and forget it.
+
+        Args:
+            name: the queue's.
+            timeout: seconds for it; None: the queue's own setting.
+            missing_ok: True to do nothing if no queue has the name, because it was shut down before, for example.
+        Returns:
+            What its ``shutdown`` returns; True if ``missing_ok`` and there is no such queue.
+        Raises:
+            KeyError: there is no queue of this name, and not ``missing_ok``.
+            WouldDeadlock: called from a handler of the queue.
+        """
+        name, may_miss = _text(name), flag("missing_ok", missing_ok)
+        found = [(number, queue) for number, (other, queue, _) in list(_queues.items()) if other == name]
+        if not found:
+            if may_miss:
+                return True
+            running = BatchQueueManager.names()
+            raise KeyError(
+                f"name must be that of a queue that runs, got {name!r}; running are {running!r}; "
+                "missing_ok=True takes a name that has ended"
+            )
+        number, queue = found[-1]  # it runs, or its shutdown was interrupted
+        clean = queue.shutdown(timeout)
+        _queues.pop(number, None)
+        return clean
+
+    @staticmethod
+    def shutdown_all(timeout: Any = None) -> bool:
+        """Shut all queues down, the first made first, and forget them; then end the shared schedulers.
+
+        Args:
+            timeout: seconds for all of them together; None: each queue's own setting.
+        Returns:
+            True if nothing was abandoned.
+        Raises:
+            WouldDeadlock: called from a handler of one of them; all go on then.
+        """
+        entries = list(_queues.items())
+        clean = end_queues([queue for _, (_, queue, _) in entries], timeout)
+        for number, _ in entries:
+            _queues.pop(number, None)
+        return clean
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {name!r}")
+    return str.__str__(name)  # of a subclass its text
+
+
+def _running(name: str) -> tuple[BatchQueue[Any], BatchQueueConfig] | None:
+    """Return the queue that has the name, and forget the queues that have ended."""
+    for number, (_, queue, _) in list(_queues.items()):
+        if not queue.running:
+            _queues.pop(number, None)
+    return next(((queue, config) for other, queue, config in list(_queues.values()) if other == name), None)
+
+
+def _make(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
+    queue: BatchQueue[Any] = BatchQueue(name, config)
+    number = next(_numbers)
+    _queues[number] = (name, queue, config)
+    # Another thread may have been quicker, or what ran while the queue was made.
+    found = _running(name)
+    if found and found[0] is not queue:
+        _queues.pop(number, None)
+        queue.shutdown()
+        raise _duplicate(name)
+    return queue
+
+
+def _duplicate(name: str) -> DuplicateName:
+    return DuplicateName(f"there is a queue {name!r} already; take it with get({name!r}), or another name")
+
+
+def _infrastructure(config: BatchQueueConfig) -> tuple[object, ...]:
+    """Return the settings that a queue has once: all but its callables."""
+    selector = config.partition_selector
+    by_type = isinstance(selector, PartitionSelector) and repr(selector) == "PartitionSelector.type_hash()"
+    settings = (getattr(config, name) for name in _INFRASTRUCTURE)
+    return (*settings, by_type, config.len_of is None, config.balancer is None)
