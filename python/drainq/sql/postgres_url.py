@@ -9,9 +9,7 @@ import re
 from urllib.parse import quote as percent_encoded
 
 from drainq.sql.dialect import UrlParts
-from drainq.sql.url import SECRET, decoded, without_password
-
-_HOSTS = re.compile(r"(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?(?:,(?:\[[^\]/?@]*\]|[^:\[\]/?@#,\s]*)(?::\d+)?)*")
+from drainq.sql.url import SECRET, decoded
 
 
 def read_postgres_url(rest: str) -> UrlParts:
@@ -20,7 +18,12 @@ def read_postgres_url(rest: str) -> UrlParts:
     Raises:
         ValueError: it can be read in more than one way, or has a port that no server can have.
     """
-    user_part, place = _split_user_part(rest)
+    user_part, _, place = rest.rpartition("@")
+    if rest.count("@") > 1 or re.search("[/?]", user_part):
+        raise ValueError(
+            "this URL can be read in more than one way: write '/', '?' and '@' in a user's name, a password or a "
+            "parameter as %2F, %3F and %40"
+        )
     user, _, password = user_part.partition(":")
     secrets = {"password": decoded(password)} if password else {}
     host_and_database, _, query = place.partition("?")
@@ -40,31 +43,6 @@ def read_postgres_url(rest: str) -> UrlParts:
     return UrlParts(target, tuple(secrets.items()), text)
 
 
-def _split_user_part(rest: str) -> tuple[str, str]:
-    """Split ``user:password@host/db?query`` before the host, whatever the password holds.
-
-    An ``@`` ends the user part if what follows it is a host. If several do, the first is meant as long as the others
-    stand in the query.
-
-    Raises:
-        ValueError: there is more than one way to read it.
-    """
-    ends = [at for at, char in enumerate(rest) if char == "@"]
-    if not ends:
-        return "", rest
-    readings = [at for at in [-1, *ends] if _HOSTS.fullmatch(re.split(r"[/?]", rest[at + 1 :], maxsplit=1)[0])]
-    if not readings:
-        return rest[: ends[-1]], rest[ends[-1] + 1 :]  # the host is none: the driver says so
-    first = readings[0]
-    place, question, query = rest[first + 1 :].partition("?")
-    if len(readings) > 1 and not (question and "@" not in place and re.match(r"\w+=", query)):
-        raise ValueError(
-            f"this URL can be read in more than one way: {without_password('postgresql://' + rest)!r}; "
-            "write the characters '/', '?' and '@' in a user's name or password as %2F, %3F and %40"
-        )
-    return (rest[:first], rest[first + 1 :]) if first >= 0 else ("", rest)
-
-
 def _check_ports(hosts: str) -> None:
     """Refuse a port that no server can have: libpq notices it only when it connects, as if the server were away."""
     for host in hosts.split(","):
@@ -74,12 +52,12 @@ def _check_ports(hosts: str) -> None:
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:
-    """The parameters of a query, names decoded; a part without ``=`` belongs to the value before it."""
-    found: list[tuple[str, str]] = []
-    for part in query.split("&") if query else []:
-        name, equals, value = part.partition("=")
-        if equals or not found:
-            found.append((decoded(name), value))
-        else:
-            found[-1] = (found[-1][0], f"{found[-1][1]}&{part}")
-    return found
+    """Return the parameters of a query, names decoded.
+
+    Raises:
+        ValueError: a part has no ``=``.
+    """
+    parts = [part.partition("=") for part in query.split("&")] if query else []
+    if not all(equals for _, equals, _ in parts):
+        raise ValueError("a parameter of this URL has no value: write '&' in a value as %26")
+    return [(decoded(name), value) for name, _, value in parts]

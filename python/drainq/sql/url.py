@@ -7,7 +7,8 @@
    memory is refused: each connection would have one of its own.
 2. A password is in ``secrets`` alone and reaches the driver beside the URI, never in it: so neither the repr, nor a
    message made here, nor one of the driver's can show it.
-3. Any character may stand in a password as it is. A URL that could then be read in two ways is refused, not guessed.
+3. A URL that can be read in two ways, because ``/``, ``?`` or ``@`` stands in a password as it is, is refused in one
+   sentence that shows nothing of it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class DatabaseUrl:
         Example:
             >>> DatabaseUrl.parse("sqlite:////var/lib/metrics.db").target
             '/var/lib/metrics.db'
-            >>> print(DatabaseUrl.parse("postgresql://me:s/e@c#r:e?t@db/metrics"))
+            >>> print(DatabaseUrl.parse("postgresql://me:s%2Fe%40c#r:et@db/metrics"))
             postgresql://me:***@db/metrics
         """
         if not isinstance(url, str):
