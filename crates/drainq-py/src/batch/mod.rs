@@ -15,7 +15,6 @@
 //! | `caller_count.rs`, `caller.rs` | the threads that may call them, and the last call |
 //! | `config_table.rs` | a configuration of which each setting is written once |
 //! | `config.rs`, `size_policies.rs`, `buffer_strategy.rs`, `partition_selector.rs`, `drain_balancer.rs`, `stats.rs` | values in, values out |
-//! | `round_robin.rs` | one partition after the other |
 //! | `config_arguments.rs` | what may be passed for each setting |
 //! | `metric_samples.rs` | what a monitoring system reads |
 //! | `losses.rs` | what all queues have lost, for tests of programs |
@@ -45,7 +44,6 @@ pub mod per_process;
 pub mod produce;
 pub mod queue;
 pub mod rebalance;
-pub mod round_robin;
 pub mod routing;
 pub mod shared_queue;
 pub mod shared_scheduler;

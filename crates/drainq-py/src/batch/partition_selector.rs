@@ -1,16 +1,16 @@
 //! `PartitionSelector`: which partition an item goes to.
 
-use super::round_robin::RoundRobin;
 use crate::pickling::{self, Recipe};
 use crate::{callables, errors, gil};
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The rule by which a selector picks a partition.
 pub enum SelectorRule {
     /// A type keeps its partition for ever.
     TypeHash,
-    /// One after the other.
-    RoundRobin(RoundRobin),
+    /// One after the other, beginning with partition 0; the number of choices so far, which all producers share.
+    RoundRobin(AtomicUsize),
     /// By the hash of what a callable returns for the item.
     By(Py<PyAny>),
 }
@@ -42,7 +42,7 @@ impl PartitionSelector {
     /// One partition after the other. Items of a type may be handled out of order.
     #[staticmethod]
     fn round_robin() -> Self {
-        Self(SelectorRule::RoundRobin(RoundRobin::default()))
+        Self(SelectorRule::RoundRobin(AtomicUsize::default()))
     }
 
     /// Items for which ``key(item)`` is equal go to one partition, as long as the number of
@@ -60,7 +60,7 @@ impl PartitionSelector {
         }
         Ok(match &self.0 {
             SelectorRule::TypeHash => spread(item.get_type().as_ptr().addr() >> 4, count),
-            SelectorRule::RoundRobin(turn) => turn.next_of(count),
+            SelectorRule::RoundRobin(choices) => choices.fetch_add(1, Ordering::Relaxed) % count,
             SelectorRule::By(key) => spread(gil::hash(&gil::call(key.bind(item.py()), [item])?)? as usize, count),
         })
     }
