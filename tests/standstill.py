@@ -1,7 +1,7 @@
 """Ends a test at a standstill: nothing of it runs, nothing of it waits for a processor, and so nothing will come of it.
 
 A wait that never ends is found by a patience, and a patience that does for a busy machine is long. A standstill is told
-apart from a busy machine within seconds: the kernel says of each thread how long it has run, and whether it waits for a
+apart from a busy machine: the kernel says of each thread how long it has run, and whether it waits for a
 processor now. A watcher looks at the test's threads and at those of the programs that it has started; it is a process of
 its own, because a thread would get in the way of forks, and of what tests say about threads and the GIL.
 
@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SECONDS = 3.0
+SECONDS = 20.0
 """The standstill after which a test has failed."""
 
 LOOK = 0.5

@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 PATIENCE = 60
 
 
@@ -193,7 +195,6 @@ def test_an_interrupted_produce_counts_its_item_as_rejected():
     )
 
 
-@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_empty_and_delivers_only_its_own():
     out = run(
@@ -231,7 +232,6 @@ def test_a_forked_child_starts_empty_and_delivers_only_its_own():
     assert out == "7 True 11\n"
 
 
-@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_that_never_produces_exits_at_once():
     out = run(
