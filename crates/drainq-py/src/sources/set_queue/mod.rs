@@ -216,7 +216,7 @@ impl SetQueue {
             let (getters, putters) = (state.getters.blocked(), state.putters.blocked());
             (waiting, taken, state.put, state.got, state.duplicates, getters, putters)
         };
-        statistics::made(py, "SetQueueStats", counters)
+        statistics::SET_QUEUE.make(py, counters)
     }
 
     /// Most items to hold; None is unbounded.
