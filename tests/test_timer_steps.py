@@ -1,26 +1,21 @@
-"""What the timer, a repetition and a join decide, step by step: no thread runs, and the time is the test's."""
+"""What the timer and a repetition decide, step by step: no thread runs, and the time is the test's."""
 
 from __future__ import annotations
 
-import os
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-import drainq.threads
 import drainq.timer
-from drainq.threads import DaemonThread
 from drainq.timer import FOREVER, Repeat, Timer
 
 
 @pytest.fixture
 def now(monkeypatch):
-    """The time that the timer and the threads read, in a list."""
+    """The time that the timer reads, in a list."""
     now = [1000.0]
-    frozen = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr(drainq.timer, "time", frozen)
-    monkeypatch.setattr(drainq.threads, "time", frozen)
+    monkeypatch.setattr(drainq.timer, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -118,12 +113,12 @@ def test_a_thread_that_could_not_be_started_is_not_counted(now, ends, monkeypatc
         tries.append(thread.name)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(DaemonThread, "start", start)
+    monkeypatch.setattr(threading.Thread, "start", start)
     monkeypatch.setattr(drainq.timer.sys, "is_finalizing", lambda: ends)
     for number in (1, 2):
         timer.after(10.0 - number, print)
         assert timer._threads == 0
-    assert tries == ([] if ends else ["drainq-timer"] * 2)
+    assert tries == ([] if ends else ["drainq-timer"] * 2) and not timer.has_threads
     assert ("could not start a thread" in caplog.text) is not ends
 
 
@@ -230,34 +225,3 @@ def test_a_turn_that_is_already_beginning_is_not_set_a_second_time():
     timer.set.clear()  # its thread has taken the alarm
     repeat.wake()
     assert timer.set == []
-
-
-def test_a_join_waits_for_the_beginning_and_the_end_together_no_longer_than_asked(now, monkeypatch):
-    joined = []
-    monkeypatch.setattr(threading.Thread, "join", lambda thread, timeout=None: joined.append(timeout))
-    thread = DaemonThread(print, name="other")
-
-    class Begun:
-        begun, takes = False, 4.0
-
-        def is_set(self):
-            return self.begun
-
-        def wait_for_it(self, timeout):
-            now[0] += self.takes if timeout is None else min(self.takes, timeout)
-            self.begun = timeout is None or timeout >= self.takes
-            return self.begun
-
-    thread._starter = os.getpid()
-    for timeout in (10.0, 4.0, 3.0, None):
-        thread._started = Begun()
-        thread.join(timeout)
-    assert joined == [6.0, 0.0, None]  # with 3 seconds it had not begun
-
-
-def test_a_thread_is_started_once(monkeypatch):
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
-    thread = DaemonThread(print, name="other")
-    thread.start()
-    with pytest.raises(RuntimeError, match="only be started once"):
-        thread.start()

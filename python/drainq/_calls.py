@@ -13,7 +13,7 @@ from typing import Any
 
 from drainq.callables import check_answer
 from drainq.logger import log as _log
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread as _start_thread
 
 # The logger was found once: ``getLogger`` takes the lock that all of logging shares, and a signal handler that raises
 # in there, on the thread of a producer, would leave it locked.
@@ -30,10 +30,8 @@ def is_ctrl_c(error: BaseException) -> bool:
 
 
 def start_thread(name: str, target: Callable[[], object]) -> threading.Thread:
-    """Start a daemon thread, without waiting for it."""
-    thread = DaemonThread(target, name=name)
-    thread.start()
-    return thread
+    """Start a daemon thread."""
+    return _start_thread(target, name=name)
 
 
 def report_failure(handler: Callable[[list[Any], BaseException], Any], batch: list[Any], error: BaseException) -> int:

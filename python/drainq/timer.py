@@ -38,7 +38,7 @@ from collections.abc import Callable
 from functools import partial
 
 from drainq.fork import renew_in_child
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 _log = logging.getLogger("drainq")
 _SAY_AGAIN = 60.0  # seconds between two warnings that all threads are busy
@@ -122,10 +122,15 @@ class Timer:
         with self._earlier:
             self._tidy_up()
             heapq.heappush(self._heap, (at, next(self._numbers), alarm))
-            call = self._call_the_watch() if self._heap[0][2] is alarm else None
+            call = self._call_the_watch() if self._heap[0][2] is alarm or not self._threads else None
         if call is not None:
             call()
         return alarm
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether a thread runs; without one, alarms wait until another is set and a thread can be started."""
+        return self._threads > 0
 
     def _call_the_watch(self) -> Callable[[], None] | None:
         """Notify a thread that can become the watch. Called with the lock; what it returns is to be called without."""
@@ -147,7 +152,7 @@ class Timer:
                 self._threads -= 1
             return
         try:
-            DaemonThread(self._run, name="drainq-timer").start()
+            start_thread(self._run, name="drainq-timer")
         except RuntimeError:  # no more threads, or the interpreter is ending
             with self._earlier:
                 self._threads -= 1
@@ -167,7 +172,7 @@ class Timer:
             try:
                 if work is not None:
                     work()
-            except Exception:
+            except BaseException:  # as SystemExit of a source: the thread goes on
                 _log.exception("work of a drainq timer failed")
             del alarm, work  # or the thread would keep its owner alive while it waits
 

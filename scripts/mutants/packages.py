@@ -122,15 +122,6 @@ MUTANTS = [
         "tests/spark/test_aggregate.py::test_the_rdd_door_gives_the_same",
     ),
     Mutant(
-        "start_waits_for_the_thread",
-        "a thread's first collection may wait for a lock that its starter holds",
-        "python/drainq/threads.py",
-        ("        return True\n\n    wait_for_it"),
-        ("        return threading.Event.wait(self, timeout)\n\n    wait_for_it"),
-        "tests/test_threads.py::test_no_call_waits_for_the_first_step_of_a_thread_that_it_starts",
-        dies="hangs",
-    ),
-    Mutant(
         "item_of_two_metrics_counts_twice",
         "an item that two metrics take is counted by both",
         "python/drainq/workers/declared.py",

@@ -52,6 +52,7 @@ MAY_KNOW = {
     "manager": {"_native", "arguments", "errors"},
     "metrics": {"_native", "columns", "errors", "spark", "sql", "statistics", "threads", "workers"},
     "sources": {
+        "timer",
         "_native",
         "arguments",
         "backoff",

@@ -44,6 +44,8 @@ def run(program: str, *arguments: str) -> None:
 def test_a_source_that_can_be_asked_is_asked_anew_by_the_child_whatever_was_locked():
     run(
         """
+from drainq.sources.prefetch_refill import TIMER
+
 source = PrefetchSource(lambda n: [os.getpid()], 4, 0)
 assert source.wait(30)
 
@@ -57,7 +59,7 @@ def child():
 held, release = threading.Event(), threading.Event()
 
 def hold_every_lock():
-    with source._state, source._refiller._changed, source._clock._lock:
+    with source._state, TIMER._earlier, source._clock._lock:
         held.set()
         release.wait()
 

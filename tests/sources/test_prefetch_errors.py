@@ -10,8 +10,10 @@ import threading
 
 import pytest
 
+import drainq.sources.prefetch_refill
 from drainq import Backoff, PrefetchSource
 from drainq.testing import ManualClock
+from drainq.timer import Timer
 from tests.sources.by_hand import EXACT, Raises, balanced
 
 EXITS = [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit]
@@ -320,11 +322,12 @@ def test_a_back_off_ends_although_no_thread_could_be_started_when_it_began(monke
 
     heard = []
     soon = Backoff(0.2, 0.2, 1.0, jitter=0)
+    monkeypatch.setattr(drainq.sources.prefetch_refill, "TIMER", Timer())  # it has no thread yet
     source = PrefetchSource(lambda n: [1], 4, 1, retry=soon, on_error=heard.append)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         assert source.get_next_batch(1) == []  # neither a refill nor the wait for the next one begins
-    assert [str(error) for error in heard] == ["can't start new thread"] * 2
+    assert [str(error) for error in heard] == ["can't start a thread for a source"] * 2
     assert source.wait(30)
     assert source.get_next_batch(1) == [1]
     assert source.close(30)

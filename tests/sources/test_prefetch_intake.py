@@ -9,8 +9,7 @@ import pytest
 
 from drainq import Backoff, PrefetchSource, SetQueue
 from drainq.sources.prefetch_buffer_size import AutoSize
-from drainq.sources.prefetch_read import Intake
-from drainq.sources.prefetch_refill_threads import Refill
+from drainq.sources.prefetch_read import Intake, Refill
 from tests.sources.by_hand import Scripted
 
 # -- the life of an item after it was taken ---------------------------------------------------

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import threading
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
+import drainq.sources.prefetch_refill
 from drainq import Backoff, PrefetchSource
+from drainq.testing import ManualClock
 from tests.sources.by_hand import Scripted
 from tests.sources.threads import Call, eventually
 
@@ -129,16 +132,29 @@ def test_pullers_and_refiller_lose_and_double_nothing():
     assert prefetch.close(30)
 
 
-def test_a_source_that_nobody_holds_is_collected_and_its_thread_ends():
+def test_a_source_that_nobody_holds_is_collected_although_it_waits_for_its_next_refill():
     prefetch = PrefetchSource(Scripted([1]), 4, 0, name="short-lived", retry=Backoff(60, 60))
     assert prefetch.wait(30)
-    thread = next(thread for thread in threading.enumerate() if thread.name == "drainq-short-lived")
+    prefetch.get_next_batch(1)
     seen = weakref.ref(prefetch)
+    eventually(lambda: seen()._wakes_at is not None)
     del prefetch
-    gc.collect()
-    assert seen() is None
-    thread.join(30)
-    assert not thread.is_alive()
+    eventually(lambda: gc.collect() >= 0 and seen() is None)
+
+
+def test_the_earlier_of_two_times_to_ask_again_counts(monkeypatch):
+    set_for = []
+    alarms = SimpleNamespace(after=lambda seconds, work: set_for.append(seconds), has_threads=True)
+    monkeypatch.setattr(drainq.sources.prefetch_refill, "TIMER", alarms)
+    source = PrefetchSource(Scripted(), 4, 0, clock=ManualClock(1000.0))
+    for due in (1005.0, 1007.0, 1005.0, 1002.0):
+        source._wake_at(due, 1000.0)
+    assert set_for == [5.0, 2.0]
+    source._woken(1005.0)  # an alarm that another has overtaken
+    source._wake_at(1002.0, 1000.0)
+    source._woken(1002.0)
+    source._wake_at(1005.0, 1000.0)
+    assert [seconds for seconds in set_for if seconds] == [5.0, 2.0, 5.0]
 
 
 @pytest.mark.system

@@ -30,9 +30,6 @@
 //! (`batch/drop_reports.rs`). The `Drop` of a `Caller`, which calls `on_close`, is no finaliser: drain threads own the callers
 //! (`batch/caller.rs`). One exception, as in Python itself: an awaitable that was never awaited warns, as a
 //! coroutine does.
-//!
-//! For the same reason no thread of ours is waited for where it is started: its first steps may run any finaliser of
-//! the user's (`drainq/threads.py`).
 
 mod arguments;
 mod arrow;

@@ -20,7 +20,7 @@ from drainq.delayed.message import OfferOutcome, ScheduledMessage, When
 from drainq.delayed.storage_session import Session
 from drainq.loop_signal import LoopSignal
 from drainq.pickling import refuse
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -156,7 +156,7 @@ class AsyncDelayedQueue(Generic[T]):
                 closed.set_result(None)
 
         # Not one of the threads that it closes; and cancelled, it closes all the same.
-        DaemonThread(close, name="drainq-close").start()
+        start_thread(close, name="drainq-close")
         await asyncio.shield(asyncio.wrap_future(closed))
 
     async def _taking(self, take: Callable[[], R]) -> R:

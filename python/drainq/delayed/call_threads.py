@@ -23,7 +23,7 @@ from typing import ParamSpec, TypeVar
 
 from drainq.errors import ShutDown
 from drainq.fork import renew_in_child
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,7 +105,7 @@ class CallThreads:
 
         def taken(_: Future[R]) -> None:
             # A thread apart: this runs on the loop's thread if the call has ended, and the pool may be busy or closed.
-            DaemonThread(finish, name="drainq-give-back").start()
+            start_thread(finish, name="drainq-give-back")
 
         running.add_done_callback(taken)
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 INTERVAL = 0.25  # seconds between two reads of the tasks' state
 
@@ -30,14 +30,14 @@ class Progress:
             return
         self._show(name)
         ended = threading.Event()
-        watcher = DaemonThread(self._watch, name="drainq-progress", args=(name, tasks, ended))
+        watcher = None
         if tasks is not None:
-            watcher.start()
+            watcher = start_thread(self._watch, name="drainq-progress", args=(name, tasks, ended))
         try:
             yield
         finally:
             ended.set()
-            if tasks is not None:
+            if watcher is not None:
                 watcher.join()
             self._show("")
 

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from drainq.metrics import archive
 from drainq.metrics.errors import UserError, lines_of
 from drainq.spark.java import java_home
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,7 +50,7 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "drainq.metrics.daemon",
 }
-_stopping: list[DaemonThread] = []
+_stopping: list[threading.Thread] = []
 
 
 def parse_heap(text: str) -> str:
@@ -87,7 +88,7 @@ class Launch:
         self._settings, self._log, self._use_archive = dict(settings), log, use_archive
         self._context: Future[SparkContext] = Future()
         self._is_stopping = False
-        DaemonThread(self._run, name="drainq-spark-start").start()
+        start_thread(self._run, name="drainq-spark-start")
 
     def context(self) -> SparkContext:
         """Wait until Spark has started.
@@ -101,9 +102,7 @@ class Launch:
         """Stop Spark, in a thread of its own; the second call does nothing."""
         if not self._is_stopping:
             self._is_stopping = True
-            thread = DaemonThread(self._stop, name="drainq-spark-stop")
-            _stopping.append(thread)
-            thread.start()
+            _stopping.append(start_thread(self._stop, name="drainq-spark-stop"))
 
     def __enter__(self) -> Launch:
         return self

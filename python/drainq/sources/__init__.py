@@ -4,7 +4,7 @@
 | --- | --- |
 | ``source_shapes`` | what a source may be, and what it answers with |
 | ``prefetch_source`` | :class:`PrefetchSource`: a buffer refilled in the background; this is the consumer's side |
-| ``prefetch_refill`` | when a refill starts and how it ends; ``prefetch_refill_threads`` says where it runs |
+| ``prefetch_refill`` | when a refill starts, where it runs and how it ends |
 | ``prefetch_read`` | a refill's items: asked for, read, checked, let into the buffer |
 | ``prefetch_buffer_size``, ``prefetch_options``, ``prefetch_reports`` | the size; the arguments; errors and listeners |
 | ``when_to_ask_again`` | when a source that failed or had nothing is asked again |

@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 FOREVER = math.inf
 """A turn's answer: sleep until woken."""
@@ -38,11 +38,6 @@ class Loop:
         self._stopped = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._abandoned = False
-
-    def abandon(self) -> None:
-        """End without a word: this is a forked child, and the loop is the parent's; takes no lock."""
-        self._abandoned = True
 
     @property
     def running(self) -> bool:
@@ -54,8 +49,7 @@ class Loop:
         with self._starting:
             if not self.running:
                 self._stopped.clear()
-                self._thread = DaemonThread(self._run, name=self._name)
-                self._thread.start()
+                self._thread = start_thread(self._run, name=self._name)
 
     def wake(self) -> None:
         """End a sleep, or prevent the next."""
@@ -78,17 +72,17 @@ class Loop:
         return not thread.is_alive()
 
     def _run(self) -> None:
+        self._thread = threading.current_thread()  # a turn may stop the loop before ``start`` has returned
         self._begin()
         try:
             idle_turns = 0
-            while not self._abandoned and not self._stopped.is_set():
+            while not self._stopped.is_set():
                 self._news.clear()  # before the turn, so that news during it prevents the sleep
                 nap = self._turn(idle_turns)
-                if nap is None or self._abandoned:
+                if nap is None:
                     return
                 if nap:
                     self._news.wait(None if nap == FOREVER else nap)
                 idle_turns = idle_turns + 1 if nap else 0
         finally:
-            if not self._abandoned:
-                self._end()
+            self._end()

@@ -86,6 +86,6 @@ def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -
     if not (executor is None or callable(getattr(executor, "submit", None))):
         raise TypeError(
             "executor must be a concurrent.futures.Executor, such as ThreadPoolExecutor(1), "
-            f"or None for a thread of the source's own, got {executor!r}"
+            f"or None for a thread of drainq's, got {executor!r}"
         )
     check_clock_if_given(clock)

@@ -24,13 +24,30 @@ from typing import Generic, TypeVar
 
 from drainq._native import SetQueue
 from drainq.sources.prefetch_buffer_size import AutoSize
-from drainq.sources.prefetch_refill_threads import Refill
 from drainq.sources.source_shapes import Ask, SourceBatch
 
 T = TypeVar("T")
 
 _PUT_AT_ONCE = 1000
 """Items that go into the buffer in one native call; between two calls a puller that waits for the GIL gets it."""
+
+
+class Refill:
+    """One refill: what is known of it while it waits, runs and ends."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        """The thread that runs it, or that ends it unrun; None while it waits."""
+        self.asked = False
+        """Whether the source was asked."""
+        self.found = 0
+        """Items that the source gave."""
+        self.added = 0
+        """Items that went into the buffer."""
+        self.outdated = False
+        """Whether items were forgotten since it began: what was a duplicate then may be none now."""
+        self.error: BaseException | None = None
+        """What the source, or the executor, raised."""
 
 
 class Intake(Generic[T]):

@@ -16,20 +16,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from drainq.clock import MonotonicClock
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sources.prefetch_options import PrefetchOptions
-from drainq.sources.prefetch_read import Intake
-from drainq.sources.prefetch_refill_threads import Refill, Refiller
+from drainq.sources.prefetch_read import Intake, Refill
 from drainq.sources.prefetch_reports import Reports
 from drainq.sources.source_shapes import Ask, AskIterator
 from drainq.sources.steady_clock import SteadyClock
+from drainq.timer import Timer
 
 T = TypeVar("T")
+
+TIMER = Timer(most=1000)
+"""Runs the refills of all sources. It is theirs alone, because a source may hang, and then it keeps its thread."""
 
 
 class Replenisher(Generic[T]):
@@ -37,7 +42,7 @@ class Replenisher(Generic[T]):
 
     Args:
         ask: the source.
-        name: for logs and the thread.
+        name: for logs.
         options: what the parts are made from.
     """
 
@@ -52,7 +57,7 @@ class Replenisher(Generic[T]):
         renew_in_child(self)
 
     def _begin(self, *, ended: bool = False, listeners: tuple[Callable[[], object], ...] = ()) -> None:
-        """Make what a forked child must not share with its parent: buffer, lock, thread, and the counters."""
+        """Make what a forked child must not share with its parent: buffer, lock, and the counters."""
         self._state = threading.Condition()
         options = self._options
         self._reports = Reports(self.name, options.on_error, self._state, listeners)
@@ -68,14 +73,11 @@ class Replenisher(Generic[T]):
         self._given_back: deque[T] = deque()
         self._refill: Refill | None = None
         self._refills = self._fetched = self._empty_refills = self._starved = 0
-        self._refiller = Refiller(
-            self._run, self._drop, self._wake,
-            name=f"drainq-{self.name}", executor=self._executor, clock=self._clock,
-        )  # fmt: skip
+        self._wakes_at: float | None = None
 
     def _renew_in_child(self) -> None:
         """Start empty; what was fetched, and what is left of an iterator, is the parent's."""
-        leave_to_parent(self._buffer, self._intake, self._given_back, self._refiller)
+        leave_to_parent(self._buffer, self._intake, self._given_back)
         self._executor = None  # its threads are the parent's too
         ended = self._intake.ended or isinstance(self._ask, AskIterator)
         self._begin(ended=ended, listeners=self._reports.listeners)
@@ -102,16 +104,46 @@ class Replenisher(Generic[T]):
             if now >= due:
                 refill = self._refill = Refill()
         if now < due:
-            self._wake_at(due)
+            self._wake_at(due, now)
             return
         try:
-            self._refiller.submit(refill)
+            self._submit(refill)
         except BaseException as error:
             self._drop(refill, error)
             if not isinstance(error, Exception):
                 raise
 
-    def _wake(self) -> None:
+    def _submit(self, refill: Refill) -> None:
+        """Have a refill run as soon as possible; raises what the executor raises, and then the refill never begins."""
+        if self._executor is None:
+            _run_after(0.0, partial(self._run, refill))
+            return
+        future = self._executor.submit(partial(self._run, refill))
+        when_done = getattr(future, "add_done_callback", None)
+        if when_done is not None:
+            when_done(partial(self._given_up, refill))
+
+    def _given_up(self, refill: Refill, future: Any) -> None:
+        """End a refill whose future is done although nothing ran it: cancelled, or its executor broke."""
+        error = None if future.cancelled() else future.exception()
+        self._drop(refill, error or RuntimeError("the executor gave the refill up before it ran"))
+
+    def _wake_at(self, due: float, now: float) -> None:
+        """Replenish at ``due``, unless that is to happen earlier."""
+        with self._state:
+            if self._wakes_at is not None and self._wakes_at <= due:
+                return
+            self._wakes_at = due
+        try:
+            _run_after(min(threading.TIMEOUT_MAX, due - now), partial(_wake, weakref.ref(self), due))
+        except RuntimeError as error:  # the next pull tries again
+            self._wakes_at = None
+            self._reports.report(error)
+
+    def _woken(self, due: float) -> None:
+        with self._state:
+            if self._wakes_at == due:
+                self._wakes_at = None
         self._replenish(now=self._clock.certain())
 
     def _drop(self, refill: Refill, error: BaseException) -> None:
@@ -148,8 +180,6 @@ class Replenisher(Generic[T]):
             self._reports.report(refill.error)
         now, delay = self._clock.certain(), self._schedule.delay()
         with self._state:
-            if self._refill is not refill:
-                return  # another life began: this is a forked child
             self._refill = None
             ended = self._intake.ended
             brought = self._schedule.ended(refill, now, delay, stream_ended=ended)
@@ -164,14 +194,22 @@ class Replenisher(Generic[T]):
             with contextlib.suppress(BaseException):  # it has been reported
                 self._replenish(now=now)
 
-    def _wake_at(self, time: float) -> None:
-        try:
-            self._refiller.wake_at(time)
-        except RuntimeError as error:  # no thread can be started; the next pull tries again
-            self._reports.report(error)
-
     def _feed_the_hungry(self) -> None:
         """Tell consumers that found nothing that there is something now."""
         if self._intake.hungry and len(self._buffer):
             self._intake.hungry = False
             self._reports.tell()
+
+
+def _run_after(seconds: float, work: Callable[[], object]) -> None:
+    """Have a thread of the timer run ``work``; raise RuntimeError if there is none and none can be started."""
+    alarm = TIMER.after(seconds, work)
+    if not TIMER.has_threads and alarm.cancel():
+        raise RuntimeError("can't start a thread for a source")
+
+
+def _wake(owner: weakref.ref[Replenisher[Any]], due: float) -> None:
+    """Wake a source, unless it was collected: an alarm does not keep it alive."""
+    replenisher = owner()
+    if replenisher is not None:
+        replenisher._woken(due)

@@ -55,8 +55,8 @@ class PrefetchSource(Replenisher[T]):
         on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
         retry: when a source that failed or had nothing is asked again, by itself.
         eager: whether to start the first refill now instead of at the first pull.
-        name: for logs and the thread; None makes one from the source.
-        executor: where refills run; None is a daemon thread of the source's own.
+        name: for logs; None makes one from the source.
+        executor: where refills run; None is a daemon thread, not always the same one.
         min_interval: seconds from the start of one refill to the next at least.
         max_capacity: lets the capacity double up to this while pulls come away empty, and shrink back after.
         clock: an object with ``now() -> float`` in seconds.
@@ -270,7 +270,6 @@ class PrefetchSource(Replenisher[T]):
         timeout = seconds_or_none("timeout", timeout)
         with self._state:
             self._closed = self._intake.closed = True
-            self._refiller.close()
             refill = self._refill
             if refill is not None and refill.thread is None:
                 self._refill = None

@@ -58,11 +58,8 @@ class ShareDelivery:
         self._item_key = item_key
         self._report = report
 
-    def deliver(self, name: str, account: Account, items: list[Any], still_ours: Callable[[], bool]) -> int:
+    def deliver(self, name: str, account: Account, items: list[Any]) -> int:
         """Hand over one share; return how many items the target took.
-
-        Args:
-            still_ours: False if the target forked and this is the child: what follows is then for the parent to say.
 
         Raises:
             BaseException: what the target raised, if it is no Exception.
@@ -74,15 +71,12 @@ class ShareDelivery:
         try:
             check_answer("the target", self._target(name, given))
         except BaseException as error:
-            if still_ours():
-                account.failed += count
-                self._mark(name, keys, ItemState.FAILED)
-                self.settle(name, account.feed.failed, items)
+            account.failed += count
+            self._mark(name, keys, ItemState.FAILED)
+            self.settle(name, account.feed.failed, items)
             if not isinstance(error, Exception):
                 raise
             self._report(name, error)
-            return 0
-        if not still_ours():
             return 0
         account.moved += count
         self._mark(name, keys, ItemState.SENT)

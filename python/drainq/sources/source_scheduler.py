@@ -8,7 +8,6 @@ Invariants:
     3. No share is left unused while another source of the strategy has items.
     4. Strategy, names and accounts are one ``StepPlan``, replaced whole under ``_changing``: each name of the strategy
        has an account, at every moment. No foreign code runs under ``_changing``.
-    5. In a forked child ``_life`` is another: a step that the fork interrupted delivers nothing there.
 
 Source: the scheduler of "Fast Critical Path with Async Queueing". Ours: it sleeps until some source has items
 instead of spinning, a low-water mark, and an account of each item.
@@ -27,7 +26,7 @@ from typing import Any, NoReturn
 from drainq.arguments import Seconds, seconds_or_none
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
-from drainq.fork import leave_to_parent, renew_in_child
+from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.scheduled_source import feed_of
@@ -114,7 +113,6 @@ class SourceScheduler:
 
     def _begin(self) -> None:
         """Make what a forked child must not share with its parent."""
-        self._life = object()
         self._stepping = threading.RLock()
         self._changing = threading.Lock()
         self._credits: dict[Child, float] = {}
@@ -124,7 +122,6 @@ class SourceScheduler:
 
     def _renew_in_child(self) -> None:
         """Start empty and stopped; what was taken, and what is left of an iterator, is the parent's."""
-        self._loop.abandon()
         self._begin()
         accounts = {name: account.renewed() for name, account in self._plan.accounts.items()}
         self._plan = replace(self._plan, accounts=accounts)
@@ -139,9 +136,8 @@ class SourceScheduler:
         """
         with self._stepping:
             self._steps += 1
-            life, plan = self._life, self._plan
-            taken = self._take(plan, self._room())
-            return self._deliver(plan, taken, lambda: self._life is life)
+            plan = self._plan
+            return self._deliver(plan, self._take(plan, self._room()))
 
     def _room(self) -> int:
         """Items that the next step may move; none if the backlog is not known."""
@@ -180,17 +176,14 @@ class SourceScheduler:
             self._report(name, error)
             return []
 
-    def _deliver(self, plan: StepPlan, taken: dict[str, list[Any]], still_ours: Callable[[], bool]) -> int:
+    def _deliver(self, plan: StepPlan, taken: dict[str, list[Any]]) -> int:
         moved = 0
         try:
-            while taken and still_ours():
+            while taken:
                 name = next(iter(taken))
-                moved += self._delivery.deliver(name, plan.accounts[name], taken.pop(name), still_ours)
+                moved += self._delivery.deliver(name, plan.accounts[name], taken.pop(name))
         finally:
-            if still_ours():
-                self._give_back(plan, taken)
-            else:
-                leave_to_parent(taken)
+            self._give_back(plan, taken)
         return moved
 
     def _give_back(self, plan: StepPlan, taken: dict[str, list[Any]]) -> None:

@@ -10,7 +10,7 @@ import random  # noqa: F401  (Backoff.delay imports it late: on a background thr
 from collections.abc import Callable
 
 from drainq.backoff import Backoff
-from drainq.sources.prefetch_refill_threads import Refill
+from drainq.sources.prefetch_read import Refill
 
 DEFAULT_RETRY = Backoff()
 

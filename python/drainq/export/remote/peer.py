@@ -26,7 +26,7 @@ import msgspec
 from drainq.export import grpc_errors
 from drainq.export.grpc_channel import Connection
 from drainq.export.remote.wire import METHOD, Ack, WireBatch, decode_ack, encode
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 IDLE = 5.0  # seconds
 
@@ -151,7 +151,7 @@ class _Stream:
     def begin(self) -> None:
         """Open the call, and start the thread that reads its answers."""
         self._call = self._connection.stream(METHOD)(self.requests())
-        DaemonThread(self._read, name="drainq-remote-client").start()
+        start_thread(self._read, name="drainq-remote-client")
 
     def put(self, parcel: PeerParcel) -> None:
         """Send a batch; called with the condition."""

@@ -18,7 +18,7 @@ import psycopg
 from drainq.delayed.database_retry import RareWarning
 from drainq.delayed.storage.postgres.connection import Opener
 from drainq.sql.quoting import quote
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 _log = logging.getLogger("drainq")
 _RECONNECT_AFTER = 1.0
@@ -39,9 +39,8 @@ class Listener:
         self._channel = channel
         self._wake = wake
         self._stop_reader, self._stop_writer = os.pipe()
-        self._thread = DaemonThread(self._run, name=f"drainq-listen-{channel[:16]}")
         self.listening = threading.Event()
-        self._thread.start()
+        self._thread = start_thread(self._run, name=f"drainq-listen-{channel[:16]}")
 
     def close(self) -> None:
         """End the thread and the connection; return when they are gone."""
