@@ -78,6 +78,7 @@ MAY_KNOW = {
         "errors",
         "fork",
         "statistics",
+        "threads",
         "timer",
     },
     "sketch": {"_native"},

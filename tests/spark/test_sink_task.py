@@ -14,6 +14,7 @@ import pytest
 from tests.time_limit import SECONDS
 
 from drainq.backoff import Backoff
+from drainq.delivery import Unavailable
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
 from drainq.spark.batcher import count
@@ -23,7 +24,6 @@ from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_task import SinkTask
 from drainq.spark.sink_window import Window
-from drainq.spark.sink_writer import Work
 from drainq.spark.sink_writer import Writer as TaskWriter
 from drainq.spark.task_attempt import TaskInfo
 
@@ -44,12 +44,6 @@ SETTINGS = Settings(
     delayed=None,
     close_timeout=30,
 )
-
-
-@pytest.fixture(autouse=True)
-def task(monkeypatch):
-    """A queue in a task asks which task it is in."""
-    monkeypatch.setattr("drainq.spark.queue_of_task.task_info", lambda: INFO)
 
 
 def record_batches(*sizes):
@@ -115,12 +109,18 @@ def test_a_writer_is_made_called_and_closed_by_one_thread():
 
 def test_no_more_batches_are_under_way_than_asked_for():
     window = Window(3, 5)
-    assert [window.take(wait=False) for _ in range(6)] == [0, 1, 2, 0, 1, None]
-    window.done(2)
-    assert window.take(wait=False) == 2
+    assert [window.take(wait=False) for _ in range(6)] == [True] * 5 + [False]
+    window.put([1])
+    window.put([])  # gives its place back
+    assert [window.take(wait=False) for _ in range(2)] == [True, False]
+    assert window.next() == [1]
+    assert not window.take(wait=False)
+    window.done()
+    assert window.take() and not window.take(wait=False)
+    window.put([2])
     window.close()
-    window.done(0)
-    assert window.take() is None
+    window.done()
+    assert not window.take() and window.next() is None
 
 
 def test_after_a_failure_nothing_that_waits_is_written():
@@ -149,9 +149,11 @@ def test_a_batch_that_a_writer_is_at_when_the_task_fails_is_tried_no_more():
             raise ValueError("away")
 
     settings = replace(SETTINGS, make_writer=lambda info: Failing(), retries=5, on_error=OnError.SKIP)
-    writer = TaskWriter(window.take(), settings, INFO, window, Parking(None))
-    writer.consume([Work(0, [(n,) for n in range(4)])])  # the other writer's error is the task's
-    assert calls == [4]
+    writer = TaskWriter(settings, INFO, window, Parking(None))
+    window.take()
+    window.put([(n,) for n in range(4)])
+    writer.run()
+    assert calls == [4] and window.failure is None  # the other writer's error is the task's
     assert writer.counts() == dict.fromkeys(("rows", "batches", "retries", "errors", "dropped", "parked"), 0)
 
 
@@ -222,6 +224,34 @@ def test_a_pause_before_a_retry_ends_when_the_window_is_closed():
     window.close()
     paused.join(SECONDS)
     assert not paused.is_alive()
+
+
+def test_a_retry_waits_for_the_back_off_or_as_long_as_the_other_side_asks(monkeypatch):
+    pauses, errors = [], [Unavailable("busy", after=7.0), Unavailable("away"), ValueError("no")]
+    monkeypatch.setattr(Window, "pause", lambda window, seconds: pauses.append(seconds))
+
+    def write(batch):
+        if errors:
+            raise errors.pop(0)
+
+    report = run([], record_batches(4), write=write, retries=3, backoff=Backoff(1.0, 9.0, 2.0, jitter=0))
+    assert pauses == [7.0, 2.0, 4.0]
+    assert (report["retries"], report["rows"]) == (3, 4)
+
+
+def test_a_task_that_fails_waits_for_a_hanging_writer_only_so_long():
+    hangs, release = threading.Event(), threading.Event()
+
+    def write(batch):
+        if batch[0] == (0,):
+            hangs.set()
+            assert release.wait(SECONDS)
+        assert hangs.wait(SECONDS)
+        raise ValueError("the other one")
+
+    with pytest.raises(ValueError, match="the other one"):
+        run([], record_batches(10, 10), write=write, threads=2, close_timeout=0.01)
+    release.set()
 
 
 def test_an_error_of_the_iterator_is_the_tasks_error_and_closes_the_writers():

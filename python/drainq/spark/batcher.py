@@ -7,30 +7,16 @@ are slices of Spark's own: nothing is copied, and nothing joined.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drainq.spark.rows import Rows
+from drainq.spark.sink_settings import Settings
+from drainq.spark.sink_window import Window
 from drainq.timer import FOREVER, Repeat
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Limits(Protocol):
-        """The part of a sink's settings that is read here."""
-
-        @property
-        def rows(self) -> Rows: ...
-        @property
-        def max_batch_rows(self) -> int: ...
-        @property
-        def max_batch_bytes(self) -> int | None: ...
-        @property
-        def linger(self) -> float: ...
 
 
 def count(batch: Any) -> int:
-    """How many rows a batch has, a list or a record batch."""
+    """Count the rows of a batch, a list or a record batch."""
     return len(batch) if isinstance(batch, list) else batch.num_rows
 
 
@@ -44,12 +30,11 @@ class Batcher:
 
     Args:
         limits: rows and bytes of a batch, seconds to linger.
-        take: ``take(wait=True)`` returns a place for a batch; None: there is none, or none any more.
-        put: ``put(place, batch)``; an empty batch gives the place back.
+        window: takes the batches.
     """
 
-    def __init__(self, limits: Limits, take: Callable[..., int | None], put: Callable[[int, Any], object]) -> None:
-        self._limits, self._take, self._put = limits, take, put
+    def __init__(self, limits: Settings, window: Window) -> None:
+        self._limits, self._window = limits, window
         self._lock = threading.Lock()
         self._rows: list[Any] = []
         self._size = limits.max_batch_rows
@@ -60,10 +45,9 @@ class Batcher:
         self._size = self._size_for(batch)
         if self._limits.rows is Rows.ARROW:
             for start in range(0, batch.num_rows, self._size):
-                place = self._take()
-                if place is None:
+                if not self._window.take():
                     return
-                self._put(place, batch.slice(start, self._size))
+                self._window.put(batch.slice(start, self._size))
             return
         with self._lock:
             waited = bool(self._rows)
@@ -92,13 +76,12 @@ class Batcher:
         """Hand on batches while ``least`` rows wait and there is a place; whether there was a batch."""
         handed_on = False
         while len(self._rows) >= least:
-            place = self._take(wait=wait)
-            if place is None:
+            if not self._window.take(wait=wait):
                 break
             with self._lock:
                 cut_off = self._rows[: self._size] if len(self._rows) >= least else []
                 del self._rows[: len(cut_off)]
-            self._put(place, cut_off)
+            self._window.put(cut_off)
             handed_on = True
         return handed_on
 

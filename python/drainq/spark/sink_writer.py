@@ -1,95 +1,141 @@
-"""One writer of a sink's task, as a handler on the task's queue: it hands each batch to a delivery."""
+"""One writer of a sink's task, on a thread of its own: it tries again, halves, skips and parks.
+
+1. A batch whose ``write`` raised is tried ``retries`` times more, as a whole. Then it is halved; a half is tried once.
+2. A row that fails alone goes the way that ``on_error`` says.
+3. While the window is closed nothing is written.
+"""
 
 from __future__ import annotations
 
-import math
+import logging
 from typing import Any
 
-from drainq.delivery.accounting import Books, Outcome
-from drainq.delivery.delivery import Delivery
+from drainq.callables import check_answer, check_callable
+from drainq.delivery.isolate_poison import Parts
+from drainq.delivery.sink_contract import error_text
 from drainq.spark.batcher import count
+from drainq.spark.checks import member
 from drainq.spark.on_error import OnError
-from drainq.spark.parked_rows import Parking, RowKeeper
+from drainq.spark.parked_rows import Parking
 from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_window import Window
 from drainq.spark.task_attempt import TaskInfo
-from drainq.spark.writer_sink import TaskEnds, WriterSink
 
-
-class Work:
-    """A batch for a writer; without rows: close the writer."""
-
-    __slots__ = ("rows", "writer")
-
-    def __init__(self, writer: int, rows: Any) -> None:
-        self.writer, self.rows = writer, rows
+log = logging.getLogger("drainq")
 
 
 class Writer:
-    """Called by one drain thread alone.
+    """Writes batches by a writer of the user's, which :meth:`run` makes, calls and closes.
 
     Args:
-        number: of the writer in its task.
         settings, info: of the task.
-        window: is given back each batch; closed by the first failure.
+        window: gives the batches; closed by the first failure.
         parking: takes rows that cannot be written.
     """
 
-    def __init__(self, number: int, settings: Settings, info: TaskInfo, window: Window, parking: Parking) -> None:
-        self._number, self._settings, self._window = number, settings, window
-        self._books = Books()
-        self._sink = WriterSink(settings, info, window)
-        self._delivery = Delivery(
-            self._sink,
-            books=self._books,
-            name=f"the sink of partition {info.partition}",
-            retry_for=math.inf,  # the sink counts the tries
-            dead_letters=RowKeeper(parking, self._sink.row_at, lambda: self._sink.chosen is OnError.PARK),
-            keep_when_stopped=True,
-            backoff=settings.backoff,
-            wait=window.pause,
-        )
+    def __init__(self, settings: Settings, info: TaskInfo, window: Window, parking: Parking) -> None:
+        self._settings, self._info, self._window, self._parking = settings, info, window, parking
+        self._theirs: Any = None
+        self._rows = self._batches = self._retries = self._dropped = self._parked = 0
 
-    def consume(self, batch: list[Work]) -> None:
-        """Write what is given, one after the other; the queue gives single batches."""
-        for work in batch:
-            if work.rows is None:
-                self._sink.close()
-                continue
-            try:
-                if not self._window.closed:
-                    self._deliver(work.rows)
-            except BaseException:
-                self._window.close()
-                raise
-            finally:
-                self._window.done(self._number)
+    def run(self) -> None:
+        """Write until there is nothing more to write."""
+        try:
+            while (batch := self._window.next()) is not None:
+                self._deliver(batch)
+                self._window.done()
+        except BaseException as error:
+            self._window.close(error)
+        try:
+            close = getattr(self._theirs, "close", None)
+            if close is not None:
+                close()
+        except BaseException as error:
+            self._window.close(error)
+        self._window.leave()
 
     def counts(self) -> dict[str, int]:
-        """The counts of a ``PartitionReport``, of this writer's rows."""
-        dropped, parked = self._books.count(Outcome.REFUSED), self._books.count(Outcome.DEAD_LETTERED)
+        """Return the counts of a ``PartitionReport``, of this writer's rows."""
         return {
-            "rows": self._books.count(Outcome.SENT),
-            "batches": self._sink.batches,
-            "retries": self._sink.retries,
-            "errors": dropped + parked,
-            "dropped": dropped,
-            "parked": parked,
+            "rows": self._rows,
+            "batches": self._batches,
+            "retries": self._retries,
+            "errors": self._dropped + self._parked,
+            "dropped": self._dropped,
+            "parked": self._parked,
         }
 
-    def _deliver(self, rows: Any) -> None:
-        number = count(rows)
-        self._books.arrive(number)
-        if self._sink.write(rows):
-            self._books.move(number, Outcome.PENDING, Outcome.SENT)
-            self._delivery.works_again()
+    def _deliver(self, batch: Any) -> None:
+        if self._theirs is None:
+            self._theirs = self._settings.make_writer(self._info)
+            check_callable("write of what make_writer returned", getattr(self._theirs, "write", None), "batch")
+        error = self._try_whole(batch)
+        if error is None:
+            self._rows += count(batch)
             return
-        if not self._delivery.deliver(self._sink.begin(rows)):
-            return
-        error = self._delivery.stopped
-        assert error is not None, "a delivery keeps items only when it is stopped"
-        if isinstance(error, TaskEnds):
-            return
-        if self._settings.on_error is OnError.FAIL and hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(f"raised by write on a batch of {count(rows)} rows, tried {self._sink.tries} times")
-        raise error
+        if self._settings.on_error is OnError.FAIL and not self._window.closed:
+            if hasattr(error, "add_note"):  # Python 3.11
+                tries = self._settings.retries + 1
+                error.add_note(f"raised by write on a batch of {count(batch)} rows, tried {tries} times")
+            raise error
+        parts = Parts([*range(count(batch))])  # the places of rows, so that half of an Arrow batch is a slice
+        part = parts.next()
+        while part is not None and not self._window.closed:
+            if error is None:
+                self._rows += len(part)
+            elif not parts.halve(part):
+                self._put_away(_slice(batch, part), error)
+            part = parts.next()
+            error = None if part is None or self._window.closed else self._write(_slice(batch, part))
+
+    def _try_whole(self, batch: Any) -> Exception | None:
+        error = self._write(batch)
+        for tries in range(self._settings.retries):
+            if error is None:
+                break
+            log.warning("%s: write raised and is tried again: %s", self._name, error_text(error, values=False))
+            after = getattr(error, "after", None)  # as Unavailable of drainq.delivery has it
+            pause = self._settings.backoff.delay(tries)
+            self._window.pause(max(pause, after) if isinstance(after, (int, float)) else pause)
+            if self._window.closed:
+                break
+            self._retries += 1
+            error = self._write(batch)
+        return error
+
+    def _write(self, batch: Any) -> Exception | None:
+        """Write rows; return what that raised."""
+        try:
+            check_answer("write", self._theirs.write(batch))
+        except Exception as error:
+            return error
+        self._batches += 1
+        return None
+
+    def _put_away(self, single: Any, error: Exception) -> None:
+        """Skip or park a row that fails alone, or raise its error."""
+        row = single[0] if isinstance(single, list) else single.to_pylist()[0]
+        chosen = self._settings.on_error
+        if not isinstance(chosen, OnError):
+            answer = chosen(row, error)
+            try:
+                chosen = member(OnError, answer, "on_error must return 'fail', 'skip' or 'park'")
+            except ValueError as wrong:
+                raise wrong from error
+        if chosen is OnError.FAIL:
+            raise error
+        log.warning("%s: a row to %s: %s", self._name, chosen.value, error_text(error, values=False))
+        if chosen is OnError.PARK:
+            self._parking.park(row, error_text(error, values=True))
+            self._parked += 1
+        else:
+            self._dropped += 1
+
+    @property
+    def _name(self) -> str:
+        return f"the sink of partition {self._info.partition}"
+
+
+def _slice(batch: Any, places: list[int]) -> Any:
+    first, number = places[0], len(places)
+    return batch[first : first + number] if isinstance(batch, list) else batch.slice(first, number)
