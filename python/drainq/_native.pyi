@@ -20,25 +20,26 @@ __all__ = [
     "DDSketch",
     "DrainBalancer",
     "ExponentialHistogram",
-    "GroupBy",
     "MetricsServer",
     "MultiQueue",
     "PartitionPolicy",
     "PartitionSelector",
     "QueueAwaitable",
-    "RecordBatch",
     "SetQueue",
     "SubQueue",
     "ThreadPolicy",
     "__version__",
     "batch_losses",
+    "check_sketches",
     "end_queues",
+    "merge_sketches",
     "metric_families",
     "observe_native",
-    "parse_access_log",
-    "percentiles",
     "publish_samples",
+    "read_access_log",
     "read_samples",
+    "sketch_lists",
+    "sketch_percentiles",
     "unobserve_native",
     "withdraw_samples",
 ]
@@ -503,47 +504,10 @@ class ExponentialHistogram:
 
 # -- columns ----------------------------------------------------------------------------------
 
-class _ArrowArray(Protocol):
-    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> tuple[object, object]: ...
-
-class _ArrowStream(Protocol):
-    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
-
-_Arrow = _ArrowArray | _ArrowStream
-_Function = Literal["sum", "count", "min", "max", "sketch"]
-
-@final
-class RecordBatch:
-    @property
-    def num_rows(self) -> int: ...
-    @property
-    def num_columns(self) -> int: ...
-    @property
-    def column_names(self) -> list[str]: ...
-    def __len__(self) -> int: ...
-    def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-    def __reduce__(self) -> NoReturn: ...
-
-@final
-class GroupBy:
-    def __new__(
-        cls,
-        keys: str | Sequence[str],
-        aggregates: dict[str, _Function | tuple[str, _Function]],
-        *,
-        max_groups: int | None = None,
-        relative_accuracy: float = ...,
-    ) -> GroupBy: ...
-    def add(self, batch: _Arrow) -> None: ...
-    def merge(self, partial: GroupBy | _Arrow) -> None: ...
-    def result(self) -> RecordBatch: ...
-    def take(self) -> RecordBatch: ...
-    @property
-    def max_groups(self) -> int | None: ...
-    def __len__(self) -> int: ...
-    def __reduce__(self) -> NoReturn: ...
-
-def parse_access_log(lines: bytes | _Arrow) -> tuple[RecordBatch, list[tuple[int, bytes, str]]]: ...
-def percentiles(sketches: _Arrow, percents: Sequence[int]) -> RecordBatch: ...
+def read_access_log(
+    piece: bytes,
+) -> tuple[int, list[tuple[bytes | None, bytes | None, bytes]], list[tuple[int, bytes, str]]]: ...
+def sketch_lists(ends: bytes, values: bytes, relative_accuracy: float) -> tuple[bytes, bytes]: ...
+def merge_sketches(ends: bytes, text_ends: bytes, texts: bytes, relative_accuracy: float) -> tuple[bytes, bytes]: ...
+def check_sketches(ends: bytes, texts: bytes, relative_accuracy: float) -> None: ...
+def sketch_percentiles(ends: bytes, texts: bytes, percents: bytes) -> list[bytes]: ...

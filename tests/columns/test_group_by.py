@@ -197,13 +197,13 @@ def test_a_sum_beyond_64_bits_is_an_error_and_is_kept_exactly():
     assert pa.record_batch(groups.result()).to_pylist() == [{"k": "a", "n": 2**63 - 1}]
 
 
-def test_nan_is_a_minimum_or_maximum_only_if_there_is_nothing_else():
+def test_nan_is_no_minimum_or_maximum():
     nan = math.nan
     groups = GroupBy("k", {"low": ("x", "min"), "high": ("x", "max"), "x": "sum"})
     groups.add(pa.record_batch({"k": [1, 1, 1, 2], "x": [nan, 3.0, nan, nan]}))
     first, second = pa.record_batch(groups.result()).to_pylist()
     assert (first["low"], first["high"]) == (3.0, 3.0) and math.isnan(first["x"])
-    assert math.isnan(second["low"]) and math.isnan(second["high"])
+    assert (second["low"], second["high"]) == (None, None) and math.isnan(second["x"])
 
 
 def test_too_many_groups_are_refused_whole_and_taken_on():
@@ -232,12 +232,12 @@ def test_a_refused_batch_changes_nothing():
     groups.add(pa.record_batch(good))
     before = pa.record_batch(groups.result())
     for change, error, told in (
-        ({"x": [math.nan]}, ValueError, 'column "x": a sketch takes finite numbers, got NaN'),
+        ({"x": [math.nan]}, ValueError, 'column "x": a sketch takes finite numbers, got nan'),
         ({"x": ["a"]}, TypeError, 'column "x" is of type string: a sketch is of numbers'),
         ({"n": ["a"]}, TypeError, 'column "n" is of type string: a sum is of numbers'),
-        ({"n": [1.5]}, TypeError, 'column "n" is of type float64, and was int64 in the batches before'),
+        ({"n": [1.5]}, TypeError, 'column "n" is of type double, and was int64 in the batches before'),
         ({"k": [1]}, TypeError, 'column "k" is of type int64, and was string in the batches before'),
-        ({"k": [[1]]}, TypeError, 'column "k" has the Arrow type'),
+        ({"k": [[1]]}, TypeError, 'column "k" is of type list<item: int64>: keys are'),
     ):
         with pytest.raises(error, match=told):
             groups.add(pa.table({**good, "k": ["new"], **change}))
@@ -270,12 +270,12 @@ def test_a_partial_result_that_is_none_is_refused():
     one.add(1.0)
     for n, s, told in (
         (-1, one.to_bytes(), 'column "n" has the count -1'),
-        (1, b"rubbish", 'column "s": these bytes are no sketch'),
-        (1, DDSketch(0.02).to_bytes(), 'column "s": sketches merge if relative_accuracy'),
+        (1, b"rubbish", 'column "s": sketch 0: these bytes are no sketch'),
+        (1, DDSketch(0.02).to_bytes(), 'column "s": sketch 0: sketches merge if relative_accuracy'),
     ):
         with pytest.raises(ValueError, match=told):
             groups.merge(pa.record_batch({"k": ["a"], "n": [n], "s": [s]}))
-    with pytest.raises(TypeError, match='column "s" is of type float64: the sketches of a partial result are bytes'):
+    with pytest.raises(TypeError, match='column "s" is of type double: the sketches of a partial result are bytes'):
         groups.merge(pa.record_batch({"k": ["a"], "n": [1], "s": [1.0]}))
     assert len(groups) == 0
     full = DDSketch()
@@ -283,9 +283,10 @@ def test_a_partial_result_that_is_none_is_refused():
     full.merge(full)
     partial = pa.record_batch({"k": ["a"], "n": [1], "s": [full.to_bytes()]})
     groups.merge(partial)
-    with pytest.raises(OverflowError):
-        groups.merge(partial)
-    assert pa.record_batch(groups.result())["n"].to_pylist() == [1]
+    assert groups.result()["n"].to_pylist() == [1]
+    groups.merge(partial)
+    with pytest.raises(OverflowError, match='column "s": a sketch counts up to'):
+        groups.result()
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,9 @@ def test_arguments_are_refused_with_their_value(arguments, error, told):
 
 
 def test_other_arguments_too():
-    with pytest.raises(ValueError, match="max_groups must be None .unbounded. or at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="max_groups must be None .unbounded. or a whole number .int. of at least 1, got 0"
+    ):
         GroupBy("k", {}, max_groups=0)
     with pytest.raises(ValueError, match="relative_accuracy must be"):
         GroupBy("k", {}, relative_accuracy=2)
@@ -347,8 +350,7 @@ def test_many_groups_are_all_found_again():
     for _ in range(3):
         groups.add(batch)
     result = pa.record_batch(groups.result())
-    assert result["n"].to_pylist() == [3 * place for place in range(count)]
-    assert result["k"].equals(batch["k"])
+    assert dict(zip(*result.to_pydict().values())) == {f"key {place}": 3 * place for place in range(count)}
 
 
 def test_a_result_stays_as_it_is_while_groups_go_on():

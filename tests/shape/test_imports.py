@@ -31,7 +31,7 @@ MAY_KNOW = {
         "sql",
         "timer",
     },
-    "columns": {"_native", "errors"},
+    "columns": {"_native", "arguments", "errors", "pickling"},
     "commands": {"_native", "errors", "threads"},
     "datasource": {"delayed", "errors", "sql"},
     "delayed": {

@@ -52,7 +52,6 @@ readers! {
     turns("weight"): whole -> i64,
     capacity: whole_or_none -> Option<i64>,
     max_buckets: whole_or_none -> Option<i64>,
-    max_groups: whole_or_none -> Option<i64>,
     scale: whole_or_none -> Option<i64>,
     multiplier: number -> f64,
     q: number -> f64,

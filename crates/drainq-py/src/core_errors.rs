@@ -4,7 +4,6 @@
 //! the core is asked. A full partition of a batch queue is no error: the item is counted as rejected.
 
 use crate::errors;
-use drainq_core::columns::group_by::GroupByRefusal;
 use drainq_core::multi::PutRefusal;
 use drainq_core::sketch::SketchRefusal;
 use pyo3::prelude::*;
@@ -54,19 +53,5 @@ pub fn of_sketch(refusal: SketchRefusal) -> PyErr {
     match refusal {
         SketchRefusal::Count => errors::overflow(refusal.to_string()),
         _ => errors::bad_value(refusal.to_string()),
-    }
-}
-
-/// Makes the exception for what an aggregate by key refuses.
-pub fn of_group_by(py: Python<'_>, refusal: GroupByRefusal) -> PyErr {
-    let message = refusal.to_string();
-    match refusal {
-        GroupByRefusal::TooManyGroups(_) | GroupByRefusal::Groups => errors::TOO_MANY_GROUPS.error(py, message),
-        GroupByRefusal::TypeChanged(..) | GroupByRefusal::Type(..) => errors::bad_type(message),
-        GroupByRefusal::Sum(..) | GroupByRefusal::Sketch(_, SketchRefusal::Count) => errors::overflow(message),
-        GroupByRefusal::Presence(_)
-        | GroupByRefusal::Sketch(..)
-        | GroupByRefusal::Text(..)
-        | GroupByRefusal::Count(..) => errors::bad_value(message),
     }
 }

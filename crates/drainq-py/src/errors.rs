@@ -56,8 +56,6 @@ pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
 /// `drainq.SubQueueRemoved`.
 pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
 /// `drainq.DrainqWarning`.
-/// `drainq.columns.TooManyGroups`.
-pub static TOO_MANY_GROUPS: ErrorClass = ErrorClass::new("TooManyGroups");
 
 /// `queue.Empty`.
 pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");

@@ -32,7 +32,6 @@
 //! coroutine does.
 
 mod arguments;
-mod arrow;
 mod batch;
 mod callables;
 mod columns;
@@ -72,9 +71,7 @@ mod _native {
     };
 
     #[pymodule_export]
-    use crate::arrow::batch::RecordBatch;
-    #[pymodule_export]
-    use crate::columns::{GroupBy, parse_access_log, percentiles};
+    use crate::columns::{check_sketches, merge_sketches, read_access_log, sketch_lists, sketch_percentiles};
     #[pymodule_export]
     use crate::monitoring::metrics_server::MetricsServer;
     #[pymodule_export]

@@ -21,7 +21,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from drainq.columns import TooManyGroups
 from drainq.metrics.arrays import as_array
 from drainq.metrics.metric_types import METRICS, BadLines, JobMetric, LinesRead
 from drainq.metrics.names import as_names, bad_line
@@ -80,17 +79,21 @@ class AddUp:
     """
 
     def __init__(self, metric: type[JobMetric], file: SpoolFile, *, most_groups: int = MOST_GROUPS) -> None:
-        self._metric, self._file = metric, file
-        self._groups = metric.groups(max_groups=most_groups)
+        self._metric, self._file, self._most = metric, file, most_groups
+        self._groups = metric.groups()
+        self._room = most_groups  # records that can come before there may be too many groups
 
     def consume(self, batch: list[JobMetric]) -> None:
         """Take what was parsed; called by the queue."""
         for metric in batch:
-            try:
-                self._groups.add(metric.columns)
-            except TooManyGroups:
-                self._hand_out()
-                self._groups.add(metric.columns)
+            self._groups.add(metric.columns)
+            self._room -= len(metric)
+            if self._room <= 0:
+                held = len(self._groups)
+                if held > self._most // 2:  # to count is to merge, so it is not done for little room
+                    self._hand_out()
+                    held = 0
+                self._room = self._most - held
 
     def result(self) -> Iterator[Spooled]:
         """The file with all groups; called once everything was consumed."""
@@ -99,7 +102,7 @@ class AddUp:
 
     def _hand_out(self) -> None:
         if len(self._groups):
-            self._file.write(named(self._metric, pa.record_batch(self._groups.take())))
+            self._file.write(named(self._metric, self._groups.take()))
 
 
 def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,7 +117,7 @@ def named(metric: type[JobMetric], groups: pa.RecordBatch) -> pa.RecordBatch:
         return groups
     merged = metric.groups()
     merged.merge(groups)
-    return pa.record_batch(merged.take())
+    return merged.take()
 
 
 class KeepBadLines:

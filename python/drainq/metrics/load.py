@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from drainq._native import BatchQueue, BatchQueueConfig, BufferStrategy, PartitionPolicy, ThreadPolicy
 from drainq.columns import percentiles
-from drainq.metrics.arrays import as_array
+from drainq.metrics.arrays import as_array, of_integers
 from drainq.metrics.bad_share import reason_alone
 from drainq.metrics.errors import UserError
 from drainq.metrics.handlers import Spooled
@@ -179,7 +180,7 @@ def _as_rows(table: JobTable, groups: pa.Table) -> pa.Table:
     """The columns of the table, percentiles among them; without sketches where no request had a time."""
     columns = {name: groups[name] for name in groups.column_names}
     if "latency" in columns:
-        found = pa.record_batch(percentiles(columns["latency"], PERCENTS))
+        found = percentiles(columns["latency"], PERCENTS)
         columns.update(zip(PERCENTILE_COLUMNS, found.columns))
         if found.column(0).null_count:
             nothing = pa.nulls(len(groups), pa.binary())
@@ -193,8 +194,8 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
         return groups
     quote, mark = database.dialect.quote, database.dialect.placeholder
     keys = list(metric.keys())
-    wanted = metric.groups(only=("latency",))
-    wanted.merge(groups)  # groups stay in the order in which they came, so the wanted ones are the first
+    wanted = metric.groups(only=("latency",), more={"place": "min"})
+    wanted.merge(groups.append_column("place", of_integers(np.arange(len(groups)))))
     ends = [(min(values), max(values)) for values in (groups[key].to_pylist() for key in keys)]
     collation = database.dialect.byte_order
     stored = database.stream(
@@ -202,12 +203,16 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
         + " AND ".join(f"{quote(key)}{collation} BETWEEN {mark} AND {mark}" for key in keys),
         [end for pair in ends for end in pair],
     )
-    schema = groups.select([*keys, "latency"]).schema
+    schema = groups.select([*keys, "latency"]).schema.append(pa.field("place", pa.int64()))
     while rows := list(itertools.islice(stored, ROWS_A_BATCH)):
         columns = [pa.array(column, field.type) for column, field in zip(zip(*rows), schema)]
-        wanted.merge(pa.RecordBatch.from_arrays(columns, schema=schema))
-    merged = pa.Table.from_batches([pa.record_batch(wanted.take())]).slice(0, len(groups))
-    return groups.set_column(groups.column_names.index("latency"), "latency", merged["latency"])
+        wanted.merge(pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.int64())], schema=schema))
+    merged = wanted.take()
+    merged = merged.take(pc.sort_indices(merged["place"])).slice(
+        0, len(groups)
+    )  # nulls, which are not wanted, are last
+    latency = pa.chunked_array([merged["latency"]])
+    return groups.set_column(groups.column_names.index("latency"), "latency", latency)
 
 
 def _bad_lines(load: Load, batch: pa.RecordBatch) -> pa.Table:

@@ -13,13 +13,13 @@ tells the objects apart by type, as it would single records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from drainq._native import GroupBy
 
 if TYPE_CHECKING:  # whatever needs Arrow is imported late: the command starts Java first
     import pyarrow as pa
+
+    from drainq.columns import GroupBy
 
 PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
 RELATIVE_ERROR = 0.01  # of the percentiles
@@ -60,10 +60,12 @@ class JobMetric:
         return (*cls.names, cls.period)
 
     @classmethod
-    def groups(cls, *, max_groups: int | None = None, only: Sequence[str] | None = None) -> GroupBy:
-        """What adds its records up, and merges what others added up; ``only`` some of its aggregates."""
+    def groups(cls, *, only: Sequence[str] | None = None, more: Mapping[str, str] | None = None) -> GroupBy:
+        """Makes what adds its records up, and merges what others added up; ``only`` some of its aggregates."""
+        from drainq.columns import GroupBy
+
         aggregates = {name: _FUNCTIONS[name] for name in only or cls.aggregates}
-        return GroupBy(cls.keys(), aggregates, max_groups=max_groups, relative_accuracy=RELATIVE_ERROR)
+        return GroupBy(cls.keys(), {**aggregates, **(more or {})}, relative_accuracy=RELATIVE_ERROR)
 
 
 class ServiceMinute(JobMetric):

@@ -40,7 +40,7 @@ def slices(metric: type[JobMetric], files: Sequence[Spooled], *, most: int = MOS
         for batch in batches(files):
             groups.merge(batch if parts <= 1 else _between(batch, metric.names[0], low, high))
         if len(groups):
-            yield in_order(metric, pa.record_batch(groups.take()))
+            yield in_order(metric, groups.take())
 
 
 def _cuts(metric: type[JobMetric], files: Sequence[Spooled], parts: int) -> list[Any]:

@@ -33,7 +33,7 @@ class Reader:
                 self._check()
                 columns, bad = parse_access_log(piece)
                 if len(columns):
-                    yield from metrics_of(with_keys(pa.record_batch(columns)))
+                    yield from metrics_of(with_keys(columns))
                 if bad:
                     yield BadLines(block.source, block.begin, before, bad)
                 yield LinesRead(block.source, block.begin, len(columns) + len(bad), len(columns))

@@ -32,63 +32,13 @@ impl ValidityBitmap {
         self.bytes[place / 8] >> (place % 8) & 1 == 1
     }
 
-    /// Makes a place valid.
-    #[inline]
-    pub fn set(&mut self, place: usize) {
-        if !self.get(place) {
-            self.bytes[place / 8] |= 1 << (place % 8);
-            self.zeros -= 1;
-        }
-    }
-
-    /// Forgets all places from `length` on.
-    pub fn truncate(&mut self, length: usize) {
-        while self.length > length {
-            self.length -= 1;
-            self.zeros -= usize::from(!self.get(self.length));
-            self.bytes[self.length / 8] &= !(1 << (self.length % 8));
-        }
-        self.bytes.truncate(length.div_ceil(8));
-    }
-
-    /// How many places there are.
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
     /// How many are not valid.
     pub fn zeros(&self) -> usize {
         self.zeros
     }
 
     /// The bits, eight places in a byte.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-}
-
-/// A bitmap that is borrowed: `places` from the bit `offset` on.
-#[derive(Clone, Copy, Debug)]
-pub struct Bits<'a> {
-    bytes: &'a [u8],
-    offset: usize,
-}
-
-impl<'a> Bits<'a> {
-    /// The places from `offset` on, as many as the caller will ask for.
-    pub fn new(bytes: &'a [u8], offset: usize) -> Self {
-        Self { bytes, offset }
-    }
-
-    /// Whether a place is valid.
-    #[inline]
-    pub fn get(&self, place: usize) -> bool {
-        let bit = self.offset + place;
-        self.bytes[bit / 8] >> (bit % 8) & 1 == 1
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }

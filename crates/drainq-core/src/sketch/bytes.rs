@@ -27,30 +27,37 @@ const CUT_OFF: SketchRefusal = SketchRefusal::Bytes("cut off");
 
 /// The sketch as bytes.
 pub fn encode(sketch: &DDSketch) -> Vec<u8> {
+    let mut to = Vec::new();
+    encode_into(&mut to, sketch);
+    to
+}
+
+/// Appends the sketch as bytes.
+pub fn encode_into(to: &mut Vec<u8>, sketch: &DDSketch) {
+    let begin = to.len();
     let none = Store::default();
     let negative = sketch.negative.as_deref().unwrap_or(&none);
-    let mut to = HEAD.to_vec();
+    to.extend(HEAD);
     to.extend(sketch.accuracy.to_le_bytes());
-    put(&mut to, sketch.max_buckets.into());
+    put(to, sketch.max_buckets.into());
     let flags = [(&sketch.positive, POSITIVE_COLLAPSED), (negative, NEGATIVE_COLLAPSED)];
     to.push(flags.iter().filter(|(store, _)| store.collapsed()).map(|(_, flag)| flag).sum());
-    put(&mut to, sketch.zeros);
+    put(to, sketch.zeros);
     for total in [sketch.sum(), sketch.min, sketch.max] {
         to.extend(total.to_le_bytes());
     }
     for store in [&sketch.positive, negative] {
-        put(&mut to, store.iter().count() as u64);
+        put(to, store.iter().count() as u64);
         let mut before = 0;
         for (index, count) in store.iter() {
             let distance = index - before;
-            put(&mut to, u64::from(((distance << 1) ^ (distance >> 31)) as u32));
-            put(&mut to, count);
+            put(to, u64::from(((distance << 1) ^ (distance >> 31)) as u32));
+            put(to, count);
             before = index;
         }
     }
-    let check = check(&to);
+    let check = check(&to[begin..]);
     to.extend(check.to_le_bytes());
-    to
 }
 
 /// The sketch that was encoded.

@@ -1,9 +1,26 @@
-//! `drainq.columns`: access logs to columns, aggregates by key, and percentiles of sketches, over Arrow data.
+//! The native work of `drainq.columns`, over plain bytes: access logs to columns, and columns of sketches.
+//!
+//! Python makes Arrow arrays of what is returned here, and hands over the buffers of its own
+//! (`python/drainq/columns`), so nothing here knows Arrow's interfaces.
 
 mod access_log;
-mod group_by;
-mod percentile;
+mod sketches;
 
-pub use access_log::parse_access_log;
-pub use group_by::GroupBy;
-pub use percentile::percentiles;
+pub use access_log::read_access_log;
+pub use sketches::{check_sketches, merge_sketches, sketch_lists, sketch_percentiles};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Copies numbers into `bytes`, in the machine's order.
+fn to_bytes<'py, T: Copy, const N: usize>(
+    py: Python<'py>,
+    values: &[T],
+    bytes: fn(T) -> [u8; N],
+) -> Bound<'py, PyBytes> {
+    let copied = PyBytes::new_with(py, values.len() * N, |to| {
+        to.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = bytes(*value));
+        Ok(())
+    });
+    copied.expect("copying does not fail")
+}

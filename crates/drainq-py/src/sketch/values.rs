@@ -1,13 +1,11 @@
 //! Where a sketch's values come from: Arrow arrays, buffers of floats, and any iterable.
 //!
-//! Arrow arrays are read where they lie: nothing writes to them (rule 2 of `arrow`).
+//! Python makes a buffer of floats of an Arrow array (`drainq.columns.arrow_buffers`).
 //! A buffer's bytes are copied in pieces with the GIL held, because its owner may write to it as soon as
 //! the GIL is released; the arithmetic, which takes longer, runs on the copy without the GIL.
 
-use crate::arrow::{import, unreadable, view};
 use crate::core_errors;
 use crate::{errors, gil};
-use drainq_core::columns::column::{Column, Kind, Values};
 use drainq_core::sketch::{DDSketch, SketchRefusal};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
@@ -28,9 +26,7 @@ pub fn number(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
 
 /// Adds values to an empty sketch and returns that.
 pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DDSketch> {
-    if import::has_arrow(values)? {
-        return of_arrow(sketch, values);
-    }
+    let values = &of_arrow(values)?;
     if let Some((view, format)) = floats(values)? {
         return of_buffer(sketch, &view, format);
     }
@@ -42,29 +38,13 @@ pub fn sketch_of(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DD
     Ok(sketch)
 }
 
-fn of_arrow(mut sketch: DDSketch, values: &Bound<'_, PyAny>) -> PyResult<DDSketch> {
-    let imported = import::arrays_of("values", values)?;
-    let columns = view::columns("values", &imported).map_err(|unreadable| unreadable::refused("values", unreadable))?;
-    let is_number =
-        |column: &&Column<'_>| matches!(column.kind.kind, Kind::Float { .. } | Kind::Int { number: true, .. });
-    if let Some(column) = columns.iter().find(|column| !is_number(column)) {
-        return Err(errors::bad_type(format!("values must be numbers, got values of type {}", column.kind.name())));
+/// Returns the float64 values of an Arrow array as a buffer, and any other object as it is.
+fn of_arrow<'py>(values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if !values.hasattr("__arrow_c_array__")? && !values.hasattr("__arrow_c_stream__")? {
+        return Ok(values.clone());
     }
-    let add_all = move || {
-        for column in &columns {
-            let unsigned = matches!(column.kind.kind, Kind::Int { unsigned: true, .. });
-            for row in (0..column.length).filter(|row| column.validity.get(*row)) {
-                match &column.values {
-                    Values::Floats(values) => sketch.add(values[row])?,
-                    Values::Ints(values) if unsigned => sketch.add(values[row] as u64 as f64)?,
-                    Values::Ints(values) => sketch.add(values[row] as f64)?,
-                    Values::Texts(_) => {}
-                }
-            }
-        }
-        Ok(sketch)
-    };
-    gil::released(values.py(), add_all).map_err(core_errors::of_sketch)
+    let numbers_of = values.py().import("drainq.columns.arrow_buffers")?.getattr("numbers_of")?;
+    gil::call(&numbers_of, [values])
 }
 
 /// The float type of a buffer.

@@ -1,0 +1,154 @@
+"""One aggregate of a group-by: which columns it takes, and how its partial results are made and merged.
+
+1. A partial result is a column with a value for each group. Merging takes several of these for a group.
+2. Sums of whole numbers are exact. They are added as 64-bit numbers where these cannot overflow, else as decimals.
+3. Missing values are left out, as in SQL: the sum, minimum and maximum of none is missing, the count is 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from drainq._native import check_sketches, merge_sketches, sketch_lists
+from drainq.columns.arrow_buffers import NAN, array_of, ends_of, is_number, numbers_of, one, texts_of
+
+__all__ = ["FUNCTIONS", "WIDE", "Aggregate"]
+
+FUNCTIONS = ("sum", "count", "min", "max", "sketch")
+WIDE = pa.decimal128(38, 0)  # holds the sum of more 64-bit numbers than can be stored
+_NONE_IS_0 = pc.ScalarAggregateOptions(min_count=0)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A result of a group-by.
+
+    Args:
+        name: of the result. function: one of ``FUNCTIONS``. column: the values.
+        relative_accuracy: of a sketch.
+    """
+
+    name: str
+    function: str
+    column: str
+    relative_accuracy: float
+
+    def type_for(self, kind: pa.DataType, partial: bool) -> pa.DataType:
+        """Returns the type of the results for values of a type.
+
+        Raises:
+            TypeError: the function does not take them.
+        """
+        label = self.name if partial else self.column
+        is_time = pa.types.is_boolean(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+        refused = None
+        if self.function == "count":
+            if not partial or kind == pa.int64():
+                return pa.int64()
+            refused = "the counts of a partial result are int64"
+        elif self.function == "sketch" and partial:
+            if kind == pa.binary():
+                return kind
+            refused = "the sketches of a partial result are bytes"
+        elif not is_number(kind) and (self.function not in ("min", "max") or not is_time):
+            refused = {"sum": "a sum is of numbers", "sketch": "a sketch is of numbers"}.get(
+                self.function, "a minimum or maximum is of numbers, days or times"
+            )
+        if refused:
+            raise TypeError(f'column "{label}" is of type {kind}: {refused}')
+        if self.function == "sketch":
+            return pa.binary()
+        if self.function == "sum":
+            return (
+                pa.float64() if pa.types.is_floating(kind)
+                else pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
+            )  # fmt: skip
+        return kind
+
+    def taken(self, values: pa.ChunkedArray, partial: bool) -> pa.ChunkedArray:
+        """Checks the values, and returns them as they are grouped.
+
+        Raises:
+            ValueError: a value is refused.
+        """
+        if self.function == "sketch" and not partial:
+            values = values.cast(pa.float64(), safe=False)
+            infinite = values.filter(pc.invert(pc.is_finite(values)))
+            if len(infinite):
+                raise ValueError(f'column "{self.column}": a sketch takes finite numbers, got {infinite[0]}')
+            return pc.fill_null(values, NAN) if values.null_count else values
+        if self.function == "sketch":
+            with self._named():
+                check_sketches(*texts_of(values), self.relative_accuracy)
+        if self.function == "count" and partial and len(values) and (pc.min(values).as_py() or 0) < 0:
+            raise ValueError(f'column "{self.name}" has the count {pc.min(values)}: a count is not negative')
+        if self.function in ("min", "max") and pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return pc.if_else(pc.is_nan(values), pa.nulls(len(values), values.type), values)
+        if pa.types.is_duration(values.type):
+            return values.cast(pa.int64())
+        return values
+
+    def added(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Returns numbers to add up in a type that holds every sum of some of them."""
+        if self.function != "sum" or not pa.types.is_integer(values.type):
+            return values
+        ends = pc.min_max(values).as_py()
+        largest = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
+        bits = 64 if pa.types.is_unsigned_integer(values.type) else 63
+        return values if largest * len(values) < 1 << bits else values.cast(WIDE)
+
+    def asked(self, partial: bool) -> tuple[str, Any]:
+        """Returns the function of Arrow, with its options."""
+        if self.function == "sketch":
+            return "hash_list", None
+        if self.function == "count":
+            return ("hash_sum", _NONE_IS_0) if partial else ("hash_count", None)
+        return f"hash_{self.function}", None
+
+    def made(self, values: pa.ChunkedArray, partial: bool) -> pa.ChunkedArray:
+        """Returns the partial results of what pyarrow's group-by answered."""
+        if self.function == "sketch":
+            return pa.chunked_array([self._sketches(one(values), partial)])
+        if values.type == WIDE:
+            ends = pc.min_max(values).as_py()
+            if -(2**63) <= (ends["min"] or 0) and (ends["max"] or 0) < 2**63:
+                return values.cast(pa.int64())
+        return values
+
+    def _sketches(self, lists: pa.ListArray, partial: bool) -> pa.Array:
+        ends = ends_of(lists)
+        with self._named():
+            if partial:
+                made = merge_sketches(ends, *texts_of(lists.values), self.relative_accuracy)
+            else:
+                made = sketch_lists(ends, bytes(numbers_of(lists.values)), self.relative_accuracy)
+        return array_of(pa.binary(), len(lists), None, *made)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Puts the name of the column into an error."""
+        try:
+            yield
+        except (ValueError, OverflowError) as error:
+            raise type(error)(f'column "{self.name}": {error}') from None
+
+    def whole(self, values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+        """Returns the final results, of their type.
+
+        Raises:
+            OverflowError: a sum does not fit in 64 bits.
+        """
+        if values.type == WIDE and kind != WIDE:
+            least, most = (0, 2**64) if kind == pa.uint64() else (-(2**63), 2**63)
+            for place, total in enumerate(values.to_pylist()):
+                if total is not None and not least <= total < most:
+                    raise OverflowError(
+                        f'the sum of column "{self.name}" is {total} in group {place}, which 64 bits do not hold'
+                    )
+        return values if values.type == kind else values.cast(kind)
