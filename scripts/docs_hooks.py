@@ -57,7 +57,7 @@ def missing_names(html: str, modules: list[str]) -> list[str]:
 
     Example:
         >>> missing_names('<h3 id="drainq.columns.GroupBy">', ["drainq.columns"])[:2]
-        ['drainq.columns.RecordBatch', 'drainq.columns.TooManyGroups']
+        ['drainq.columns.TooManyGroups', 'drainq.columns.parse_access_log']
     """
     public = (
         (module, name)

@@ -81,7 +81,7 @@ def test_the_wheel_has_the_licences_of_the_crates_in_it():
     )
     text = (ROOT / "THIRD-PARTY").read_text()
     named = dict(re.findall(r"^([\w-]+) (\d+\.\d+\.\d+\S*)$", text, re.MULTILINE))
-    assert {"pyo3", "memchr", "foldhash", "parking_lot"} <= named.keys()
+    assert {"pyo3", "memchr", "hashbrown", "parking_lot"} <= named.keys()
     assert {name: version for name, version in named.items() if locked.get(name) != version} == {}, (
         "scripts/third_party.py"
     )

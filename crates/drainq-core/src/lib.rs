@@ -6,7 +6,7 @@
 //! | [`ring`], [`append_only_table`] | its memory: a lock-free buffer, an append-only list |
 //! | [`multi`] | the multi-queue: many keyed sub-queues behind one blocking get |
 //! | [`sources`] | the set queue, which refuses what it already holds |
-//! | [`columns`] | access logs to columns |
+//! | [`access_log`] | lines of access logs to columns |
 //! | [`sketch`] | quantiles of a stated relative error, from a sketch that merges |
 //! | [`wait`] | waiting: idle drain threads, producers in front of a full partition, getters and putters |
 //! | [`clock`] | time as a value that is handed in |
@@ -34,10 +34,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod access_log;
 pub mod append_only_table;
 pub mod batch;
 pub mod clock;
-pub mod columns;
 pub mod multi;
 pub mod ring;
 pub mod sketch;

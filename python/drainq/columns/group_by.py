@@ -1,7 +1,7 @@
 """Aggregates by key over pyarrow's group-by, fed batch by batch.
 
 1. ``_waiting`` holds rows, ``_parts`` partial results. Rows are grouped once there are enough of them, and parts are
-   merged once they have twice as many rows as the last merge left.
+   merged once they have many more than twice as many rows as the last merge left.
 2. A batch that is refused has changed nothing: it is kept only after everything that can refuse it.
 """
 
@@ -29,6 +29,7 @@ except ImportError:
 __all__ = ["GroupBy"]
 
 ROWS = 1 << 17  # rows that wait to be grouped together
+PARTIAL_ROWS = 1 << 20  # rows of partial results that wait, beside twice as many as there are groups
 
 
 class GroupBy:
@@ -194,7 +195,7 @@ class GroupBy:
             self._waiting_rows += rows.num_rows
         if self._waiting_rows > ROWS:
             self._group_waiting()
-        if self._part_rows > 2 * self._merged_rows + ROWS:
+        if self._part_rows > 2 * self._merged_rows + PARTIAL_ROWS:
             self._merged()
 
     def _keep_if_few(self, rows: pa.Table, partial: bool) -> None:

@@ -2,9 +2,9 @@
 
 use super::to_bytes;
 use crate::{errors, gil};
-use drainq_core::columns::access_log::line::lines_of;
-use drainq_core::columns::access_log::records::{Records, Texts};
-use drainq_core::columns::validity_bitmap::ValidityBitmap;
+use drainq_core::access_log::line::lines_of;
+use drainq_core::access_log::records::{Records, Texts};
+use drainq_core::access_log::validity_bitmap::ValidityBitmap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -5,7 +5,7 @@
 //! 2. A text's bytes lie between two ends of [`Texts::ends`], of which there is one more than texts; the first is 0.
 
 use super::line::{LastStamp, Reason, Record, parse};
-use crate::columns::validity_bitmap::ValidityBitmap;
+use super::validity_bitmap::ValidityBitmap;
 
 /// Texts, one after the other.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,8 @@
 //! | [`line`] | one line: its record, or the reason why it is none |
 //! | [`stamp`] | the time in brackets |
 //! | [`endpoint`] | the path of a request |
-//! | [`records`] | the records of many lines, as columns |
+//! | [`records`] | the records of many lines, as columns in Arrow's layout |
+//! | [`validity_bitmap`] | which places of a column have a value |
 //!
 //! The rules are those of `tests/columns/line_rules.py`, which says them with regular expressions; a test draws lines
 //! and holds both to the same record, or the same reason, for each.
@@ -20,3 +21,4 @@ pub mod records;
 pub mod stamp;
 #[cfg(all(test, not(any(loom, drainq_shuttle))))]
 mod tests;
+pub mod validity_bitmap;
