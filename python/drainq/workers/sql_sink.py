@@ -22,7 +22,7 @@ from drainq.sql import Database, DatabaseError, DatabaseUrl, Upsert
 from drainq.sql.driver_errors import failure_of, table_is_missing
 from drainq.sql.error_text import error_text
 from drainq.sql.row_by_row import write_each
-from drainq.threads import DaemonThread
+from drainq.threads import start_thread
 
 CANCELLED_WITHIN = 0.1  # seconds that the database gets to end statements that are cancelled
 LOCK_TIMEOUT = 500  # milliseconds that SQLite waits for a lock by itself; the delivery's back-off waits longer
@@ -164,9 +164,8 @@ class TableSink(Sink):
     def _open(self) -> Database:
         """Connect, on a thread of its own: :meth:`cancel` ends the wait for it, and not the attempt."""
         opening: Future[Database] = Future()
-        attempt = DaemonThread(self._try_to_open, name="drainq-connect", args=(opening,))
         try:
-            attempt.start()
+            start_thread(self._try_to_open, name="drainq-connect", args=(opening,))
         except RuntimeError:  # the interpreter is ending and starts no thread any more
             self._try_to_open(opening)
         with self._lock:
