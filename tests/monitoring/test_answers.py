@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
+import time
 
 import pytest
 
@@ -12,7 +14,7 @@ from drainq._native import metric_families, publish_samples, read_samples, withd
 from drainq.monitoring import MetricsServer, watch
 from tests.patience import eventually
 
-from .endpoint import OPENMETRICS, exchange, sample, samples, scrape
+from .endpoint import OPENMETRICS, PATIENCE, exchange, sample, samples, scrape
 
 PLAIN = "text/plain; charset=utf-8"
 
@@ -197,7 +199,7 @@ def test_published_samples_stay_until_the_next_ones_and_failures_are_counted(ser
 @pytest.mark.parametrize(
     ("family", "labels"),
     [("drainq_delayed", ["a"]), ("drainq_delayed_ready", []), ("drainq_delayed_ready", ["a", "b"]),
-     ("drainq_batch_gil_wait_seconds", ["a"])],
+     ("drainq_batch_handler_seconds", ["a"])],
 )  # fmt: skip
 def test_a_sample_without_a_family_is_refused_and_nothing_is_published(family, labels):
     with pytest.raises(ValueError, match=f'no family "{family}" has the labels'):
@@ -205,29 +207,40 @@ def test_a_sample_without_a_family_is_refused_and_nothing_is_published(family, l
     assert not [labels for _, labels, _ in read_samples() if "wrong" in labels]
 
 
-def test_the_histogram_of_the_waits_adds_up(server):
-    with BatchQueue("waits", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=lambda batch: None)) as queue:
-        for n in range(50):
-            queue.produce(n)
-            queue.flush()
-        waits, found = queue.stats().gil_waits, samples(server.url)
-    buckets = {
-        dict(labels)["le"]: value
-        for (name, labels), value in found.items()
-        if name == "drainq_batch_gil_wait_seconds_bucket" and dict(labels)["queue"] == "waits"
-    }
-    count = sum(count for _, count in waits)
-    assert buckets.pop("+Inf") == sample(found, "drainq_batch_gil_wait_seconds_count", queue="waits") == count > 0
-    below = 0
-    for bound, shorter in waits[:-1]:
-        below += shorter
-        matching = [value for shown, value in buckets.items() if float(shown) == pytest.approx(bound)]
-        assert matching == [below]
-    assert len(buckets) == len(waits) - 1
-    total = sample(found, "drainq_batch_gil_wait_seconds_sum", queue="waits")
+def test_the_histograms_count_each_handler_call_by_its_items_and_its_time(server):
+    entered, leave, spent = threading.Event(), threading.Event(), []
+
+    def hold(batch):
+        began = time.monotonic()
+        entered.set()
+        leave.wait(PATIENCE)
+        spent.append(time.monotonic() - began)
+        raise ValueError("a call that raises counts as well")
+
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=hold, error_handler=lambda batch, error: None)
+    with BatchQueue("calls", config) as queue:
+        began = time.monotonic()
+        queue.produce(0)
+        assert entered.wait(PATIENCE)
+        queue.produce_many(range(20))  # of which the next call gets all
+        leave.set()
+        queue.flush()
+        passed, found, waits = time.monotonic() - began, samples(server.url), queue.stats().gil_waits
+
+    def bucket(family: str, bound: str) -> float:
+        return sample(found, f"drainq_batch_{family}_bucket", queue="calls", le=bound)
+
+    sizes = ["1.0", "4.0", "16.0", "64.0", "256.0", "1024.0", "4096.0", "16384.0", "+Inf"]
+    assert [bucket("size", bound) for bound in sizes] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+    assert sample(found, "drainq_batch_size_sum", queue="calls") == 21
+    assert sample(found, "drainq_batch_size_count", queue="calls") == 2
+    assert sum(spent) <= sample(found, "drainq_batch_handler_seconds_sum", queue="calls") <= passed
+    assert bucket("handler_seconds", "0.001") <= bucket("handler_seconds", "+Inf") == 2
+    assert sample(found, "drainq_batch_handler_seconds_count", queue="calls") == 2
+    assert sample(found, "drainq_batch_gil_waits_total", queue="calls") == sum(count for _, count in waits) >= 2
     least = sum(above * count for (above, _), (_, count) in zip([(0.0, 0), *waits], waits))
-    most = sum(bound * count for bound, count in waits if count)
-    assert 0 < total and least <= total <= most
+    total = sample(found, "drainq_batch_gil_wait_seconds_total", queue="calls")
+    assert 0 < total and least <= total <= sum(bound * count for bound, count in waits)
 
 
 @pytest.mark.parametrize("name", ["Accept", "accept", "ACCEPT", "aCCept"])

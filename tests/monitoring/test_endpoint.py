@@ -92,7 +92,7 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         passes = sample(found, "drainq_batch_thread_passes_total", queue="counted", thread="0")
         # The drain thread may make one more pass after a flush, the one that finds nothing.
         assert stats.threads[0].cycles <= passes <= later.threads[0].cycles
-        waits = sample(found, "drainq_batch_gil_wait_seconds_count", queue="counted")
+        waits = sample(found, "drainq_batch_gil_waits_total", queue="counted")
         assert sum(count for _, count in stats.gil_waits) <= waits <= sum(count for _, count in later.gil_waits)
         busy = sample(found, "drainq_batch_thread_busy_seconds_total", queue="counted", thread="0")
         assert stats.threads[0].busy_seconds <= busy <= later.threads[0].busy_seconds

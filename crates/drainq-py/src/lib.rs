@@ -76,7 +76,8 @@ mod _native {
     use crate::monitoring::metrics_server::MetricsServer;
     #[pymodule_export]
     use crate::monitoring::python_functions::{
-        metric_families, observe_native, publish_samples, read_samples, unobserve_native, withdraw_samples,
+        answer_scrape, metric_families, observe_native, publish_samples, read_samples, unobserve_native,
+        withdraw_samples,
     };
     #[pymodule_export]
     use crate::multi::{MultiQueue, QueueAwaitable, SubQueue};

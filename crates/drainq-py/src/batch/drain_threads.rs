@@ -20,6 +20,7 @@ use drainq_core::batch::drop_counts::DropReason;
 use drainq_core::batch::{Batch, Drainer, Outcome, Pass, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl SharedQueue {
     /// Starts the drain threads, and the balancer's, unless that was done.
@@ -57,10 +58,10 @@ impl SharedQueue {
         self.start_balancer(py)
     }
 
-    /// Hands the batches of a pass to their handlers, one call after the other.
-    fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>) {
+    /// Hands the batches of a pass to their handlers, one call after the other, the first one from `began`.
+    fn deliver_pass(&self, py: Python<'_>, mut pass: Pass<'_, Item>, mut began: Instant) {
         while let Some(mut batch) = pass.next_batch() {
-            let outcomes = self.deliver(py, &mut batch);
+            let outcomes = self.deliver(py, &mut batch, &mut began);
             if !pass.account(batch, &outcomes) {
                 return;
             }
@@ -73,30 +74,46 @@ impl SharedQueue {
     }
 
     /// Hands one batch to its handler, and returns what became of its items.
-    fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
+    fn deliver(&self, py: Python<'_>, batch: &mut Batch<Item>, began: &mut Instant) -> Vec<(Outcome, u64)> {
         if let Some(consumer) = &self.callables.consumer {
-            return self.call_handler(py, consumer, batch);
+            return self.call_handler(py, consumer, batch, began);
         }
         let Some(handler) = self.callables.handlers.get(py, batch.key) else {
             self.report_unrouted(py, batch);
+            *began = Instant::now();
             return vec![(Outcome::Unrouted, batch.size)];
         };
         if !self.spreads_types() {
-            return self.call_handler(py, &handler, batch);
+            return self.call_handler(py, &handler, batch, began);
         }
         // The one lock of ours under which Python code runs: see the crate's header.
         let serial = self.process().serial(batch.key);
         loop {
             let one_call_at_a_time = serial.try_lock();
             if one_call_at_a_time.is_some() {
-                return self.call_handler(py, &handler, batch);
+                return self.call_handler(py, &handler, batch, began);
             }
             gil::released(py, || drop(serial.lock()));
+            *began = Instant::now();
         }
     }
 
-    fn call_handler(&self, py: Python<'_>, handler: &Handler, batch: &mut Batch<Item>) -> Vec<(Outcome, u64)> {
-        handler.call(py, batch, self.callables.error_handler.as_ref(), self.name())
+    /// Calls a handler, and counts how long that took from `began`, which becomes its end.
+    fn call_handler(
+        &self,
+        py: Python<'_>,
+        handler: &Handler,
+        batch: &mut Batch<Item>,
+        began: &mut Instant,
+    ) -> Vec<(Outcome, u64)> {
+        let (size, process) = (batch.size, self.process());
+        let outcomes = handler.call(py, batch, self.callables.error_handler.as_ref(), self.name());
+        // One clock reading a call: a call begins where the one before it ended.
+        let now = Instant::now();
+        process.handler_nanos.add(py, (now - *began).as_nanos() as u64);
+        process.batch_sizes.add(py, size);
+        *began = now;
+        outcomes
     }
 
     fn report_unrouted(&self, py: Python<'_>, batch: &mut Batch<Item>) {
@@ -138,12 +155,10 @@ impl SharedQueue {
             let asked_at = matches!(step, Step::Pass(_)).then(|| gil_yield.ask());
             (step, asked_at)
         });
-        if let Some(asked_at) = asked_at {
-            gil_yield.granted(asked_at);
-        }
+        let granted_at = asked_at.map(|asked_at| gil_yield.granted(asked_at));
         match step {
             Step::Pass(pass) => {
-                self.deliver_pass(py, pass);
+                self.deliver_pass(py, pass, granted_at.unwrap_or_else(Instant::now));
                 Served::Items
             }
             Step::Idle(drainer) => {

@@ -28,7 +28,10 @@ impl Observed for SharedQueue {
         add(Family::BatchBufferBytes, snapshot.allocated_bytes.into());
         add(Family::BatchRebalances, snapshot.rebalances.into());
         add(Family::BatchGilYields, process.gil_yield.yields().into());
-        add(Family::BatchGilWait, gil_wait(process.gil_yield.waits(), process.gil_yield.waited_seconds()));
+        add(Family::BatchGilWait, process.gil_yield.waited_seconds().into());
+        add(Family::BatchGilWaits, process.gil_yield.waits().iter().map(|wait| wait.1).sum::<u64>().into());
+        add(Family::BatchHandlerTime, process.handler_nanos.read());
+        add(Family::BatchSize, process.batch_sizes.read());
         for (reason, count) in Rejection::ALL.iter().zip(snapshot.rejected) {
             reading.add(Family::BatchRejected, &[name, reason.name()], count);
         }
@@ -54,16 +57,4 @@ impl Observed for SharedQueue {
 /// Has a queue read by the endpoint, under its name.
 pub fn observe(shared: &Arc<SharedQueue>) {
     object_registry::observe("batch", shared.name(), Arc::downgrade(shared) as Weak<dyn Observed>);
-}
-
-/// Returns the waits as a histogram: its last bucket has no upper bound.
-fn gil_wait(waits: Vec<(f64, u64)>, sum: f64) -> SampleValue {
-    let mut count = 0;
-    let mut up_to = Vec::with_capacity(waits.len());
-    for (bound, shorter) in &waits {
-        count += shorter;
-        up_to.push((*bound, count));
-    }
-    up_to.pop();
-    SampleValue::Buckets { up_to, sum, count }
 }

@@ -4,6 +4,7 @@ use super::caller_count::CallerCount;
 use super::produce::gil_yield::GilYield;
 use super::shared_scheduler::Pool;
 use super::types::item::Item;
+use crate::monitoring::histogram::Histogram;
 use drainq_core::batch::item::ThreadId;
 use drainq_core::batch::rebalance::Rebalancer;
 use drainq_core::batch::{BatchQueue, Grouping, Key, Settings};
@@ -11,6 +12,15 @@ use drainq_core::sync::Mutex;
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+const MS: u64 = 1_000_000;
+
+/// The bounds of the histogram of handler calls, in nanoseconds.
+const HANDLER_NANOS: [u64; 11] =
+    [MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1_000 * MS, 5_000 * MS, 10_000 * MS, 30_000 * MS, 60_000 * MS];
+
+/// The bounds of the histogram of batch sizes.
+const BATCH_SIZES: [u64; 8] = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384];
 
 /// The queue of one process, with its threads.
 pub struct Process {
@@ -24,6 +34,10 @@ pub struct Process {
     pub rebalancer: Mutex<Rebalancer<Item>>,
     /// The GIL, between producers and drain threads.
     pub gil_yield: GilYield,
+    /// How long handler calls took.
+    pub handler_nanos: Histogram,
+    /// How many items handler calls got.
+    pub batch_sizes: Histogram,
     /// For each key the lock that keeps the calls of its handler apart, where several threads drain a
     /// type. The lock belongs to the type: another handler, or the same one registered again, comes under
     /// the same lock. A forked child has new locks, because a thread of the parent may hold an old one.
@@ -45,6 +59,8 @@ impl Process {
             started: AtomicBool::new(false),
             threads: Mutex::default(),
             gil_yield: GilYield::new(),
+            handler_nanos: Histogram::new(&HANDLER_NANOS, 1e9),
+            batch_sizes: Histogram::new(&BATCH_SIZES, 1.0),
             serials: Mutex::default(),
             callers: Arc::new(CallerCount::new()),
         }

@@ -12,7 +12,7 @@ pub enum FamilyKind {
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts of durations by upper bound.
+    /// Counts of values by upper bound.
     Histogram,
 }
 
@@ -119,7 +119,13 @@ macro_rules! all_families {
             /// Times that a producer gave up the GIL for a drain thread.
             BatchGilYields: Counter "drainq_batch_gil_yields" ["queue"]
             /// Time for which drain threads waited for the GIL.
-            BatchGilWait: Histogram "drainq_batch_gil_wait_seconds" ["queue"]
+            BatchGilWait: Counter "drainq_batch_gil_wait_seconds" ["queue"]
+            /// Times that a drain thread waited for the GIL.
+            BatchGilWaits: Counter "drainq_batch_gil_waits" ["queue"]
+            /// Time that a handler call took, an error handler's included.
+            BatchHandlerTime: Histogram "drainq_batch_handler_seconds" ["queue"]
+            /// Items that a handler call got.
+            BatchSize: Histogram "drainq_batch_size" ["queue"]
             /// Items in the partition.
             BatchPartitionUsed: Gauge "drainq_batch_partition_used" ["queue", "partition"]
             /// The number of the drain thread that owns the partition.

@@ -8,6 +8,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `catalog.rs` | every metric family: its name, kind, labels and help, written once |
+//! | `histogram.rs` | counts of values by upper bound, changed without a lock |
 //! | `sample.rs` | the samples of one moment |
 //! | `object_registry.rs` | the objects whose counters are read, by name |
 //! | `prometheus_text.rs` | samples as Prometheus text and as OpenMetrics |
@@ -28,6 +29,7 @@
 
 pub mod catalog;
 mod endpoint_thread;
+pub mod histogram;
 mod http_answer;
 pub mod metrics_server;
 pub mod object_registry;

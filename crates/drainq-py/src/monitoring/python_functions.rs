@@ -1,9 +1,9 @@
 //! What `drainq.monitoring` calls: to name native queues, to publish samples, and to read everything.
 
 use super::catalog::{FAMILIES, FamilyId, FamilyKind};
-use super::object_registry;
 use super::object_registry::Observed;
 use super::sample::{Sample, SampleValue};
+use super::{http_answer, object_registry};
 use crate::batch::queue::BatchQueue;
 use crate::errors;
 use crate::multi::MultiQueue;
@@ -42,6 +42,13 @@ pub fn read_samples(family: Option<&str>) -> Vec<Shown> {
         Some((sample.family.family().name, sample.labels, value))
     });
     shown.collect()
+}
+
+/// Answers a request for the counters, as the endpoint does: ``(status, headers, body)``.
+#[pyfunction]
+pub fn answer_scrape(method: &str, accept: &str) -> (&'static str, Vec<(&'static str, String)>, String) {
+    let answer = http_answer::metrics(method, accept, object_registry::read_all());
+    (answer.status, answer.headers, answer.body)
 }
 
 /// Registers a native queue with the endpoint under a name; returns the name that it got, or None for an object of

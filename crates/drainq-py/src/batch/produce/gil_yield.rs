@@ -80,14 +80,17 @@ impl GilYield {
         self.since.store((now - self.origin).as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Records that the drain thread has the GIL that it asked for, and notifies the producers that yielded.
-    pub fn granted(&self, asked_at: Instant) {
-        let wait = self.got() - asked_at;
+    /// Records that the drain thread has the GIL that it asked for, and notifies the producers that yielded; returns
+    /// when.
+    pub fn granted(&self, asked_at: Instant) -> Instant {
+        let now = self.got();
+        let wait = now - asked_at;
         self.producers.notify_all();
         self.waited.fetch_add(wait.as_nanos() as u64, Ordering::Relaxed);
         let micros = wait.as_micros() as u64;
         let bucket = (u64::BITS - micros.leading_zeros()) as usize;
         self.waits[bucket.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+        now
     }
 
     /// Records that a drain thread has the GIL that it asked for before it sleeps (invariant 3). Called with the GIL

@@ -1,0 +1,45 @@
+//! Counts of values by upper bound: threads that hold the GIL add, the endpoint reads, without a lock.
+
+use super::sample::SampleValue;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most bounds that a histogram has.
+const MOST_BOUNDS: usize = 12;
+
+/// Counts of whole values, `unit` of which are shown as 1.
+pub struct Histogram {
+    bounds: &'static [u64],
+    unit: f64,
+    /// The values up to each bound and above the one before; the last count is of those above all bounds.
+    counts: [AtomicU64; MOST_BOUNDS + 1],
+    sum: AtomicU64,
+}
+
+impl Histogram {
+    /// Makes a histogram without values. `bounds` rise, and are at most [`MOST_BOUNDS`].
+    pub fn new(bounds: &'static [u64], unit: f64) -> Self {
+        debug_assert!(bounds.len() <= MOST_BOUNDS && bounds.is_sorted());
+        Self { bounds, unit, counts: Default::default(), sum: AtomicU64::new(0) }
+    }
+
+    /// Counts a value. One thread at a time adds, since the caller holds the GIL.
+    pub fn add(&self, _held: Python<'_>, value: u64) {
+        let add = |to: &AtomicU64, more| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        add(&self.counts[bucket], 1);
+        add(&self.sum, value);
+    }
+
+    /// Returns the counts of now.
+    pub fn read(&self) -> SampleValue {
+        let mut count = 0;
+        let mut below = |bucket: usize| {
+            count += self.counts[bucket].load(Ordering::Relaxed);
+            count
+        };
+        let up_to = self.bounds.iter().enumerate().map(|(n, bound)| (*bound as f64 / self.unit, below(n))).collect();
+        let count = below(self.bounds.len());
+        SampleValue::Buckets { up_to, sum: self.sum.load(Ordering::Relaxed) as f64 / self.unit, count }
+    }
+}

@@ -1,0 +1,86 @@
+"""The endpoint's answer inside a program of one's own: as text, for its web server, or for prometheus_client.
+
+All of it reads the counters at the call, on the thread of the call, with the GIL.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from drainq._native import answer_scrape
+
+AsgiApp = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def prometheus_text() -> str:
+    """Return the counters of this process in Prometheus' text format: what the endpoint answers.
+
+    Example:
+        >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+        >>> with BatchQueue("hits", BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=print)):
+        ...     'drainq_batch_accepted_total{queue="hits"} 0' in prometheus_text()
+        True
+    """
+    return answer_scrape("GET", "")[2]
+
+
+def asgi_app() -> AsgiApp:
+    """Return an ASGI application that answers every path as the endpoint answers ``/metrics``.
+
+    Example:
+        With Starlette or FastAPI: ``app.mount("/metrics", asgi_app())``.
+    """
+
+    async def metrics(
+        scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"only HTTP requests are answered, got a scope of the type {scope['type']!r}")
+        accept = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
+        status, headers, body = answer_scrape(scope["method"], accept.decode("latin-1"))
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
+        await send({"type": "http.response.start", "status": int(status[:3]), "headers": pairs})
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    return metrics
+
+
+def wsgi_app() -> WsgiApp:
+    """Return a WSGI application that answers every path as the endpoint answers ``/metrics``.
+
+    Example:
+        With Werkzeug or Flask: ``app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/metrics": wsgi_app()})``.
+    """
+
+    def metrics(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        status, headers, body = answer_scrape(environ["REQUEST_METHOD"], environ.get("HTTP_ACCEPT", ""))
+        start_response(status, headers)
+        return [body.encode()]
+
+    return metrics
+
+
+class _Collector:
+    def collect(self) -> Iterable[Any]:
+        parser: Any = importlib.import_module("prometheus_client.parser")
+        yield from parser.text_string_to_metric_families(prometheus_text())
+
+
+def collector() -> Any:
+    """Return a collector for a registry of prometheus_client, which shows drainq's counters beside the program's own.
+
+    Raises:
+        ImportError: ``prometheus_client`` is not installed.
+
+    Example:
+        >>> from prometheus_client import CollectorRegistry, generate_latest
+        >>> registry = CollectorRegistry()
+        >>> registry.register(collector())
+        >>> b"drainq_build_info" in generate_latest(registry)
+        True
+    """
+    importlib.import_module("prometheus_client")
+    return _Collector()
