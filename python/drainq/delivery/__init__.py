@@ -1,20 +1,20 @@
-"""From a batch to a sink and back: what all workers and exporters share.
+"""Sends batches to sinks: the code that all workers and exporters share.
 
-| module | what it alone does |
+| module | what it does |
 | --- | --- |
 | ``accounting`` | counts each item in exactly one place |
-| ``sink_answer`` | sorts what a sink has answered for a batch |
-| ``sink_contract`` | says what a sink is, and what its errors mean |
+| ``sink_answer`` | sorts a sink's answer for a batch |
+| ``sink_contract`` | defines a sink, and what its errors mean |
 | ``delivery`` | sends a batch until each item is accounted for; gives up at the deadline |
-| ``outage`` | says how long an outage is waited out, and with what pauses |
-| ``isolate_poison`` | halves what is refused until the poison stands alone |
-| ``given_up_keeper`` | says what a delivery hands the items to that it gives up on |
+| ``outage`` | decides how long to wait out an outage, and with what pauses |
+| ``isolate_poison`` | halves a refused batch until each poison item stands alone |
+| ``given_up_keeper`` | the interface that stores items that a delivery could not send |
 | ``dead_letter_offer`` | puts messages into a delayed queue |
-| ``payload`` | makes typed values fit for a codec, and takes them back |
-| ``dead_letters`` | keeps what was given up on in a delayed queue, and sends it again |
-| ``dead_letter_resend`` | sends dead letters again, by itself and at a flush |
+| ``payload`` | converts typed values to JSON and back |
+| ``dead_letters`` | keeps items that could not be sent in a delayed queue, and sends them again |
+| ``dead_letter_resend`` | sends dead letters again, on a timer and at a flush |
 | ``worker`` | the queue in front: produce, flush, close, stats |
-| ``type_owners`` | which worker of a shared queue owns which type |
+| ``type_owners`` | decides which worker of a shared queue owns which type |
 | ``sending_worker`` | a worker that hands each batch to a sink at once |
 """
 

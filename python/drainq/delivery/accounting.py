@@ -1,11 +1,11 @@
-"""The books of a worker: each item that reached it is counted in exactly one place.
+"""The books of a worker: count each item that reached it in exactly one place.
 
-1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment: an item only moves from one of the
-   five to another, under one lock. That holds for a late success, too: it moves from ``lost`` to ``sent``.
-2. ``retried``, ``resent``, ``expired`` and ``unknown`` count events; they are in no sum.
-3. No count is ever negative: what another worker gave up on is not this one's to subtract.
+1. ``accepted = sent + refused + dead_lettered + lost + pending`` at every moment. An item moves between the five places
+   under one lock; a late success moves it from ``lost`` to ``sent``.
+2. ``retried``, ``resent``, ``expired`` and ``unknown`` count events and are in no sum.
+3. No count is ever negative: a worker never subtracts items that another worker gave up on.
 
-Source: SkyWalking's workers count what they hand on before it is sent; ours count what became of it.
+Source: SkyWalking's workers count items before they are sent; these count the outcome of each item.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drainq.statistics import BatchQueueStats, Statistics
 
 
 class Outcome(enum.Enum):
-    """Where an item stands."""
+    """The places in which the books count an item."""
 
     PENDING = "pending"
     SENT = "sent"
@@ -31,19 +31,19 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class WorkerStats(Statistics):
-    """Items by what became of them: ``accepted = sent + refused + dead_lettered + lost + pending``.
+    """Counts of items by outcome: ``accepted = sent + refused + dead_lettered + lost + pending``.
 
     Args:
-        sent: handed on. retried: sent in vain and tried again, once for each try; in no sum.
-        refused: not taken by the other side for what they are. dead_lettered: given to a delayed queue.
-        lost: given up; they may still become sent if the other side answers late.
+        sent: taken by the sink. retried: failed tries that were repeated, one for each item and try; in no sum.
+        refused: not accepted by the sink because of their values. dead_lettered: given to a delayed queue.
+        lost: given up; they become sent if the sink answers late.
         pending: queued, being sent, or held until the next flush.
         queue: the batch queue's own counters; None before the first ``produce``.
-        accepted: taken in by ``produce`` or by a call of the worker as a handler.
-        resent: sent out of the delayed queue on behalf of another worker, who counts them as dead-lettered; in no sum.
+        accepted: accepted by ``produce`` or by a call of the worker as a handler.
+        resent: sent from the delayed queue for another worker, which counts them as dead-lettered; in no sum.
         expired: of the refused, those that were too old.
         per_type: items accepted, by their class.
-        unknown: of those that were given up on, those that may have arrived all the same; in no sum.
+        unknown: given-up items that may have arrived nevertheless; in no sum.
     """
 
     sent: int
@@ -75,7 +75,7 @@ class Books:
         self.renew()
 
     def renew(self) -> None:
-        """Begin at zero, as in a forked child."""
+        """Reset all counts to zero, as in a forked child."""
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(Outcome, 0)
         self._retried = self._resent = self._expired = self._unknown = 0
@@ -86,7 +86,7 @@ class Books:
             self._counts[Outcome.PENDING] += count
 
     def move(self, count: int, before: Outcome, after: Outcome) -> None:
-        """Count items in another place than before."""
+        """Move items from one place to another."""
         with self._lock:
             self._counts[before] -= count
             self._counts[after] += count
@@ -100,14 +100,14 @@ class Books:
             self._unknown += unknown
 
     def count(self, outcome: Outcome) -> int:
-        """The items that stand there now."""
+        """Return the number of items in a place."""
         with self._lock:
             return self._counts[outcome]
 
     def stats(
         self, queue: BatchQueueStats | None = None, *, on_the_way: int = 0, per_type: Mapping[Any, int] | None = None
     ) -> WorkerStats:
-        """A snapshot.
+        """Return a snapshot.
 
         Args:
             queue: the batch queue's counters.

@@ -1,4 +1,4 @@
-"""How what was given up on gets into a delayed queue, which this room knows by its verbs alone."""
+"""Offers given-up items to a delayed queue, without importing the delayed queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class DelayedQueueLike(Protocol):
-    """What is needed of a :class:`drainq.delayed.DelayedQueue`."""
+    """The methods of :class:`drainq.delayed.DelayedQueue` that dead letters need."""
 
     def offer_if_not_exists(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
     def offer_or_update(self, key: str, payload: Any, schedule_at: Any, /) -> Any: ...
@@ -21,13 +21,13 @@ class DelayedQueueLike(Protocol):
 def offer_all(
     delayed: DelayedQueueLike, messages: Sequence[tuple[str, Any]], due: Any, *, can_update: bool = False
 ) -> None:
-    """Offer messages, in one transaction if the queue can.
+    """Offer messages, in one transaction if the queue supports it.
 
     Args:
         delayed: the queue.
         messages: key and payload of each.
         due: when they are due.
-        can_update: whether a message replaces the one of its key; else it is left out if there is one.
+        can_update: whether a message replaces one with the same key; if False, it is skipped instead.
     """
     room = sys.modules.get("drainq.delayed.message")  # loaded, if this is one of drainq's delayed queues
     offer_batch = getattr(delayed, "offer_batch", None)
@@ -39,10 +39,10 @@ def offer_all(
 
 
 def check_delayed(delayed: Any) -> None:
-    """Refuse what is neither a delayed queue nor None.
+    """Raise an error unless the argument is a delayed queue or None.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: it is neither.
     """
     if not (delayed is None or callable(getattr(delayed, "offer_if_not_exists", None))):
         raise TypeError(f"delayed must be a drainq.delayed.DelayedQueue or None, got {delayed!r}")

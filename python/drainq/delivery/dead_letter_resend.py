@@ -1,8 +1,8 @@
-"""When a worker's dead letters are sent again: by itself every few seconds, and when it is flushed.
+"""Resends a worker's dead letters: every few seconds, and when the worker is flushed.
 
-1. One turn at a time, on a thread of the shared timer; a turn ends with the first failure of the other side.
+1. One turn runs at a time, on a thread of the shared timer. A turn ends at the first failure of the sink.
 2. :meth:`Resender.flush` waits for a turn that began after it was called, and no longer than its deadline.
-3. The timer does not keep a worker alive: the turns end with it.
+3. The timer does not keep a worker alive. The turns end when the worker is collected.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from drainq.timer import FOREVER, Repeat
 
 
 class Resender:
-    """Sends what is kept in the delayed queue of one worker.
+    """Resends the messages in the delayed queue of one worker.
 
     Args:
-        owner: the worker; turns end when it is gone.
+        owner: the worker; turns end when it is collected.
         dead_letters: its delayed queue. sink: where items go.
     """
 
@@ -31,7 +31,7 @@ class Resender:
         self.renew()
 
     def renew(self) -> None:
-        """Begin, or begin anew in a forked child."""
+        """Reset the state, as at the start or in a forked child."""
         self._turned = threading.Condition()
         self._begun = self._ended = 0
         self._stopped = False
@@ -45,7 +45,7 @@ class Resender:
         self._repeat.wake_after(RESEND_INTERVAL)
 
     def flush(self, deadline: float | None) -> bool:
-        """Send what is due; False if that took longer than the deadline on the monotonic clock."""
+        """Send the messages that are due. Return False if that took longer than the deadline on the monotonic clock."""
         with self._turned:
             wanted = self._begun + 1  # a turn that begins from now on
             self._repeat.wake()
@@ -53,18 +53,18 @@ class Resender:
             return self._turned.wait_for(lambda: self._ended >= wanted or self._stopped, wait)
 
     def now(self) -> None:
-        """Send what is due, in this thread."""
+        """Send the messages that are due, in this thread."""
         self._dead_letters.resend(self._sink)
 
     def give_up(self) -> None:
-        """Begin no further message."""
+        """Start no further message."""
         self._dead_letters.stop()
         with self._turned:
             self._stopped = True
             self._turned.notify_all()
 
     def stop(self, deadline: float | None) -> None:
-        """End, and wait for the turn that is running until the deadline."""
+        """End the turns, and wait until the deadline for the turn that is running."""
         self.give_up()
         self._repeat.stop(None if deadline is None else max(0.0, deadline - time.monotonic()))
 

@@ -1,15 +1,15 @@
-"""What was given up on: kept in a delayed queue, and sent again from there.
+"""Dead letters: keep items that could not be sent in a delayed queue, and send them again from there.
 
 1. A message holds items of one batch, in order, typed (:mod:`drainq.delivery.payload`); a refused item has a message
    of its own. Messages are sent again in the order in which they were put in.
-2. An item is counted once: by the worker that put it in. Another worker that sends it counts ``resent``.
-3. What is sent again is halved like any batch: good items go, poison stays, with its error.
-4. With ``key_of`` an older item never replaces a newer one of its key: once a newer one was sent, the older one is
-   taken out of its message. It counts as sent: it was replaced, as it would have been had it been written in time. Or
-   it gets a message of its own, for a sink that adds it without replacing anything.
-   That holds within a process, and for messages that were there when it began; two processes that write the same key
-   at the same time have no order.
-5. A message is taken out after its items were sent, so a crash in between sends them twice, and loses none.
+2. The worker that stored an item counts it, once. Another worker that sends it counts ``resent``.
+3. A message is halved like any batch: good items are sent, and poison stays with its error.
+4. With ``key_of`` an older item never replaces a newer one of its key: once a newer item was sent, the older one is
+   removed from its message. It counts as sent, because the newer item would have replaced it. If the sink can add older
+   items without replacing newer ones, the older item moves to a message of its own. This holds within a process, and
+   for messages that existed when the process began. Two processes that write the same key at the same time have no
+   order.
+5. A message is removed after its items were sent. A crash in between sends them twice and loses none.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ class DeadLetters:
     """The delayed queue of one worker.
 
     Args:
-        delayed: where the messages live; its codec encodes dicts, as the default one does.
-        label: says whose messages these are, such as ``"batch-writer/visits"``; those of others are left alone.
-        books: counts.
-        clock: says when a message is due, if the delayed queue has no ``clock`` of its own.
-        key_of: what an item replaces and is replaced by; None: items do not replace each other.
-        pack_item, unpack_item: an item as values that :func:`~drainq.delivery.payload.pack` knows, and back.
-        size: how many items a list counts for in the books, if its entries stand for several each.
-        log_values: show the texts of errors in log lines whatever they hold.
-        older_sink: gets the items that a newer one of their key has overtaken, where these still have something to add,
-            such as a sum; None: they are taken out.
+        delayed: the queue that stores the messages; its codec must encode dicts, as the default one does.
+        label: the owner of the messages, such as ``"batch-writer/visits"``; messages of other owners are left alone.
+        books: count the items.
+        clock: decides when a message is due, if the delayed queue has no ``clock`` of its own.
+        key_of: maps an item to its key: a newer item replaces an older one of the same key. None: items do not replace
+            each other.
+        pack_item, unpack_item: convert an item to values that :func:`~drainq.delivery.payload.pack` accepts, and back.
+        size: the number of items that a list counts for in the books, if an entry stands for several.
+        log_values: show the texts of errors in log lines even if they hold values.
+        older_sink: gets items that were sent later than a newer one of their key, if they still have something to add,
+            such as to a sum. None: such items are removed.
     """
 
     required = False
@@ -85,7 +86,7 @@ class DeadLetters:
             self._learn()
 
     def renew(self) -> None:
-        """Begin anew, as in a forked child."""
+        """Reset the state, as in a forked child."""
         self._origin = uuid.uuid4().hex
         self._numbers = itertools.count(1)
         self._order = threading.Lock()  # held while keyed items are sent
@@ -103,7 +104,7 @@ class DeadLetters:
     # -- in ---------------------------------------------------------------------------------------
 
     def park(self, items: Sequence[Any], error: str) -> str:
-        """Keep items in one message; return its key.
+        """Keep items in one message. Return its key.
 
         Raises:
             TypeError: a value cannot be written.
@@ -116,7 +117,8 @@ class DeadLetters:
         return key
 
     def park_each(self, items: Sequence[Any], errors: Sequence[str]) -> list[bool]:
-        """Keep items in a message each; return which are kept. An item that cannot be written is not."""
+        """Keep each item in a message of its own. Return the items that were kept, which leaves out those that cannot
+        be written."""
         due = self._clock.now() + RESEND_DELAY
         kept = [False] * len(items)
         offers: list[tuple[int, str, Any]] = []
@@ -151,7 +153,7 @@ class DeadLetters:
     # -- out --------------------------------------------------------------------------------------
 
     def withdraw(self, key: str) -> bool:
-        """Take a message out again; False if it is gone."""
+        """Remove a message. Return False if it no longer exists."""
         with self._known:
             for of in [of for of, messages in self._kept.items() if key in messages]:
                 self._leave_out(of, [key])
@@ -162,13 +164,13 @@ class DeadLetters:
             return False
 
     def resend(self, sink: Sink, *, deadline: float | None = None) -> bool:
-        """Send what is due, in order, until it is done, the other side fails, or the time is over.
+        """Send the messages that are due, in order, until all are sent, the sink fails, or the deadline passes.
 
         Args:
             sink: gets the items.
             deadline: on the monotonic clock of the machine.
         Returns:
-            False if the other side failed, or something is due still.
+            False if the sink failed, or a message is still due.
         """
         end = time.monotonic() + RESEND_TIME
         deadline = end if deadline is None else min(end, deadline)
@@ -188,7 +190,7 @@ class DeadLetters:
             self._resending.release()
 
     def stop(self) -> None:
-        """Let a turn that is running end with the message it is at."""
+        """Let a running turn end after its current message."""
         self._stop = True
 
     def _resend_message(self, envelope: Any, sink: Sink) -> bool:
@@ -229,11 +231,11 @@ class DeadLetters:
         return goes_on
 
     def _send_halving(self, items: list[Any], sink: Sink) -> tuple[list[Any], list[Any], list[Any], str, bool]:
-        """Send items, and account for the parts that the sink answers for.
+        """Send items, and account for each part that the sink answers for.
 
         Returns:
-            The items that were sent; those that were refused without being named; those that are left, and why; and
-            whether the other side works.
+            The items that were sent; those that were refused without being named; those that are left, with the reason;
+            and whether the sink works.
         """
         parts, why = Parts(items), ""
         sent: list[Any] = []
@@ -267,11 +269,11 @@ class DeadLetters:
     # -- order of the items of a key --------------------------------------------------------------
 
     def order(self) -> threading.Lock | None:
-        """The lock to hold while newer items are sent; None if nothing is kept that they could replace."""
+        """Return the lock to hold while newer items are sent, or None if no kept item could be replaced by them."""
         return self._order if self._kept else None
 
     def were_sent(self, items: Sequence[Any]) -> None:
-        """Items were sent: older ones of their keys that are kept are taken out. Called with :meth:`order` held."""
+        """Remove kept items that the sent ones replace. Called with :meth:`order` held."""
         if not self._kept or self._key_of is None:
             return
         older: dict[str, set[Hashable]] = {}
@@ -284,7 +286,7 @@ class DeadLetters:
             self._take_out(message, keys)
 
     def _replace_older(self, items: Sequence[Any], message: str) -> None:
-        """Items of a message were sent: older ones of their keys, in messages before it, are taken out."""
+        """Remove the items of earlier messages that the sent items of a message replace."""
         if self._key_of is None:
             return
         older: dict[str, set[Hashable]] = {}
@@ -308,7 +310,7 @@ class DeadLetters:
             del self._kept[key]
 
     def _take_out(self, message: str, keys: set[Hashable]) -> None:
-        """Take replaced items out of a message."""
+        """Remove replaced items from a message."""
         try:
             envelope = self._delayed.read(message)
             if envelope is None:
@@ -338,7 +340,7 @@ class DeadLetters:
             self._books.move(self._size(out), Outcome.DEAD_LETTERED, Outcome.SENT)
 
     def _move_apart(self, message: str, payload: Any, left: list[Any], moved: list[Any], due: Any) -> None:
-        """Give items that were overtaken a message of their own."""
+        """Move overtaken items to a message of their own."""
         changed = [(f"{message}/older", {**payload, "items": moved, "older": True})]
         if left:
             changed.append((message, {**payload, "items": left}))
@@ -367,7 +369,7 @@ class DeadLetters:
         return key
 
     def _learn(self) -> None:
-        """Read which keys are kept from before."""
+        """Read the keys of messages that earlier runs kept."""
         try:
             for row in self._delayed.peek(MOST_KNOWN):
                 envelope = self._delayed.read(row.key)

@@ -1,16 +1,16 @@
-"""Sends a batch until each of its items is accounted for.
+"""Delivery: send a batch until each of its items is accounted for.
 
-1. After a temporary failure the batch is tried again with back-off, in the drain thread. Meanwhile the queue fills,
-   and producers wait or are refused, as the queue's strategy says. The batch is given up ``retry_for`` seconds after
-   the outage began. A batch that comes later in the same outage is tried twice and then given up, too.
+1. After a temporary failure the drain thread tries the batch again with back-off. Meanwhile the queue fills, and
+   producers wait or are refused, depending on the queue's strategy. The batch is given up ``retry_for`` seconds after
+   the outage began. A later batch of the same outage is tried twice and then given up.
 2. A batch that the sink refuses because of some of its items is halved again and again until each refused item is
-   alone. All other items are sent, in order, so that of one key the later item is sent later.
-3. A failure that waiting does not end stops the delivery: the batch is given up at once, and :attr:`Delivery.stopped`
-   has the error until something is sent again.
-4. Items that are given up go to the keeper, which makes them dead letters, if there is one; otherwise they are lost
-   and logged, and the queue gets the error.
-5. No lock is held while the sink runs. So ``close`` keeps its deadline: :meth:`Delivery.cut` accounts for what is
-   still being sent, and if the sink answers after that, the items move to where they belong (``lost`` to ``sent``).
+   alone. All other items are sent in order, so a later item of a key is sent later.
+3. A failure that waiting cannot end stops the delivery. The batch is given up at once, and :attr:`Delivery.stopped`
+   holds the error until a batch is sent again.
+4. Given-up items go to the keeper, if there is one, which makes them dead letters. Otherwise they are lost and logged,
+   and the queue gets the error.
+5. No lock is held while the sink runs, so ``close`` keeps its deadline. :meth:`Delivery.cut` counts the batches that
+   are still being sent as lost. If the sink answers later, their items move to the right place (``lost`` to ``sent``).
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SHOWN = 3  # refused items whose reasons are logged, of a batch
 
 
 class Parcel:
-    """A batch in the hands of :meth:`Delivery.deliver`.
+    """A batch inside :meth:`Delivery.deliver`.
 
     Attributes:
-        items: those that are not accounted for yet, in order.
-        outcome: where the books have them in the meantime.
+        items: the items that are not accounted for yet, in order.
+        outcome: the place in which the books count them until then.
         key: of the dead letter that :meth:`Delivery.keep` made of all of them.
-        kept, unsent: how many items that holds, and how many of them the sink has not sent nevertheless.
-        error: why some of its items are lost, while others are still to be sent.
+        kept, unsent: the number of items in that letter, and how many of them the sink has not sent after all.
+        error: the reason for which some items are lost while others are still to be sent.
     """
 
     __slots__ = ("error", "items", "kept", "key", "outcome", "unsent")
@@ -75,16 +75,16 @@ class Delivery:
     Args:
         sink: gets the items.
         books: count them; :meth:`deliver` takes items that were counted as pending.
-        name: what log lines and errors call the worker.
-        retry_for: seconds that an outage of the other side is waited out; 0: no second try; infinite: the sink says
-            when it is over, by raising another failure.
-        dead_letters: where what is given up goes; None: it is lost, and what is refused is only counted and logged.
-        size: how many items a list counts for in the books, if its entries stand for several each.
-        keep_when_stopped: what is stopped by a failure that cannot pass stays pending, and is returned to the caller.
+        name: the worker's name in log lines and errors.
+        retry_for: seconds to wait out an outage of the sink. 0: no second try. Infinite: until the sink raises another
+            failure.
+        dead_letters: keeps given-up items. None: they are lost, and refused items are only counted and logged.
+        size: the number of items that a list counts for in the books, if an entry stands for several.
+        keep_when_stopped: items stopped by a failure that cannot pass stay pending and are returned to the caller.
         backoff: the pauses between the tries; None: the sink's.
         clock: measures the outage.
-        log_values: show refused items, and the texts of errors whatever they hold, in log lines and errors.
-        wait: waits for the given seconds, or less once :meth:`give_up` was called; by default in real time.
+        log_values: show refused items and whole texts of errors in log lines and errors.
+        wait: waits for the given seconds, or less after :meth:`give_up`. By default it waits in real time.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Delivery:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, as in a forked child."""
+        """Reset the state, as in a forked child."""
         self._lock = threading.Lock()
         self._in_hand: dict[int, Parcel] = {}
         self._given_up = threading.Event()
@@ -126,10 +126,10 @@ class Delivery:
         return self._outage.stopped
 
     def deliver(self, items: list[Any]) -> list[Any]:
-        """Send items, or put them away; each was counted as pending before.
+        """Send items that are counted as pending, or put them away.
 
         Returns:
-            Items that are pending still: none, unless ``keep_when_stopped``.
+            The items that are still pending: none, unless ``keep_when_stopped``.
         Raises:
             DeliveryError: some are lost.
         """
@@ -169,7 +169,7 @@ class Delivery:
         return []
 
     def _send(self, part: list[Any], parcel: Parcel) -> tuple[list[Any], Refusals]:
-        """Send until the sink has answered; return what it has answered for last, and its refusals among these."""
+        """Send until the sink has answered. Return the items of its last answer, and the refusals among them."""
         tries = 0
         while True:
             if self._given_up.is_set():
@@ -201,12 +201,13 @@ class Delivery:
                 return part, refusals
 
     def _in_order(self) -> Any:
-        """The lock that keeps a resend of older items apart from newer ones; none where order does not matter."""
+        """Return the lock that keeps a resend of older items apart from newer ones; an empty context if order does not
+        matter."""
         order = None if self._dead_letters is None else self._dead_letters.order()
         return contextlib.nullcontext() if order is None else order
 
     def works_again(self) -> None:
-        """The sink has taken items: an outage is over, and so is a stop."""
+        """End the outage and the stop, because the sink has taken items."""
         self._outage.end()
 
     def _stop(self, error: Exception) -> None:
@@ -218,7 +219,7 @@ class Delivery:
     # -- the account ------------------------------------------------------------------------------
 
     def _account(self, parcel: Parcel, items: list[Any], outcome: Outcome, left: list[Any]) -> None:
-        """Move items of a parcel to where they belong; ``left`` are those still to be accounted for."""
+        """Count the items of a parcel by outcome. ``left`` are the items that are still to be accounted for."""
         count = self._size(items)
         with self._lock:
             before, key = parcel.outcome, parcel.key
@@ -230,13 +231,13 @@ class Delivery:
             if outcome is not Outcome.SENT:
                 return
             parcel.unsent -= count
-        # The cut has kept them. Once all of the letter was sent nevertheless, it is taken out, if it is still in there;
-        # else all of it counts as kept, and is sent again.
+        # The cut has made a letter of them. Once all its items were sent after all, the letter is removed. If that is
+        # too late, all of it counts as kept and is sent again.
         if not parcel.unsent and key and self._dead_letters and self._dead_letters.withdraw(key):
             self._books.move(parcel.kept, Outcome.DEAD_LETTERED, Outcome.SENT)
 
     def _take_off(self, parcel: Parcel, part: list[Any], refusals: Refusals, rest: Rest | None = None) -> None:
-        """Account for what the sink has answered for: a part, or a part without its rest."""
+        """Account for the items that the sink has answered for: a whole part, or a part without its rest."""
         answer = Answer.of(part, refusals, () if rest is None else rest.places)
         left = [*(rest or ()), *parcel.items[len(part) :]]
         if answer.sent:
@@ -254,7 +255,7 @@ class Delivery:
     def _put_away_undelivered(
         self, parcel: Parcel, items: list[Any], errors: list[Undelivered], left: list[Any]
     ) -> None:
-        """Keep, or count as lost, what the sink itself has given up on."""
+        """Keep, or count as lost, the items that the sink itself has given up."""
         unknown = [item for item, error in zip(items, errors) if error.unknown]
         self._books.note(unknown=self._size(unknown))
         why = "; ".join(list(dict.fromkeys(map(self._text, errors)))[:SHOWN])
@@ -285,10 +286,10 @@ class Delivery:
             self._account(parcel, items, Outcome.REFUSED, rest)
 
     def _give_up(self, parcel: Parcel, error: BaseException) -> None:
-        """Put the rest of a parcel into the dead letters, or count it as lost and say so.
+        """Keep the rest of a parcel as dead letters, or log it and count it as lost.
 
         Raises:
-            DeliveryError: it is lost.
+            DeliveryError: the rest is lost.
         """
         items = parcel.items
         why = self._text(error)
@@ -298,7 +299,7 @@ class Delivery:
         raise_wrapped(DeliveryError, f"{self._name}: {self._size(items)} items are lost", error, self._log_values)
 
     def _put_away(self, parcel: Parcel, items: list[Any], why: str, left: list[Any]) -> bool:
-        """Put items of a parcel into the dead letters; False if there are none, or they do not take them."""
+        """Keep items of a parcel as dead letters. Return False if there is no keeper, or it refuses them."""
         if self._dead_letters is None or parcel.outcome is Outcome.DEAD_LETTERED:
             return False
         try:
@@ -324,7 +325,7 @@ class Delivery:
     # -- the end ----------------------------------------------------------------------------------
 
     def give_up(self) -> None:
-        """From now on try nothing any more: what is being sent is cancelled, what comes is put away at once."""
+        """Try nothing again: cancel the running sends, and put later batches away at once."""
         self._given_up.set()
         try:
             self.sink.cancel()
@@ -334,7 +335,7 @@ class Delivery:
             )
 
     def cut(self) -> list[Parcel]:
-        """Count what is still being sent as lost, for now; return those batches, for :meth:`keep`."""
+        """Count the batches that are being sent as lost for now. Return them for :meth:`keep`."""
         with self._lock:
             parcels = [parcel for parcel in self._in_hand.values() if parcel.outcome is Outcome.PENDING]
             for parcel in parcels:
@@ -343,7 +344,7 @@ class Delivery:
         return parcels
 
     def keep(self, parcels: list[Parcel], deadline: float | None) -> None:
-        """Put batches of :meth:`cut` that are still not sent into the dead letters; wait for that until a deadline."""
+        """Keep batches of :meth:`cut` that are still not sent as dead letters. Wait for that until a deadline."""
         if self._dead_letters is None or not parcels:
             return
         kept = threading.Event()

@@ -1,4 +1,4 @@
-"""What a delivery hands the items to that it gives up on: dead letters, or the parking of a Spark task."""
+"""Keeper: stores items that a delivery could not send, as dead letters or as the parked rows of a Spark task."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Keeper(Protocol):
     """Whether an item that is not kept ends the delivery with the keeper's error; else it counts as refused."""
 
     def park(self, items: Sequence[Any], error: str, /) -> str:
-        """Keep items in one message; return its key."""
+        """Keep items in one message. Return its key."""
 
     def park_each(self, items: Sequence[Any], errors: Sequence[str], /) -> list[bool]:
-        """Keep items in a message each; return which are kept."""
+        """Keep each item in a message of its own. Return the items that were kept."""
 
     def withdraw(self, key: str, /) -> bool:
-        """Take a message out again; False if it is gone."""
+        """Remove a message. Return False if it no longer exists."""
 
     def order(self) -> threading.Lock | None:
-        """The lock to hold while newer items are sent; None if nothing is kept that they could replace."""
+        """Return the lock to hold while newer items are sent, or None if no kept item could be replaced by them."""
 
     def were_sent(self, items: Sequence[Any], /) -> None:
-        """Items were sent: older ones of their keys that are kept are taken out."""
+        """Remove kept items that the sent ones replace."""

@@ -1,6 +1,6 @@
-"""The parts of a batch that are still to be sent: what is refused is halved until the poison stands alone.
+"""Poison isolation: halve a refused batch until each poison item stands alone.
 
-1. Parts are sent in the order of their items, so of one key the later item is sent later.
+1. Parts are sent in the order of their items, so a later item of a key is sent later.
 2. A batch of n items with one poison item takes at most ``2 * log2(n) + 1`` further calls of the sink.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Parts:
-    """The parts of one batch.
+    """The parts of one batch that are still to be sent.
 
     Example:
         >>> parts = Parts([1, 2, 3])
@@ -25,7 +25,7 @@ class Parts:
         self._parts = [items]  # the next one last
 
     def next(self) -> list[Any] | None:
-        """Return the next part, and leave it out; None when all were returned."""
+        """Remove and return the next part, or None if there is none."""
         while self._parts:
             part = self._parts.pop()
             if part:
@@ -33,7 +33,7 @@ class Parts:
         return None
 
     def halve(self, part: list[Any]) -> bool:
-        """Put a refused part back as two; False if it is a single item: poison that stands alone."""
+        """Split a refused part into two. Return False if it is a single item: the poison."""
         if len(part) == 1:
             return False
         half = len(part) // 2

@@ -1,4 +1,4 @@
-"""An outage of the other side: how long it has lasted, the pause until the next try, and when to give up.
+"""Outage: the time in which a sink fails. Decides the pause until the next try, and when to give up.
 
 1. An outage begins with the first failure that may pass and ends when the sink takes items. A failure long after the
    last is a new outage.
@@ -22,14 +22,14 @@ LEAST_TRIES = 2  # of a batch, however long the outage has lasted: the first may
 
 
 class Outage:
-    """The outages of one sink, one after the other. Several threads may fail at once.
+    """The outages of one sink. Several threads may fail at once.
 
     Args:
-        name: what log lines call the worker.
-        retry_for: seconds that an outage is waited out; 0: no second try; infinite: as long as the failures may pass.
+        name: the worker's name in log lines.
+        retry_for: seconds to wait out an outage. 0: no second try. Infinite: as long as the failures may pass.
         backoff: the pauses between the tries.
         clock: measures the outage.
-        log_values: show the texts of errors whatever they hold.
+        log_values: show whole texts of errors.
     """
 
     def __init__(self, name: str, retry_for: float, backoff: Backoff, clock: Clock, log_values: bool) -> None:
@@ -46,12 +46,12 @@ class Outage:
         return self._stopped
 
     def pause_after(self, error: Exception, tries: int, *, is_given_up: bool) -> float | None:
-        """Note a failed try; return the seconds until the next, or None to give up.
+        """Note a failed try. Return the seconds until the next, or None to give up.
 
         Args:
-            error: the failure, which may pass; its ``after`` is the least pause in seconds.
-            tries: of the batch, this one included.
-            is_given_up: the time of ``close`` is over.
+            error: the failure, which may pass; its ``after`` is the shortest pause in seconds.
+            tries: the number of tries of the batch, with this one.
+            is_given_up: whether the time of ``close`` is over.
         """
         now = self._clock.now()
         pause = self._backoff.delay(tries - 1)
@@ -77,7 +77,7 @@ class Outage:
         return max(0.0, left) if left > 0 else (self._backoff.initial if tries < LEAST_TRIES else None)
 
     def end(self) -> None:
-        """The sink has taken items: an outage is over, and so is a stop."""
+        """End the outage and the stop, because the sink has taken items."""
         if self._down_since is None and self._stopped is None:
             return
         with self._lock:
@@ -87,7 +87,7 @@ class Outage:
             log.info("%s: the other side takes items again", self._name)
 
     def stop(self, error: Exception) -> bool:
-        """Remember a failure that cannot pass; return whether it is the first since the sink took items."""
+        """Remember a failure that cannot pass. Return whether it is the first since the sink took items."""
         with self._lock:
             known, self._stopped = self._stopped, error
         return known is None

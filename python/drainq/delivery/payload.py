@@ -1,12 +1,12 @@
-"""Values of Python as JSON, and back, equal and of the same type.
+"""Payloads: convert Python values to JSON and back, with equal values of equal types.
 
-Why: a delayed queue's default codec is JSON, and there bytes come back as text, a Decimal as a string, NaN as null. So
-a value that JSON has no word for is written as a map of one entry, ``{"$type": text}``.
+A delayed queue's default codec is JSON, which returns bytes as text, a Decimal as a string and NaN as null. A value of
+a type that JSON does not have is therefore written as a map of one entry, ``{"$type": text}``.
 
 1. ``unpack(pack(value)) == value``, of the same type, for None, bool, int of any size, float (NaN and the infinities
-   too), str, bytes, Decimal, datetime, date, time, timedelta, UUID, and tuples, lists, dicts and sets of them.
-   A subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back as that one, equal.
-2. What cannot be written is refused; nothing is written as something else.
+   too), str, bytes, Decimal, datetime, date, time, timedelta, UUID, and tuples, lists, dicts and sets of them. A
+   subclass of int, float, str or tuple (an ``IntEnum``, a named tuple) comes back as the base type, equal.
+2. Any other value is refused and never written as another type.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PLAIN_INT = 2**53  # beyond that a reader of JSON may round
 
 
 def pack(value: Any) -> Any:
-    """The value in words of JSON.
+    """Convert a value to types of JSON.
 
     Raises:
-        TypeError: its type has none.
+        TypeError: the type is not supported.
 
     Example:
         >>> pack((1, b"ab", None))
@@ -54,10 +54,10 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """The value that :func:`pack` wrote.
+    """Return the value that :func:`pack` converted.
 
     Raises:
-        ValueError: it wrote no such thing.
+        ValueError: :func:`pack` did not make this.
 
     Example:
         >>> unpack({'$tuple': [1, {'$bytes': 'YWI='}, None]})

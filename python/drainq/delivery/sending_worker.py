@@ -1,7 +1,7 @@
-"""A worker that hands each batch to a sink at once, in the drain thread: the base of writers and exporters.
+"""Sender: the worker that hands each batch to a sink at once, in the drain thread. Writers and exporters extend it.
 
-It adds the delayed queue to :mod:`drainq.delivery.delivery`: what was given up on is sent again by itself every few
-seconds, and at each ``flush``.
+It adds the delayed queue to :mod:`drainq.delivery.delivery`: given-up items are sent again every few seconds, and at
+each ``flush``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ class Sender(Worker):
 
     Args:
         sink: gets the batches.
-        name: what log lines, and the keys of messages in the delayed queue, call this worker: kind and target, such
-            as ``"batch-writer/visits"``. Workers of one name send each other's messages again.
-        retry_for: seconds that an outage of the other side is waited out; meanwhile the queue fills, and producers
-            wait or are refused, by its strategy.
-        delayed: a delayed queue of its own for what is given up on; None: it is lost, and what is refused is refused.
+        name: kind and target, such as ``"batch-writer/visits"``, for log lines and for the keys of messages in the
+            delayed queue. Workers of the same name send each other's messages again.
+        retry_for: seconds to wait out an outage of the sink. Meanwhile the queue fills, and producers wait or are
+            refused, depending on its strategy.
+        delayed: a delayed queue for given-up items, which no other code uses. None: such items are lost, and refused
+            items are only counted.
         threads: drain threads; each calls the sink.
-        key_of: what an item replaces and is replaced by; None: items do not replace each other.
-        pack_item, unpack_item: an item as values that a delayed queue can keep (None, bool, int, float, str, bytes,
-            Decimal, datetime, date, time, timedelta, UUID, tuples, lists, dicts, sets), and back; None: it is such.
+        key_of: maps an item to its key: a newer item replaces an older one of the same key. None: items do not replace
+            each other.
+        pack_item, unpack_item: convert an item to values that a delayed queue can keep (None, bool, int, float, str,
+            bytes, Decimal, datetime, date, time, timedelta, UUID, tuples, lists, dicts, sets), and back. None: an item
+            is such a value.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:
@@ -114,7 +117,7 @@ class Sender(Worker):
         )
 
     def on_idle(self) -> None:
-        """Send again what is due in the delayed queue."""
+        """Send the due messages of the delayed queue again."""
         if self._resender is not None:
             self._resender.now()
 

@@ -1,4 +1,4 @@
-"""A sink's answer for a batch, sorted: which items were sent, and what is to be done with the others."""
+"""A sink's answer for a batch, sorted by outcome: sent, refused or undelivered."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from drainq.delivery.sink_contract import Undelivered
 
 @dataclass
 class Answer:
-    """Each item of a batch that the sink has answered for is in one of the lists.
+    """The items of a batch that the sink has answered for. Each is in one of the lists.
 
     Args:
-        sent: handed on. refused, reasons: not taken for what they are.
-        nameless, complaints: as many as were refused without being named. They are counted; which items these were
-            is not known, so the ones in the list only stand for their number.
-        undelivered, errors: given up on by the sink.
+        sent: taken. refused, reasons: not accepted because of their values.
+        nameless, complaints: stand for the refused items that the sink did not name. Only their number is right,
+            because the refused items are unknown.
+        undelivered, errors: given up by the sink.
     """
 
     sent: list[Any] = field(default_factory=list)
@@ -32,12 +32,12 @@ class Answer:
     def of(
         cls, items: list[Any], refusals: Iterable[tuple[int | None, object]] | None, rest: Collection[int] = ()
     ) -> Answer:
-        """Sort what :meth:`drainq.delivery.sink_contract.Sink.send` returned for these items.
+        """Sort the answer of :meth:`drainq.delivery.sink_contract.Sink.send` for these items.
 
         Args:
-            items: what was sent.
-            refusals: what it returned.
-            rest: the places of items that it has not answered for.
+            items: the batch that was passed to ``send``.
+            refusals: the return value of ``send``.
+            rest: the places of items that the sink has not answered for.
 
         Example:
             >>> answer = Answer.of(["a", "b", "c"], [(1, "too long"), (None, "odd")])

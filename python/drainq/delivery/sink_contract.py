@@ -1,7 +1,7 @@
-"""What a sink is, and what its errors mean.
+"""Sink: the interface of a target for batches, and the errors that it raises.
 
-A sink takes a batch whole, or says which items it refuses, or raises. What it raises is one of three, as everywhere
-in drainq (:class:`drainq.sql.failure.Failure`):
+A sink takes a whole batch, returns the items that it refuses, or raises an error. Each error is one of the three kinds
+of :class:`drainq.sql.failure.Failure`:
 
 | failure | what the delivery does |
 | --- | --- |
@@ -40,13 +40,13 @@ Refusals = Iterable[tuple[int | None, object]]
 
 
 class Rest(list[Any]):
-    """The items of a batch that are still to be sent. ``send`` is called with this very object next.
+    """The items of a batch that are still to be sent. ``send`` gets this very object in its next call.
 
     Not for sinks whose items replace each other.
 
     Args:
         items: in the order in which they are to be sent.
-        places: where they stood in the list that ``send`` was given.
+        places: their indexes in the list that ``send`` got.
     """
 
     def __init__(self, items: Iterable[Any], places: Sequence[int]) -> None:
@@ -55,13 +55,13 @@ class Rest(list[Any]):
 
 
 class DeliveryError(DrainqError):
-    """Items could not be handed on and are lost to this worker; the sink's error is the cause.
+    """Raised if items were not sent and are lost to this worker. The sink's error is the cause.
 
     Args:
         message: what happened.
-        rest: raised by a sink: the items that are still to be sent, if not all are. None: nothing was sent, or it is
-            not known.
-        refusals: of the others, those that were not taken, as ``send`` returns them, by their places in its list.
+        rest: from a sink: the items that are still to be sent, if some were sent. None: no item was sent, or the sink
+            does not know.
+        refusals: the refused items among the others, as ``send`` returns them, by their indexes in its list.
     """
 
     failure = Failure.CANNOT_PASS
@@ -72,15 +72,15 @@ class DeliveryError(DrainqError):
 
 
 class DeliveryStopped(DeliveryError):
-    """The other side refuses for a reason that no waiting changes; put it right, then produce again."""
+    """Raised if the sink fails for a reason that waiting does not change. Remove the reason, then produce again."""
 
 
 class Unavailable(DeliveryError):
-    """Raised by a sink: the other side cannot be reached, or is overloaded; the same batch may pass later.
+    """Raised by a sink if its target cannot be reached or is overloaded. The same batch may succeed later.
 
     Args:
         message: what happened.
-        after: seconds that the other side asked to wait before the next try; None: the delivery's back-off decides.
+        after: seconds that the target asked to wait before the next try. None: the delivery's back-off decides.
         rest, refusals: as for every :class:`DeliveryError`.
     """
 
@@ -94,17 +94,17 @@ class Unavailable(DeliveryError):
 
 
 class Refused(DeliveryError):
-    """Raised by a sink: it works, and refuses at least one of these items for what it is."""
+    """Raised by a sink that works, but refuses at least one of these items because of its values."""
 
     failure = Failure.DATA
 
 
 class Undelivered(DeliveryError):
-    """The reason of a single item that was not refused and is given up on all the same: it took too long, say.
+    """The reason of a single item that is given up without being refused, such as a timeout.
 
     Args:
         message: what happened.
-        unknown: whether it may have arrived; such items are counted as ``unknown``, too.
+        unknown: whether the item may have arrived; if so, it is also counted as ``unknown``.
     """
 
     failure = Failure.PASSES
@@ -115,10 +115,10 @@ class Undelivered(DeliveryError):
 
 
 class Sink(abc.ABC):
-    """What gets the batches of a :class:`~drainq.delivery.sending_worker.Sender`.
+    """The target of the batches of a :class:`~drainq.delivery.sending_worker.Sender`.
 
-    ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several
-    drain threads, and beside what is sent again from a delayed queue, it is called by several threads at once.
+    ``send`` runs on a drain thread, never under a lock that ``flush``, ``close`` or ``stats`` need. With several drain
+    threads, or with a delayed queue, several threads call it at once.
     """
 
     backoff = Backoff(0.1, 5.0)
@@ -126,36 +126,36 @@ class Sink(abc.ABC):
 
     @abc.abstractmethod
     def send(self, items: list[Any]) -> Refusals | None:
-        """Hand on the items.
+        """Send the items.
 
         Returns:
-            None, or for each item that is refused its place in the list and the reason: an error, or a text that is
-            logged as it is and so holds no values. All others were sent. The place
-            is None for an item of which the other side does not say which it is: it is counted, and not kept. With
-            an :class:`Undelivered` as the reason the item is given up on instead.
+            None, or for each refused item its index in the list and the reason: an error, or a text that holds no
+                values, because it is logged unchanged. All other items were sent. The index is None if the target does
+                not name the item: it is counted, and not kept. With an :class:`Undelivered` as the reason the item is
+                given up instead of refused.
         Raises:
-            Exception: nothing was sent, or it is not known; :meth:`failure_of` says what that means.
+            Exception: nothing was sent, or the sink does not know; :meth:`failure_of` classifies the error.
         """
 
     def described(self, item: Any) -> str:
-        """Return what a log line calls an item that was refused; it shows no values."""
+        """Return the name of a refused item for log lines, which shows no values."""
         return f"a {type(item).__name__}"
 
     def failure_of(self, error: Exception) -> Failure:
-        """What an error of :meth:`send` means. An error that nothing is known of is taken to be about the items."""
+        """Classify an error of :meth:`send`. By default an unknown error is about the items."""
         failure = getattr(error, "failure", None)
         return failure if isinstance(failure, Failure) else Failure.DATA
 
     def cancel(self) -> None:  # noqa: B027
-        """Make running calls of :meth:`send` raise, if that is possible; called when the time of ``close`` runs out."""
+        """Make running calls of :meth:`send` raise, if that is possible. Called when the time of ``close`` runs out."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of connections; called once, after the last :meth:`send`."""
+        """Release connections. Called once, after the last :meth:`send`."""
 
     def forget(self) -> None:  # noqa: B027
-        """Leave connections to the parent process, and begin anew; called in a forked child."""
+        """Leave connections to the parent process and start afresh. Called in a forked child."""
 
 
 def raise_wrapped(kind: type[DeliveryError], what: str, error: BaseException, values: bool) -> NoReturn:
-    """Raise an error of drainq that says what happened and why; it and its cause show values only if they may."""
+    """Raise an error of drainq with the message and the cause. Both show values only if that is allowed."""
     raise kind(f"{what}: {error_text(error, values=values)}") from to_show(error, values=values)

@@ -1,4 +1,4 @@
-"""Which worker of a shared queue owns which type of items: one worker for each type."""
+"""Type owners: on a shared queue, each type of items belongs to one worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _owners: weakref.WeakKeyDictionary[BatchQueue, dict[type, weakref.ref[Any]]] = w
 
 
 class ItemTypes:
-    """The types of items that a shared queue hands to one worker.
+    """The types that a shared queue hands to one worker.
 
     Args:
         queue: the queue.
@@ -31,11 +31,11 @@ class ItemTypes:
         return _owners.get(self._queue, {}).get(kind, lambda: None)()
 
     def is_free(self, kind: type) -> bool:
-        """Whether no worker owns the type."""
+        """Return whether no worker owns the type."""
         return self._owner_of(kind) is None
 
     def add(self, kind: type, worker: Any, handler: Any) -> None:
-        """Register the handler of the worker for a type; the worker owns the type from now on.
+        """Register the worker's handler for a type, which the worker owns from then on.
 
         Raises:
             ValueError: the type belongs to another worker.
@@ -54,7 +54,7 @@ class ItemTypes:
         self._unrouted[kind] = 0 if known is None else known.unrouted
 
     def waiting(self, queue: BatchQueueStats) -> int:
-        """Items that the queue accepted and has not handled."""
+        """Return the number of items that the queue accepted and has not handled."""
         waiting = 0
         for kind, unrouted in list(self._unrouted.items()):  # a thread may add one
             of = queue.per_type.get(kind)
@@ -63,7 +63,7 @@ class ItemTypes:
         return waiting
 
     def leave(self, timeout: float | None) -> None:
-        """Have what is queued handled, and let other workers have these types."""
+        """Wait until the queued items are handled, then release the types."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._queue.flush(timeout)
         for kind in list(self._unrouted):
@@ -71,5 +71,5 @@ class ItemTypes:
             _owners.get(self._queue, {}).pop(kind, None)
 
     def renew(self) -> None:
-        """Begin anew in a forked child, whose queue counts from zero."""
+        """Reset the state in a forked child, whose queue counts from zero."""
         self._unrouted = dict.fromkeys(self._unrouted, 0)

@@ -1,13 +1,13 @@
-"""The queue in front of what every worker does: produce, flush, close, stats.
+"""Worker: the queue in front of every worker, with produce, flush, close and stats.
 
-1. Each item that reached the worker is in one place of its books (:mod:`drainq.delivery.accounting`).
-2. ``flush`` and ``close`` return by their deadline: they wait for what other threads do, and do no sending themselves
-   unless they were given no deadline.
-3. A closed worker takes nothing: ``produce`` returns False, on a queue of its own and on a shared one.
-4. On a shared queue an item type belongs to one worker; a second worker that asks for it is refused.
-5. In a forked child a worker starts empty, its counters at zero; what it held is the parent's to hand on.
+1. The books (:mod:`drainq.delivery.accounting`) count each item that reached the worker in one place.
+2. ``flush`` and ``close`` return by their deadline: they wait for other threads, and send in their own thread only
+   without a deadline.
+3. A closed worker accepts nothing: ``produce`` returns False, even if the shared queue is open.
+4. On a shared queue an item type belongs to one worker. A second worker that asks for the type gets an error.
+5. In a forked child a worker starts empty, with counters at zero. The parent keeps the items and sends them.
 
-Source: SkyWalking's workers; there the shutdown loses what was merged but not flushed. Ours flushes it.
+Source: SkyWalking's workers, whose shutdown loses merged items that were not flushed. This one flushes them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHECK_AGAIN = 5.0  # seconds after a stop until producers may try again
 
 
 class _Handler:
-    """What the queue calls: so a worker can tell its queue's calls from those of a user."""
+    """The queue's handler: lets a worker tell its queue's calls from a user's."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -56,15 +56,16 @@ class _Handler:
 
 
 class Worker(abc.ABC):
-    """The base of the workers. A subclass says how to ``_take`` a batch, and how to come to an end.
+    """The base of the workers. A subclass defines how to ``_take`` a batch, and how to end.
 
     Args:
-        queue: a batch queue to share. The worker gets the items of the classes that it is made for, of those that
-            :meth:`route` names, and of each that is produced through it; a class belongs to one worker. None: it
-            opens a queue of its own at the first ``produce``.
+        queue: a batch queue to share. The worker gets the items of the classes that it is made for, of the classes of
+            :meth:`route`, and of the class of each item that is produced through it; a class belongs to one worker.
+            None: the first ``produce`` opens a queue for this worker alone.
         weight: the load of one item of its types, for a shared queue with a balancer.
         clock: decides when an interval is over.
-        log_values: show items and whole texts of errors in log lines and errors; by default types, codes and names.
+        log_values: show items and whole texts of errors in log lines and errors. By default these show types, codes and
+            names.
     Raises:
         ValueError, TypeError: an argument is of the wrong kind.
     """
@@ -110,47 +111,47 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def _take(self, batch: list[Any]) -> None:
-        """Take a batch that is counted as pending; account for each item of it, now or later.
+        """Take a batch that is counted as pending. Account for each item of it, now or later.
 
         Raises:
-            Exception: some of it is refused or lost, and counted so; the queue counts the batch as failed.
+            Exception: some items are refused or lost, and counted so. The queue counts the batch as failed.
         """
 
     @abc.abstractmethod
     def _forget(self) -> None:
-        """Hold nothing, and leave connections to the parent process; called in a forked child."""
+        """Drop the held items, and leave connections to the parent process. Called in a forked child."""
 
     def _when_idle(self) -> None:  # noqa: B027
-        """The queue has nothing else to do."""
+        """Do pending work, because the queue is idle."""
 
     def _flush_held(self, deadline: float | None) -> bool:
-        """Hand on what is held, by a deadline on the monotonic clock; False if that was not done."""
+        """Send the held items by a deadline on the monotonic clock. Return False if that failed."""
         return True
 
     def _give_up(self) -> None:  # noqa: B027
-        """The time of ``close`` is nearly over: try nothing any more."""
+        """Cancel all attempts, because the time of ``close`` is nearly over."""
 
     def _end(self, deadline: float | None) -> bool:
-        """Hand on what is held for the last time, and account for the rest; called once.
+        """Send the held items for the last time, and account for the rest. Called once.
 
         Returns:
-            True if nothing is being sent any more, so that resources can go.
+            True if no send is running, so that resources can be released.
         """
         return True
 
     def _release(self) -> None:  # noqa: B027
-        """Let go of resources; called once, when nothing is being sent any more."""
+        """Release resources. Called once, when no send is running."""
 
     def _stopped_by(self) -> Exception | None:
-        """The error for which producers are refused; None while all is well."""
+        """Return the error for which producers are refused, or None."""
         return None
 
     def _when_stopped(self) -> None:
-        """:meth:`_stopped_by` has an error from now on: producers are to look."""
+        """Make producers check :meth:`_stopped_by`, which has an error from now on."""
         self._put = None
 
     def _config(self) -> BatchQueueConfig:
-        """The settings of a queue of its own, without its consumer."""
+        """Return the settings of the worker's own queue, without its consumer."""
         return BatchQueueConfig(
             threads=ThreadPolicy.fixed(1), partitions=PartitionPolicy.fixed(1), strategy=BufferStrategy.BLOCKING
         )
@@ -163,18 +164,18 @@ class Worker(abc.ABC):
         self._take(batch)
 
     def consume(self, batch: list[Any]) -> None:
-        """Take a batch, as a queue has it: an error shows no values, unless ``log_values``."""
+        """Take a batch from a queue. An error shows no values, unless ``log_values``."""
         self._books.arrive(len(batch))
         self._take_for_queue(batch)
 
     def on_idle(self) -> None:
-        """Do what is due; a queue calls this when it has nothing else to do."""
+        """Do due work. A queue calls this when it is idle."""
         self._when_idle()
 
     def on_close(self) -> None:
-        """Hand on what is held, and stop; the queue calls this at its end, if ``close`` does not come before.
+        """Send the held items, and stop. The queue calls this at its end, unless ``close`` came before.
 
-        So a worker that is dropped, or still open when the interpreter exits, loses nothing.
+        A worker that is dropped, or still open when the interpreter exits, therefore loses nothing.
         """
         if self._begin_to_close():
             self._finish(None)
@@ -207,10 +208,10 @@ class Worker(abc.ABC):
     # -- the producer's side ----------------------------------------------------------------------
 
     def produce(self, item: Any) -> bool:
-        """Queue one item, waiting for room; False if the queue or the worker is closed.
+        """Queue one item, waiting for room. Return False if the queue or the worker is closed.
 
         Raises:
-            DeliveryStopped: the other side refuses for a reason that no waiting changes.
+            DeliveryStopped: the sink fails for a reason that waiting does not change.
         """
         put = self._put
         if put is not None:
@@ -219,10 +220,10 @@ class Worker(abc.ABC):
         return queue is not None and queue.produce(item)
 
     def produce_many(self, items: Iterable[Any]) -> int:
-        """Queue items in order, waiting for room; return how many were accepted.
+        """Queue items in order, waiting for room. Return how many were accepted.
 
         Raises:
-            DeliveryStopped: the other side refuses for a reason that no waiting changes.
+            DeliveryStopped: the sink fails for a reason that waiting does not change.
         """
         batch = list(items)
         if self._types is None:
@@ -235,12 +236,12 @@ class Worker(abc.ABC):
         return accepted
 
     def route(self, *types: type) -> None:
-        """Take the items of these classes that come by the shared queue and not by :meth:`produce` of this worker.
+        """Take all items of these classes from the shared queue, also those that were not produced by this worker.
 
-        Items of a class that is routed to no worker are dropped, and counted as ``unrouted`` by the queue.
+        Items of a class without a worker are dropped, and the queue counts them as ``unrouted``.
 
         Args:
-            types: the exact classes; a subclass is another one.
+            types: the exact classes, without subclasses.
         Raises:
             ValueError: a class belongs to another worker, or this worker shares no queue.
         """
@@ -251,13 +252,13 @@ class Worker(abc.ABC):
                 self._types.add(kind, self, _Handler(self))
 
     def flush(self, timeout: Seconds | None = None) -> bool:
-        """Hand on everything accepted so far, and what is due in the delayed queue.
+        """Send all items accepted so far, and the due messages of the delayed queue.
 
         Args:
-            timeout: seconds until it returns, whatever the other side does; None: as long as it takes.
+            timeout: seconds after which it returns, whatever the sink does. None: as long as it takes.
         Returns:
-            False if time ran out, if what is held could not be handed on (it is tried again at the next flush), or if
-            items were refused or lost since the last flush. Items in the delayed queue are no failure.
+            False if time ran out, if held items could not be sent (the next flush tries them again), or if items were
+            refused or lost since the last flush. Items in the delayed queue are no failure.
         """
         timeout = seconds_or_none("timeout", timeout)
         deadline = _deadline(timeout)
@@ -269,19 +270,19 @@ class Worker(abc.ABC):
         return done and given_up <= before
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Handle what is queued, hand on what is held, and stop. A shared queue stays open, without this worker.
+        """Handle the queued items, send the held ones, and stop. A shared queue stays open, without this worker.
 
         Args:
-            timeout: seconds until it returns, whatever the other side does; None: as long as it takes. When its last
-                quarter, of at most a second, begins, what is being sent is cancelled. With a delayed queue that is its
-                last half, of at most 5 seconds, and what is left goes there.
+            timeout: seconds after which it returns, whatever the sink does. None: as long as it takes. At its last
+                quarter, of at most a second, running sends are cancelled. With a delayed queue they are cancelled at
+                the last half, of at most 5 seconds, and the unsent items go to the delayed queue.
         Returns:
-            False if an item was refused or lost; ``stats()`` says how many.
+            False if an item was refused or lost; ``stats()`` counts them.
         """
         return self._close_once(seconds_or_none("timeout", timeout))
 
     def stats(self) -> WorkerStats:
-        """The counters now."""
+        """Return the counters."""
         with self._lock:
             queue = None if self._queue is None else self._queue.stats()
             per_type = {} if queue is None else {kind: of.accepted for kind, of in queue.per_type.items()}
@@ -301,7 +302,7 @@ class Worker(abc.ABC):
     # -- inside -----------------------------------------------------------------------------------
 
     def _on_the_way(self, queue: BatchQueueStats | None) -> int:
-        """Items that the queue accepted and has not handed to us; called with the lock."""
+        """Count the items that the queue accepted and has not handed to this worker. Called with the lock."""
         if queue is None or self._ended:
             return 0
         if self._types is None:
@@ -350,7 +351,7 @@ class Worker(abc.ABC):
             self._queue.shutdown(timeout)
 
     def _close_books(self) -> None:
-        """What the queue accepted and will not hand on any more is lost."""
+        """Count the items as lost that the queue accepted and will not hand over."""
         with self._lock:
             unreached = 0 if self._queue is None else self._on_the_way(self._queue.stats())
             self._books.arrive(unreached)
@@ -386,7 +387,7 @@ class Worker(abc.ABC):
             return self._queue
 
     def _own_item_types(self) -> None:
-        """Own the classes of items that are known from the beginning and still free. Called when all else is made."""
+        """Own the free ones of the item classes that are known from the start. Called when the rest is made."""
         if self._types is not None:
             self.route(*filter(self._types.is_free, self._item_types))
 
@@ -410,8 +411,9 @@ def _seconds_until(deadline: float | None) -> float | None:
 
 
 def _margin(timeout: float, *, keeps: bool) -> float:
-    """Return how many seconds of a timeout are reserved for what cannot be sent; the last quarter is for what hangs.
+    """Return how many seconds of a timeout are reserved for keeping unsent items; the last quarter is for calls that
+    hang.
 
-    A worker that ``keeps`` what is left has to write it elsewhere, on a machine that may be busy.
+    A worker that ``keeps`` unsent items must write them elsewhere, on a machine that may be busy.
     """
     return min(5.0, 0.5 * timeout) if keeps else min(1.0, 0.25 * timeout)

@@ -1,6 +1,6 @@
-"""What sits behind a queue: aggregation, ranking, and writing to a database.
+"""Workers that aggregate, rank, or write to a database.
 
-Each is a handler on a batch queue that it opens at its first ``produce``, or on one that is shared (``queue=``).
+Each is a handler of a batch queue: its own, opened at the first ``produce``, or a shared one (``queue=``).
 """
 
 from drainq.delivery.accounting import WorkerStats

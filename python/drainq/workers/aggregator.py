@@ -1,7 +1,7 @@
-"""L1: merge items by key before they go anywhere.
+"""L1: merges items by key in memory.
 
-Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, a flush when half a second has passed, looked at
-after each batch and when idle. Ours also flushes when it is closed, and takes a batch whole or not at all.
+Source: ``MetricsAggregateWorker`` in SkyWalking: one map per worker, flushed every half second. This one also flushes
+when it is closed, and accepts or refuses a whole batch.
 """
 
 from __future__ import annotations
@@ -25,20 +25,19 @@ _UNCHANGING = frozenset((str, bytes, int, float, bool, type(None)))
 
 
 class MetricsAggregator(Holder):
-    """Merge items of one key into one; hand the merged ones on at each flush.
+    """Merge items of one key into one, and pass the merged items to a sink at each flush.
 
-    A batch in which a ``key`` or ``merge`` raises is refused whole, and nothing of it is merged; the queue counts it
-    as failed.
+    If ``key`` or ``merge`` raises, the whole batch is refused, and the queue counts it as failed.
 
     Args:
-        key: maps an item to what it is merged by.
-        merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``. It is associative:
-            after a failed flush two results of it are merged.
+        key: maps an item to its key.
+        merge: ``merge(a, b) -> a``: adds the later item ``b`` to ``a``; may change and return ``a``. It must be
+            associative: after a failed flush two results of it are merged.
         sink: a callable that gets the list of merged items, in the order in which their keys appeared. If it raises,
-            they are kept, merged with what comes, and handed on again.
+            they are kept, merged with new items, and passed to it again.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         time: maps an item to its time, in seconds since the epoch; needed with ``expire_after``.
-        expire_after: items that are older than these seconds are refused, and counted as ``expired``.
+        expire_after: seconds after which an item is refused and counted as ``expired``.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
 
     Example:
@@ -134,7 +133,7 @@ def _keyed(key_of: Callable[[Any], Hashable], items: list[Any]) -> list[tuple[Ha
 
 
 def _as_it_is(stored: Any) -> Any:
-    """What to put back if the batch is refused: a merge may change what it was given."""
+    """Return a copy to restore if the batch is refused, because a merge may change its argument."""
     kind = type(stored)
     if kind in _UNCHANGING or (kind is tuple and _UNCHANGING.issuperset(map(type, stored))):
         return stored

@@ -1,10 +1,10 @@
-"""The base of the workers that merge in memory and write to a database: two buffers.
+"""Buffered worker: merges in one buffer while it writes the other to a database.
 
-1. Items go on arriving in one buffer while the other is written, on a thread of its own. Draining does not wait for the
-   database, until ``max_rows`` merged rows are held; then it does, the queue fills, and producers wait.
-2. While the database takes nothing, a flush waits and tries again, up to ``retry_for``; then what it wrote goes to
-   the delayed queue, or is lost.
-3. A missing table, right or index stops the worker: it keeps what it holds, and producers get the error.
+1. One buffer takes new items while another thread writes the other. Draining does not wait for the database, until
+   ``max_rows`` merged rows are held. Then it waits, the queue fills, and producers wait.
+2. While the database fails, a flush waits and tries again, up to ``retry_for``. Then its rows go to the delayed queue,
+   or are lost.
+3. A missing table, right or index stops the worker. It keeps the rows that it holds, and producers get the error.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Buffered(Holder):
 
     Args:
         sink: gets the entries.
-        name: what log lines and messages in the delayed queue call the worker.
-        size: how many items a list of entries stands for.
-        max_rows: entries that are held at most before draining waits.
+        name: the worker's name in log lines and in messages of the delayed queue.
+        size: returns the number of items that a list of entries stands for.
+        max_rows: the number of held entries at which draining waits.
         retry_for, delayed: as for :class:`~drainq.delivery.sending_worker.Sender`.
         key_of, older_sink: as for :class:`~drainq.delivery.dead_letters.DeadLetters`.
         flush_interval, queue, weight, clock, log_values: as for every holding worker.
@@ -116,14 +116,14 @@ class Buffered(Holder):
 
     @abc.abstractmethod
     def _entries(self) -> int:
-        """How many merged rows are held, at most."""
+        """Return an upper bound of the number of held rows."""
 
     def _compact(self) -> None:
-        """Merge what is held, if that makes it less. Called in a turn."""
+        """Merge the held rows, if that makes them fewer. Called in a turn."""
 
     @abc.abstractmethod
     def _to_send(self, taken: Any) -> list[Any]:
-        """What was taken out, as entries for the sink."""
+        """Return the rows that were taken out, as entries for the sink."""
 
     # -- the buffer that is filled ----------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Buffered(Holder):
             raise _Accounted(left) from self._delivery.stopped
 
     def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
-        """The delivery has accounted for all but what it left."""
+        """Account for all items except those that the delivery left."""
         kept = error.left if isinstance(error, _Accounted) else [] if self._delivered else self._to_send(taken)
         if kept and self._cut_off is None:
             self._books.note(retried=self._size(kept))
@@ -214,7 +214,7 @@ class Buffered(Holder):
 
 
 class _Accounted(Exception):
-    """A flush failed; the items that are not in ``left`` are accounted for."""
+    """Raised if a flush failed. All items that are not in ``left`` are accounted for."""
 
     def __init__(self, left: list[Any]) -> None:
         super().__init__("the delivery has accounted for what it did not leave")

@@ -1,8 +1,8 @@
-"""A worker for declared metrics: items in, tables of minutes, hours and days out.
+"""DeclaredMetrics: a worker that turns items into tables of minutes, hours and days, as metrics declare.
 
-1. Items of a class go to the metrics that are declared of it; all of them are written in one flush.
-2. A batch with an item that cannot be read (a missing attribute, NaN) is refused whole, and nothing of it is merged.
-3. A metric can be added and removed while items flow; what a removed one held is written first.
+1. Items of a class go to the metrics that are declared for it. One flush writes all metrics.
+2. A batch with an item that cannot be read (a missing attribute, NaN) is refused whole.
+3. A metric can be added and removed while items arrive. Removing it writes its rows first.
 
 Source: the streaming processors of SkyWalking's OAL: L1, L2, the hour and day workers, the time-to-live of tables.
 """
@@ -31,16 +31,17 @@ CLEAR_EVERY = 60.0  # seconds between two deletions of what is too old
 
 
 class DeclaredMetrics(Buffered):
-    """Merge items as declared, and write what they come to.
+    """Merge items as declared, and write the results.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
         metrics: the declarations; several may be of one class.
-        create: make the tables that are not there.
+        create: create missing tables.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        max_rows: keys and periods that are held at most before draining waits for the database.
-        retry_for: seconds that an outage of the database is waited out.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on; None: it is lost.
+        max_rows: the number of held keys and periods at which draining waits for the database.
+        retry_for: seconds to wait out an outage of the database.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, which no other code uses. None: they are
+            lost.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: two metrics have one name.
@@ -108,11 +109,11 @@ class DeclaredMetrics(Buffered):
     def read(
         self, name: str, every: str | None = None, *, since: float | None = None, until: float | None = None
     ) -> list[dict[str, Any]]:
-        """The rows of a metric in the database, in the order of time; what is not flushed is not among them.
+        """Return the rows of a metric in the database, in the order of time. Rows that are not flushed are missing.
 
         Args:
             name: the metric's.
-            every: a period of it; None: its finest.
+            every: a period of the metric; None: its finest.
             since, until: only periods that begin at or after, and before, these times in seconds since the epoch.
         Returns:
             For each row a dict of its keys, ``time`` and its values; a percentile ``ms`` of 99 percent is ``ms_p99``.
@@ -123,13 +124,13 @@ class DeclaredMetrics(Buffered):
         return self._tables.rows(metric, metric.periods[0] if every is None else every, since, until)
 
     def remove(self, name: str, timeout: Seconds | None = None) -> bool:
-        """Write what a metric holds, and forget it; its tables stay. Other metrics go on.
+        """Write the rows of a metric, and forget the metric. Its tables and the other metrics stay.
 
         Returns:
-            False if what it held could not be written by the deadline; it is still held, and written later.
+            False if its rows could not be written by the deadline. They stay held, and are written later.
         Raises:
             KeyError: there is no such metric.
-            ValueError: it is the only one: close the worker instead.
+            ValueError: it is the only metric: close the worker instead.
         """
         if len(self._merged) == 1 and name in self._merged:
             raise ValueError(f"{name!r} is the only metric: close the worker instead")

@@ -1,11 +1,11 @@
-"""A worker that holds what it took, and hands it on at a flush: the base of the aggregating workers.
+"""Holding worker: holds items and passes them on at a flush. The aggregating workers extend it.
 
-1. The state belongs to one thread at a time, by turns and not by a lock: a merge or a score may take its time, and no
-   code of a user runs under a lock.
-2. What is handed on is taken out first, and the sink runs outside the turns: the drain thread goes on taking items.
-   One thread at a time hands on; what fails is put back, before what came meanwhile, and handed on again.
-3. A flush with a deadline has another thread hand on, and waits for it no longer than that.
-4. Only ``close`` gives up. What it could not hand on is lost, and said so; if the sink answers later, it is sent.
+1. Threads take turns to use the state, without holding a lock: a user's merge or score may be slow and must not run
+   under a lock.
+2. A flush takes the state out first and calls the sink outside the turns, so the drain thread keeps taking items. One
+   thread at a time flushes. After a failure the state is put back, before newer items, and sent again.
+3. A flush with a deadline sends on another thread, and waits until the deadline at most.
+4. Only ``close`` gives up: unsent items are counted and logged as lost. If the sink answers later, they count as sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Holder(Worker):
     """The base of the workers that hold items between flushes.
 
     Args:
-        flush_interval: seconds between flushes, looked at after each batch and when idle; None: only ``flush`` and
+        flush_interval: seconds between flushes, checked after each batch and when idle; None: only ``flush`` and
             ``close``.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     """
@@ -64,25 +64,25 @@ class Holder(Worker):
 
     @abc.abstractmethod
     def _hold(self, batch: list[Any]) -> int:
-        """Take a batch into the state and return how many items of it are held, or raise and take nothing.
+        """Add a batch to the state and return how many of its items are held, or raise and add nothing.
 
-        Called in a turn. Items that are not held are accounted for here.
+        Called in a turn. It accounts for the items that are not held.
         """
 
     @abc.abstractmethod
     def _take_out(self) -> Any:
-        """The state, to be handed on; the worker holds nothing afterwards. Called in a turn."""
+        """Return the state and leave the worker empty. Called in a turn."""
 
     @abc.abstractmethod
     def _put_back(self, taken: Any) -> None:
-        """Hold again what could not be handed on, as older than what is held. Called in a turn."""
+        """Add state that could not be sent, as older than the current state. Called in a turn."""
 
     @abc.abstractmethod
     def _hand_on(self, taken: Any) -> None:
-        """Give what was taken out to the sink, or raise. Called outside the turns, by one thread at a time."""
+        """Send state to the sink, or raise. Called outside the turns, by one thread at a time."""
 
     def _handed_on(self, count: int, taken: Any, error: BaseException | None) -> None:
-        """Account for what was taken out. Called in a turn."""
+        """Account for the state that was sent. Called in a turn."""
         if self._cut_off is not None:
             if error is None:
                 self._books.move(self._cut_off, Outcome.LOST, Outcome.SENT)
@@ -116,7 +116,7 @@ class Holder(Worker):
 
     @contextlib.contextmanager
     def _state(self) -> Iterator[None]:
-        """A turn: the state belongs to this thread for the block."""
+        """Take a turn: the state belongs to this thread for the block."""
         me = threading.get_ident()
         with self._holding:
             if self._turn == me:
@@ -131,7 +131,7 @@ class Holder(Worker):
                 self._holding.notify_all()
 
     def _flush_once(self, *, wait: bool = True) -> bool:
-        """Hand on what is held, in this thread; False if it failed."""
+        """Send the held items, in this thread. Return False if that failed."""
         with self._holding:
             if self._handing_on is not None and (not wait or self._handing_on == threading.get_ident()):
                 return True

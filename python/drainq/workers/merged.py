@@ -1,9 +1,8 @@
-"""The items of one declared metric, merged by key and by the finest period; coarser ones are made of it at a flush.
+"""Merges the items of one declared metric by key and finest period. A flush derives the coarser periods.
 
-1. An item is read whole before anything is added: its functions run first, its numbers are checked, so a batch is
-   taken whole or not at all.
-2. What leaves here are *entries*: a number of items, and for each table the rows to be merged into it. One entry is
-   written in one transaction.
+1. All items of a batch are read and checked before one is added, so a batch is merged whole or not at all.
+2. A flush gets *entries*: a number of items, and for each table the rows to merge into it. One transaction writes one
+   entry.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Entry = tuple[int, list[tuple[str, tuple[Any, ...]]]]
 
 
 class Merged:
-    """What a metric holds between two flushes.
+    """The rows of a metric between two flushes.
 
     Args:
         metric: the declaration.
@@ -43,10 +42,10 @@ class Merged:
         return len(self._groups)
 
     def read(self, item: Any) -> tuple[tuple[Any, ...], list[Any]]:
-        """An item's group and its values.
+        """Return an item's group and values.
 
         Raises:
-            UnfitItem: a number is NaN or infinite, or what should be a number is none.
+            UnfitItem: a number is NaN or infinite, or a value is not a number.
         """
         metric = self.metric
         second = self._time(item)
@@ -68,8 +67,8 @@ class Merged:
         return (*key, int(second // self._seconds) * self._seconds), values
 
     def add(self, read: Iterable[tuple[tuple[tuple[Any, ...], list[Any]], int]]) -> None:
-        """Add what :meth:`read` returned, each with the number of items that it counts for here: 1, or 0 if another
-        metric counts the item."""
+        """Add the results of :meth:`read`, each with the items that it counts for: 1, or 0 if another metric counts the
+        item."""
         for (group, values), count in read:
             held = self._groups.get(group)
             if held is None:
@@ -79,7 +78,7 @@ class Merged:
                 held[place] = _ADD[value.kind](held[place], values[place - 1])
 
     def entries(self, now: float) -> list[Entry]:
-        """What is held, as rows; rows that are too old to be kept are left out."""
+        """Return the held rows, without rows that are older than the metric keeps."""
         metric = self.metric
         finest, *coarser = metric.periods
         entries = [(held[0], self._rows(finest, group, held, now)) for group, held in self._groups.items()]
@@ -162,7 +161,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def buckets(sketch: DDSketch) -> list[tuple[int, int, int]]:
-    """A sketch as (sign, bucket, count): sums of such rows are the sketch of the whole."""
+    """Return a sketch as (sign, bucket, count) rows. Sums of such rows are the sketch of all values."""
     histogram = sketch.exponential()
     found = [(0, 0, histogram.zero_count)] if histogram.zero_count else []
     for sign, first, counts in (
@@ -174,7 +173,7 @@ def buckets(sketch: DDSketch) -> list[tuple[int, int, int]]:
 
 
 def quantiles(value: Value, rows: Iterable[tuple[int, int, int]]) -> list[float | None]:
-    """The percentiles of (sign, bucket, count) rows, in the order in which they were declared."""
+    """Return the percentiles of (sign, bucket, count) rows, in the order in which they were declared."""
     sketch = DDSketch(value.relative_accuracy)
     base = 2.0 ** (2.0**-sketch.scale)
     for sign, bucket, count in rows:

@@ -1,10 +1,10 @@
-"""Metrics that are declared, not coded: what of each item goes into which table.
+"""Metric declarations: which values of an item go into which table.
 
-1. A metric is a set of merges by key and period: what two processes wrote adds up in the database, in any order.
-2. Everything that is derived (an average, a percentile, a number of distinct values) is derived when it is read, from
-   what adds up: a sum and a count, counts by bucket of a :class:`drainq.sketch.DDSketch`, one row for each value.
+1. A metric is a set of merges by key and period. Rows of several processes add up in the database, in any order.
+2. An average, a percentile or a number of distinct values is computed when it is read, from rows that add up: a sum and
+   a count, counts by bucket of a :class:`drainq.sketch.DDSketch`, one row for each value.
 
-Source: the metrics functions of SkyWalking's OAL, which are compiled to classes; here a declaration is interpreted.
+Source: the metrics functions of SkyWalking's OAL, which are compiled to classes. Here a declaration is interpreted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RESERVED = ("time", "bucket", "sign", "value", "n")
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a metric; made by the functions of this class.
+    """One value of a metric, made by the class methods below.
 
     Example:
         >>> Value.percentile("milliseconds", 50, 99).percents
@@ -40,35 +40,35 @@ class Value:
 
     @staticmethod
     def count() -> Value:
-        """How many items."""
+        """Count the items."""
         return Value("count")
 
     @staticmethod
     def sum(of: Of) -> Value:
-        """The sum of a number."""
+        """Sum a number."""
         return Value("sum", of)
 
     @staticmethod
     def min(of: Of) -> Value:
-        """The smallest of a number."""
+        """Take the smallest of a number."""
         return Value("min", of)
 
     @staticmethod
     def max(of: Of) -> Value:
-        """The largest of a number."""
+        """Take the largest of a number."""
         return Value("max", of)
 
     @staticmethod
     def average(of: Of) -> Value:
-        """The mean of a number."""
+        """Take the mean of a number."""
         return Value("average", of)
 
     @staticmethod
     def percentile(of: Of, *percents: float, relative_accuracy: float = 0.01) -> Value:
-        """Percentiles of a number, each with at most this relative error; kept as a row for each bucket.
+        """Take percentiles of a number, each with at most this relative error. Stored as a row for each bucket.
 
         Raises:
-            ValueError: no percent, or one that is not from 0 to 100.
+            ValueError: there is no percent, or one is not from 0 to 100.
         """
         if not percents or not all(0 <= percent <= 100 for percent in percents):
             raise ValueError(f"percents must be numbers from 0 to 100, at least one, got {percents!r}")
@@ -76,31 +76,32 @@ class Value:
 
     @staticmethod
     def distinct(of: Of) -> Value:
-        """How many different values there are, as text; exact, and kept as a row for each."""
+        """Count the different values, as text. The count is exact; each value is stored as a row."""
         return Value("distinct", of)
 
     @property
     def is_number(self) -> bool:
-        """Whether it is made of numbers."""
+        """Return whether the value is computed from numbers."""
         return self.kind in ("sum", "min", "max", "average", "percentile")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What becomes of the items of one class: tables ``NAME_minute``, ``NAME_hour`` and ``NAME_day``.
+    """The declaration of a metric: items of one class become tables ``NAME_minute``, ``NAME_hour`` and ``NAME_day``.
 
     Args:
-        name: what the tables are called by.
+        name: the first part of the tables' names.
         of: the class of the items.
-        keys: column -> what of the item it holds; a period has one row for each combination of keys.
-        values: column -> what is worked out; :class:`Value`.
-        time: what of the item is its time, in seconds since the epoch.
+        keys: column -> an attribute of the item, or a function of it. A period has one row for each combination of
+            keys.
+        values: column -> a :class:`Value`.
+        time: the item's time in seconds since the epoch: an attribute, or a function.
         every: the periods: of ``"minute"``, ``"hour"`` and ``"day"``.
-        keep: period -> seconds for which a row is kept after its minute, hour or day is over; a period that is not
-            named is kept for ever. An item that is too old for all of them is refused, and counted as ``expired``.
-        integers: which of the key columns hold whole numbers; the others hold text.
+        keep: period -> seconds for which a row is kept after its minute, hour or day is over. The rows of other periods
+            are kept for ever. An item that is too old for all periods is refused, and counted as ``expired``.
+        integers: the key columns that hold whole numbers; the others hold text.
     Raises:
-        ValueError, TypeError: a name is used twice, or an option is none.
+        ValueError, TypeError: a name is used twice, or an option is unknown.
 
     Example:
         >>> from dataclasses import dataclass
@@ -164,13 +165,13 @@ class Metric:
 
     @property
     def oldest(self) -> float | None:
-        """The age in seconds beyond which no period keeps an item; None: one keeps all."""
+        """Return the age in seconds beyond which no period keeps an item. None: a period keeps items for ever."""
         ages = [self.keep.get(period) for period in self.periods]
         return None if None in ages else max(age for age in ages if age is not None)
 
 
 def getter(of: Of, kind: type) -> Callable[[Any], Any]:
-    """A function that takes from an item what ``of`` says."""
+    """Return a function that reads from an item what ``of`` names: an attribute or a function's result."""
     if callable(of):
         return of
     return operator.itemgetter(of) if issubclass(kind, dict) else operator.attrgetter(of)

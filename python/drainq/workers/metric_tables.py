@@ -1,8 +1,8 @@
-"""The tables of declared metrics: making, merging into, reading and clearing them.
+"""The tables of declared metrics: creates, merges into, reads and clears them.
 
-1. ``NAME_PERIOD`` has a row for each key and period; ``NAME_PERIOD_COLUMN`` has, for a percentile, a row for each
-   bucket and, for distinct values, one for each value.
-2. An entry is written whole, in one transaction, so no table of it has counted what another has not.
+1. ``NAME_PERIOD`` has a row for each key and period. ``NAME_PERIOD_COLUMN`` has a row for each bucket of a percentile,
+   or for each distinct value.
+2. One transaction writes a whole entry, so its tables always agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from drainq.workers.sql_sink import TableSink
 
 
 class MetricTable:
-    """One table of a metric: its columns with their types, and how rows merge into it."""
+    """One table of a metric: its columns with their types, and how its rows merge."""
 
     def __init__(self, name: str, key: Mapping[str, str], merged: Mapping[str, tuple[str, str]]) -> None:
         self.name, self.key, self.merged = name, dict(key), dict(merged)
@@ -27,7 +27,7 @@ class MetricTable:
         self.upsert = Upsert(name, [*key, *merged], key=list(key), merge=rules)
 
     def create(self, dialect: Dialect) -> str:
-        """The statement that makes the table unless it is there."""
+        """Return the statement that creates the table unless it exists."""
         columns = {**self.key, **{column: kind for column, (kind, _) in self.merged.items()}}
         parts = [f"{dialect.quote(column)} {dialect.types[kind]}" for column, kind in columns.items()]
         key = ", ".join(map(dialect.quote, self.key))
@@ -35,7 +35,7 @@ class MetricTable:
 
 
 def tables_of(metric: Metric) -> list[MetricTable]:
-    """All tables of a metric, those of the finest period first."""
+    """Return all tables of a metric, those of the finest period first."""
     kinds = {column: "int" if column in metric.integers else "text" for column in metric.keys}
     key = {**kinds, "time": "int"}
     found = []
@@ -57,7 +57,7 @@ def tables_of(metric: Metric) -> list[MetricTable]:
 
 
 def _columns_with_tables(metric: Metric) -> list[str]:
-    """The columns that have a table of their own in each period."""
+    """Return the columns that have a table of their own in each period."""
     return [column for column, value in metric.values.items() if value.kind in ("percentile", "distinct")]
 
 
@@ -89,11 +89,11 @@ class MetricsSink(TableSink):
         return []
 
     def described(self, item: Any) -> str:
-        """Return the names of the tables that the entry has rows for."""
+        """Return the names of the tables for which the entry has rows."""
         return f"rows for {sorted({table for table, _ in item[1]})}"
 
     def clear(self, metric: Metric, now: float) -> int:
-        """Delete the rows whose period ended longer ago than the metric keeps them; return how many."""
+        """Delete the rows whose period ended longer ago than the metric keeps them. Return how many."""
         deleted = 0
         with self._connection() as database:
             mark, quote = database.dialect.placeholder, database.dialect.quote
@@ -108,7 +108,7 @@ class MetricsSink(TableSink):
         return deleted
 
     def rows(self, metric: Metric, period: str, since: float | None, until: float | None) -> list[dict[str, Any]]:
-        """The rows of a period, in the order of time and key, with what is derived."""
+        """Return the rows of a period with their computed values, in the order of time and key."""
         name, keys = metric.tables[period], [*metric.keys, "time"]
         with self._connection() as database, database.transaction():
             found = self._select(database, name, since, until)

@@ -1,11 +1,11 @@
-"""L2: merge rows in memory, then into a table by one upsert statement.
+"""L2: merges rows in memory, then into a table by one upsert statement.
 
-1. A flush is one transaction; rows that the database refuses stand alone, all others are written.
-2. A row is refused, and said so, if it has NaN where values are added or compared, or if it is too old.
+1. A flush is one transaction. It writes all rows except those that the database refuses.
+2. A row is refused and logged if it is too old, or has NaN in a column that is added or compared.
 3. Draining does not wait for the database: :mod:`drainq.workers.buffered_worker`.
 
-Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds it reads the stored rows,
-merges, and writes them back. Here the database merges, so several writers can share a table.
+Source: ``MetricsPersistentWorker`` and ``PersistenceTimer`` in SkyWalking: every few seconds they read the stored rows,
+merge, and write them back. Here the database merges, so several writers can share a table.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _ITEMS = ""  # a column of its own, behind the table's: how many items a row sta
 class MetricsPersister(Buffered):
     """Merge rows by key and write them at each flush, in one transaction.
 
-    If a connection breaks during COMMIT, the commit may or may not have gone through; the rows are then written again,
-    and sums may count them twice.
+    If a connection breaks during COMMIT, the rows may be stored or not. They are written again, so sums may count them
+    twice.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
-        table: the table; it exists, with a primary key or unique index on ``key``.
+        table: an existing table with a primary key or unique index on ``key``.
         columns: the names of an item's values; an item is a tuple in this order.
         key: the columns that identify a row.
-        merge: column -> ``"sum"``, ``"max"``, ``"min"`` or ``"last"``; a column that is not named takes the last value.
+        merge: column -> ``"sum"``, ``"max"``, ``"min"`` or ``"last"``; any other column takes the last value.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
-        max_rows: merged rows that are held at most before draining waits for the database.
-        retry_for: seconds that an outage of the database is waited out; then rows go to ``delayed``, or are lost.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on; None: poison rows are
-            refused, and what finds no database for ``retry_for`` is lost.
+        max_rows: the number of held rows at which draining waits for the database.
+        retry_for: seconds to wait out an outage of the database. Then rows go to ``delayed``, or are lost.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, which no other code uses. None: poison rows
+            are refused, and rows are lost after an outage of ``retry_for``.
         time: maps a row to its time, in seconds since the epoch; needed with ``expire_after``.
-        expire_after: rows that are older than these seconds are refused, and counted as ``expired``.
+        expire_after: seconds after which a row is refused and counted as ``expired``.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: the URL, a column or a rule is not known.
-        DatabaseError: the database cannot be opened, or has no such columns or unique index on the key. A table that
-            is not there is an error of the first ``produce``.
+        DatabaseError: the database cannot be opened, or has no such columns or unique index on the key. A missing table
+            is reported by the first ``produce``.
 
     Example:
         >>> from drainq.sql import Database
@@ -150,7 +150,7 @@ class MetricsPersister(Buffered):
         return len(fit)
 
     def _unfit(self, row: Any) -> bool:
-        """Whether a row is too old, or has NaN where values are added or compared."""
+        """Return whether a row is too old, or has NaN in a column that is added or compared."""
         if self._time is not None and self._expire_after is not None:
             if self._time(row) < self._clock.now() - self._expire_after:
                 self._books.note(expired=1)
@@ -193,7 +193,7 @@ class MetricsPersister(Buffered):
 
 
 class _Counted(Sink):
-    """Rows with the number of items that they stand for, into a table."""
+    """Writes rows, each with the number of items that it stands for, into a table."""
 
     def __init__(self, table: TableSink, upsert: Upsert | None = None) -> None:
         self._table, self._upsert = table, upsert

@@ -1,9 +1,9 @@
-"""A table as a sink: batches of rows, each batch one transaction.
+"""TableSink: writes each batch of rows into a table, in one transaction.
 
-1. A batch is written whole, or without the rows that the database refuses; these are named. A transaction that fails
-   writes nothing.
-2. Each call takes a connection that no other call uses; one that failed is closed and not used again.
-3. At the opening a statement is planned, not run: a missing table, column, right or unique index is an error there.
+1. A batch is written without the rows that the database refuses, which are returned. A transaction that fails writes
+   nothing.
+2. Each call uses a connection that no other call uses. A connection that failed is closed.
+3. Opening plans a statement without running it, which reports a missing table, column, right or unique index.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TableSink(Sink):
 
     Args:
         url: the database.
-        upsert: the table, and how its rows merge.
-        may_be_missing: the table may be made later; :attr:`unchecked` is then True.
+        upsert: the statement: the table, and how its rows merge.
+        may_be_missing: whether the table may be created later; :attr:`unchecked` is then True.
     Raises:
         DatabaseError: the database cannot be opened, or does not take such rows at all.
     """
@@ -62,7 +62,7 @@ class TableSink(Sink):
         """Plan the statement that every batch runs.
 
         Raises:
-            DatabaseError: it cannot run.
+            DatabaseError: the statement cannot run.
         """
         with self._connection() as database:
             self._check(database, [self.upsert])
@@ -78,7 +78,7 @@ class TableSink(Sink):
                 raise DatabaseError(f"cannot write to {upsert.table!r} in {self.url}: {error_text(error)}") from error
 
     def send(self, items: list[Any], upsert: Upsert | None = None) -> list[tuple[int, object]]:
-        """Write rows, by another upsert than the usual one if it is given; return those that are refused."""
+        """Write rows, by another upsert than the usual one if it is given. Return the refused rows."""
         refused: list[tuple[int, object]] = []
         rows = items
         width = len(self.upsert.columns)
@@ -105,18 +105,19 @@ class TableSink(Sink):
             return write_each(database, upsert, rows)
 
     def failure_of(self, error: Exception) -> Failure:
-        """By SQLSTATE or SQLite's code; what the driver cannot bind is about the rows."""
+        """Classify an error by SQLSTATE or SQLite's code. A value that the driver cannot bind is an error of the row.
+        """
         if isinstance(error, DatabaseError):
             cause = error.__cause__
             return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
         return failure_of(error) or Failure.DATA
 
     def described(self, item: Any) -> str:
-        """Return the item's type, and the columns that its values are for."""
+        """Return the item's type, and the columns of its values."""
         return f"a {type(item).__name__} for the columns {list(self.upsert.columns)!r}"
 
     def cancel(self) -> None:
-        """End the statements that are running, and let go of the connections that do not end theirs at once."""
+        """End the running statements, and drop the connections whose statement does not end at once."""
         with self._lock:
             self._is_cancelled = True
             self._lock.notify_all()
@@ -144,7 +145,7 @@ class TableSink(Sink):
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Database]:
-        """A connection for the block; one that failed is closed."""
+        """Yield a connection for the block. One that failed is closed."""
         database = self._take()
         try:
             yield database
@@ -162,7 +163,7 @@ class TableSink(Sink):
         return self._open()
 
     def _open(self) -> Database:
-        """Connect, on a thread of its own: :meth:`cancel` ends the wait for it, and not the attempt."""
+        """Connect on another thread, so that :meth:`cancel` can end the wait, though not the attempt."""
         opening: Future[Database] = Future()
         try:
             start_thread(self._try_to_open, name="drainq-connect", args=(opening,))
@@ -208,7 +209,7 @@ class TableSink(Sink):
 
 
 def no_row(item: Any, upsert: Upsert) -> str | None:
-    """Return why an item is no row of the columns, without its values; None if it is one."""
+    """Return why an item does not fit the columns, without its values. None if it fits."""
     columns = f"for the columns {list(upsert.columns)!r}"
     if not isinstance(item, (tuple, list)):
         return f"a row must be a tuple or list of values {columns}, got a {type(item).__name__}"

@@ -1,9 +1,9 @@
-"""The N best items of each group, exactly, in memory for N items a group.
+"""TopN: keeps the N best items of each group, exactly, in memory for N items a group.
 
-A heap of N with the worst on top: an item is either worse than the worst kept one and goes, or takes its place.
+A heap of N items has the worst on top. A new item replaces the worst one or is dropped.
 
-Source: ``TopNWorker.java`` in SkyWalking. Its heap takes the first N items unsorted for sorted and keeps wrong ones
-(limit 3, input 100, 1, 2, 50 keeps 100, 1, 2); ours is a heap from the first item on.
+Source: ``TopNWorker.java`` in SkyWalking. Its heap treats the first N unsorted items as sorted and keeps wrong items
+(limit 3, input 100, 1, 2, 50 keeps 100, 1, 2). This one is a heap from the first item on.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _Kept = tuple[Any, int, Any]
 
 
 class TopN(Holder):
-    """Keep the ``n`` items with the largest score; hand them on at each flush, best first, and begin anew.
+    """Keep the ``n`` items with the largest score. Each flush passes them on, best first, and starts afresh.
 
-    Of equal scores the earlier item stays, and comes first. An item whose score is NaN has no rank: it is refused, and
-    counted so. A batch in which ``score`` or ``group`` raises is refused whole.
+    Of equal scores the earlier item stays, and comes first. An item whose score is NaN has no rank and is refused. A
+    batch in which ``score`` or ``group`` raises is refused whole.
 
     Args:
-        n: how many items to keep, of each group; at least 1.
-        score: maps an item to what it is ranked by.
+        n: how many items of each group to keep; at least 1.
+        score: maps an item to its score.
         group: maps an item to its group; None: all are one.
-        sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of
-            ``(group, [best first])``, in the order in which the groups appeared. Nothing was kept: it is not called.
+        sink: a callable that gets, at each flush, the list of kept items; with ``group`` a list of ``(group, [best
+            first])``, in the order in which the groups appeared. It is not called without items.
         flush_interval: seconds between flushes; None: only ``flush`` and ``close``.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:

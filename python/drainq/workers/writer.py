@@ -1,13 +1,12 @@
-"""Rows into a table, batch by batch; one bad row does not take its batch with it.
+"""BatchWriter: writes rows into a table, batch by batch. A bad row does not fail its batch.
 
-1. A batch is one transaction. The rows of it that the database refuses for what they are stand alone, all others are
-   written in that transaction.
-2. While the database takes nothing at all (it cannot be reached, is read-only, full, locked) the drain thread waits and
-   tries again, up to ``retry_for``; the queue fills, and producers wait or are refused.
+1. A batch is one transaction, which writes all rows except those whose values the database refuses.
+2. While the database fails (it cannot be reached, is read-only, full or locked) the drain thread waits and tries again,
+   up to ``retry_for``. The queue fills, and producers wait or are refused.
 3. A missing table, right or unique index stops the writer, at the opening or at once.
-4. What is given up on goes to the delayed queue, if there is one, and is sent again from there.
-5. Rows of one key go through one drain thread, so the last one wins; an older one that waits in the delayed queue never
-   replaces a newer one.
+4. Given-up rows go to the delayed queue, if there is one, which sends them again.
+5. Rows of one key go through one drain thread, so the last one wins. An older row in the delayed queue never replaces a
+   newer one.
 
 Source: ``JDBCBatchDAO`` and ``BatchSQLExecutor`` in SkyWalking, where a failing group is logged and gone.
 """
@@ -32,16 +31,16 @@ class BatchWriter(Sender):
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
-        table: the table; it exists.
+        table: an existing table.
         columns: the names of an item's values; an item is a tuple in this order.
-        key: the columns that identify a row: an existing one is replaced, the last one wins. The table has a primary
-            key or unique index on them, whose rules decide what is one key. None: every row is inserted.
+        key: the columns that identify a row: a row replaces an existing one with equal columns. The table needs a
+            primary key or unique index on them, whose rules decide which keys are equal. None: every row is inserted.
         threads: drain threads, each with a connection of its own.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what is given up on, as messages
-            ``{"items": [...], "error": "...", ...}``; its codec encodes dicts, as the default one does. None: poison
-            rows are logged and ``refused``, and a batch that finds no database for ``retry_for`` counts as ``failed``
-            in the queue and ``lost`` here.
-        retry_for: seconds that an outage of the database is waited out.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up rows, as messages ``{"items": [...], "error":
+            "...", ...}``; no other code uses it, and its codec must encode dicts, as the default one does. None: poison
+            rows are logged and ``refused``. After an outage of ``retry_for`` a batch counts as ``failed`` in the queue
+            and ``lost`` here.
+        retry_for: seconds to wait out an outage of the database.
         queue, weight, clock, log_values: as for every :class:`~drainq.delivery.worker.Worker`.
     Raises:
         ValueError: the URL or a column is not known, or ``threads`` is below 1.
@@ -91,7 +90,7 @@ class BatchWriter(Sender):
         )
 
     def _key_of(self, row: Any) -> Hashable:
-        """What the row replaces and is replaced by: at least all that a database may take for one key."""
+        """Return the row's key in a coarse form, which is equal for all rows that a database may give one key."""
         return tuple([_folded(row[place]) for place in self._places])
 
     def _config(self) -> BatchQueueConfig:
@@ -102,8 +101,8 @@ class BatchWriter(Sender):
 
 
 def _folded(value: Any) -> str | float:
-    """One value for all that a column's type or collation may take for the same: ``1``, ``"1"`` and ``1.0``, ``"a"``
-    and ``"A "``. Rows that share it go through one thread, no more."""
+    """Map values that a column's type or collation may treat as equal to one value: ``1``, ``"1"`` and ``1.0``, or
+    ``"a"`` and ``"A "``. Rows with the same result go through one thread."""
     if isinstance(value, (str, bytes)):
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         text = text.strip().casefold()
