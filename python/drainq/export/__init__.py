@@ -1,7 +1,7 @@
-"""Exporters: what a queue holds, to another system over the network.
+"""Exporters: workers that send a queue's items to another system over the network.
 
-Each is a worker: it sends batches from a queue, waits while the other side fails, and accounts for every item.
-What an exporter needs beyond drainq is imported when it is made, and named if it is missing.
+An exporter sends batches from a queue, waits while the other system fails, and accounts for every item. It imports its
+optional packages when it is made, and names a missing one.
 """
 
 from drainq.export.kafka import KafkaExporter

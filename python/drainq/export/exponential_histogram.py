@@ -1,7 +1,7 @@
-"""OpenTelemetry's exponential histogram, as a point carries it: the buckets of a DDSketch at one moment.
+"""OpenTelemetry's exponential histogram: converts the buckets of a DDSketch for a metric point.
 
 Bucket ``i`` of scale ``s`` holds the magnitudes in ``(base**i, base**(i + 1)]`` with ``base = 2**(2**-s)``. drainq's
-sketch has these very buckets, so nothing is lost on the way.
+sketch has the same buckets, so the conversion is exact.
 
 Source: "Exponential Histogram" in OpenTelemetry's metrics data model.
 """
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Side(msgspec.Struct, frozen=True):
-    """The buckets of the positive or of the negative values: the first index, and the counts from there on."""
+    """The buckets of the positive or of the negative values: the first index, and the counts from that index on."""
 
     offset: int
     counts: Sequence[int]
@@ -35,13 +35,13 @@ class Exponential(msgspec.Struct, frozen=True):
 
 
 def exponential(name: str, sketch: Any) -> Exponential:
-    """The buckets of a sketch as they are now.
+    """Return the present buckets of a sketch.
 
     Args:
-        name: the metric's, for errors.
-        sketch: a ``drainq.sketch.DDSketch``; it may be added to afterwards.
+        name: the metric's name, for errors.
+        sketch: a ``drainq.sketch.DDSketch``; it may change afterwards.
     Raises:
-        TypeError: it is something else.
+        TypeError: the argument is no sketch.
     """
     if not callable(getattr(sketch, "exponential", None)):
         raise TypeError(f"the value of {name!r} must be a DDSketch, got a {type(sketch).__name__}")

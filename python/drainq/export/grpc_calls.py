@@ -1,4 +1,4 @@
-"""Running gRPC calls that another thread may cancel."""
+"""Runs gRPC calls that another thread may cancel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Calls:
-    """The calls of one sink; each is waited for by the thread that made it.
+    """The running calls of one sink. The thread that makes a call waits for it.
 
-    1. :meth:`cancel` ends every call that is running, and each one that begins later fails at once: a sink is
-       cancelled when its time is over.
+    1. :meth:`cancel` ends every running call. Later calls fail at once, because a sink is cancelled when its time is
+       over.
     """
 
     def __init__(self, grpc: Any) -> None:
@@ -24,7 +24,7 @@ class Calls:
         """Call a method and wait for its answer.
 
         Raises:
-            grpc.RpcError: it failed, or was cancelled.
+            grpc.RpcError: the call failed or was cancelled.
         """
         call = method(request, timeout)
         with self._lock:
@@ -44,7 +44,7 @@ class Calls:
                 self._running.discard(call)
 
     def cancel(self) -> None:
-        """Make every call fail at once, from now on."""
+        """Make all running and later calls fail."""
         with self._lock:
             self._over = True
             running = list(self._running)

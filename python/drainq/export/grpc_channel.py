@@ -1,8 +1,8 @@
-"""A gRPC channel to one endpoint: parsing, TLS, headers; opened at the first call, one for each process.
+"""A gRPC channel to one endpoint: address, TLS and headers. Opened at the first call, one for each process.
 
-1. TLS unless the caller says ``insecure=True``, and a warning if that crosses a network.
-2. Headers and keys are in no ``repr`` and in no message: they are credentials.
-3. A forked child opens a channel of its own; the parent's is left to the parent.
+1. TLS is used unless ``insecure=True``, which warns if the target is another machine.
+2. Headers and keys are credentials, so no ``repr`` and no message shows them.
+3. A forked child opens a channel of its own and leaves the parent's alone.
 
 Source: "Authentication" in gRPC's guides; the OTLP specification for the meaning of ``http`` and ``https``.
 """
@@ -35,21 +35,21 @@ OPTIONS = {
 
 
 class Connection:
-    """What is needed to call one endpoint.
+    """The settings for calls to one endpoint.
 
     Args:
         endpoint: ``host:port``, ``https://host:port``, ``http://host:port`` or ``unix:/path``.
-        needs: the extra of drainq that is named if grpcio is missing.
-        parameter: what the caller's caller knows the endpoint as.
+        needs: the extra of drainq to name if grpcio is missing.
+        parameter: the name of the endpoint argument, for errors.
         insecure: send without TLS.
         headers: sent with each call; names in lower case.
-        certificate: a PEM file, or its bytes, with the authorities that the server's certificate is checked by; None:
-            those of gRPC.
+        certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by. None: those of
+            gRPC.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate of the client.
         options: of the channel, as grpcio takes them.
     Raises:
         ImportError: grpcio is not installed.
-        TypeError, ValueError: an argument is not understood.
+        TypeError, ValueError: an argument is invalid.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Connection:
         self._channel: Any = None
 
     def channel(self) -> Any:
-        """The channel of this process; it connects by itself, and again when the connection breaks."""
+        """Return the channel of this process, which connects by itself, and again after a connection breaks."""
         with self._lock:
             if self._channel is None:
                 self._channel = (
@@ -107,7 +107,7 @@ class Connection:
             return self._channel
 
     def unary(self, method: str, answer: Any) -> Any:
-        """A method ``/package.Service/Method`` that takes bytes; ``answer`` makes its answer from bytes.
+        """Return a method ``/package.Service/Method`` that takes bytes. ``answer`` converts the bytes of its answer.
 
         Returns:
             A callable ``(request: bytes, timeout: seconds) -> grpc.Future``.
@@ -116,7 +116,7 @@ class Connection:
         return lambda request, timeout: call.future(request, timeout=timeout, metadata=self._metadata)
 
     def streaming(self, method: str, answer: Any) -> Any:
-        """A method that takes a stream of bytes and answers once; ``answer`` makes its answer from bytes.
+        """Return a method that takes a stream of bytes and answers once. ``answer`` converts the bytes of its answer.
 
         Returns:
             A callable ``(requests: Iterator[bytes], timeout: seconds) -> grpc.Future``.
@@ -125,7 +125,7 @@ class Connection:
         return lambda requests, timeout: call.future(requests, timeout=timeout, metadata=self._metadata)
 
     def stream(self, method: str) -> Any:
-        """A method that streams bytes in both directions.
+        """Return a method that streams bytes in both directions.
 
         Returns:
             A callable ``(requests: Iterator[bytes]) -> grpc.Call``, which iterates over the answers.
@@ -134,7 +134,7 @@ class Connection:
         return lambda requests: call(requests, metadata=self._metadata)
 
     def close(self) -> None:
-        """Cancel what is under way, and disconnect; a later call connects again."""
+        """Cancel the running calls, and disconnect. A later call connects again."""
         with self._lock:
             channel, self._channel = self._channel, None
         if channel is not None:
@@ -142,7 +142,7 @@ class Connection:
 
 
 def frames_inside() -> int:
-    """How many callers in a row are drainq's own, from the caller of this on: a warning is about who called those."""
+    """Count the consecutive frames of drainq above the caller, so that a warning points to the user's code."""
     package, count = str(Path(__file__).parents[1]), 0
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
@@ -151,10 +151,10 @@ def frames_inside() -> int:
 
 
 def target(parameter: str, endpoint: object, *, insecure: bool = True) -> str:
-    """What grpcio calls an endpoint.
+    """Return an endpoint in the form that grpcio takes.
 
     Raises:
-        TypeError, ValueError: it is none, or its scheme and ``insecure`` contradict each other.
+        TypeError, ValueError: it is no endpoint, or its scheme and ``insecure`` contradict each other.
 
     Example:
         >>> target("endpoint", "https://collector:4317", insecure=False)
@@ -187,7 +187,7 @@ def target(parameter: str, endpoint: object, *, insecure: bool = True) -> str:
 
 
 def is_loopback(target: str) -> bool:
-    """Whether a target is this machine, so that what is sent to it crosses no network.
+    """Return whether a target is this machine, so that no data crosses a network.
 
     Example:
         >>> [is_loopback(one) for one in ("localhost:1", "127.0.0.1:1", "[::1]:1", "unix:/s", "10.0.0.1:1", "host:1")]
@@ -203,7 +203,7 @@ def is_loopback(target: str) -> bool:
 
 
 def metadata(headers: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Headers as grpcio takes them; an error names a header and not its value."""
+    """Convert headers to grpcio's form. An error names a header and not its value."""
     if headers is not None and not isinstance(headers, Mapping):
         raise TypeError(f"headers must be a mapping of names to values, got a {type(headers).__name__}")
     for name, value in (headers or {}).items():
@@ -217,7 +217,7 @@ def metadata(headers: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def pem(parameter: str, source: str | Path | bytes | None) -> bytes | None:
-    """The bytes of a PEM file, or those that were given; an error does not show them."""
+    """Return the bytes of a PEM file, or the given bytes. An error does not show them."""
     if source is None or isinstance(source, bytes):
         content = source
     elif isinstance(source, str) and "-----BEGIN " in source:
@@ -235,5 +235,5 @@ def pem(parameter: str, source: str | Path | bytes | None) -> bytes | None:
 
 
 def _in_order(keys: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """As ``ssl_channel_credentials`` takes them: authorities, private key, chain."""
+    """Return the arguments of ``ssl_channel_credentials``: authorities, private key, chain."""
     return [(name, keys[name]) for name in ("certificate", "client_key", "client_certificate")]

@@ -1,10 +1,10 @@
-"""What an error of a gRPC call means for what was sent.
+"""Classifies the errors of gRPC calls.
 
 | code | meaning |
 | --- | --- |
-| those of ``PASSES`` | the same request may succeed later |
-| RESOURCE_EXHAUSTED | passes if the server says when (``RetryInfo``); otherwise the request is refused |
-| those of ``CANNOT_PASS`` | nothing will be taken until something is put right |
+| a code in ``PASSES`` | the same request may succeed later |
+| RESOURCE_EXHAUSTED | the same, if the server sends a time (``RetryInfo``); otherwise the request is refused |
+| a code in ``CANNOT_PASS`` | every request fails until a person changes something |
 | every other | this request is refused |
 
 Source: "Failures" under OTLP/gRPC in the OpenTelemetry protocol's specification; ``google/rpc/error_details.proto``.
@@ -21,7 +21,7 @@ CANNOT_PASS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"
 
 
 def meaning(error: Any) -> tuple[Failure, float | None]:
-    """What a call's error means, and the seconds that the server asks to wait before the next try, if it does."""
+    """Return the kind of a call's error, and the seconds that the server asks to wait before the next try, or None."""
     code = error.code()
     name = "UNKNOWN" if code is None else code.name
     after = retry_delay(error)
@@ -31,13 +31,13 @@ def meaning(error: Any) -> tuple[Failure, float | None]:
 
 
 def is_too_large(error: Any) -> bool:
-    """Whether the server, or the client's own channel, refuses a request for its size: half of it may go."""
+    """Return whether the server or the channel refused a request for its size, so that half of it may succeed."""
     code = error.code()
     return code is not None and code.name == "RESOURCE_EXHAUSTED" and "larger than max" in (error.details() or "")
 
 
 def retry_delay(error: Any) -> float | None:
-    """The seconds that the server asks to wait before the next try; None: it does not say."""
+    """Return the seconds that the server asks to wait before the next try, or None."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             return _delay_in(value)
@@ -58,7 +58,7 @@ def _delay_in(status: bytes) -> float | None:
 
 
 def described(error: Any, target: str, *, values: bool = False) -> str:
-    """Return one line on an error of a call: its code, and the server's words unless they may hold values."""
+    """Describe a call's error in one line: its code, and the server's words unless they may hold values."""
     code = error.code()
     hidden = not values and meaning(error)[0] is Failure.DATA
     details = "" if hidden else " ".join((error.details() or "").split())

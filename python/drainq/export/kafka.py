@@ -1,14 +1,14 @@
-"""Items to a topic of Kafka.
+"""KafkaExporter: sends items to a topic of Kafka.
 
-1. librdkafka sends, and tries again, for ``retry_for`` seconds; it does so without duplicates and in order
-   (``enable.idempotence``) unless the configuration says otherwise.
-2. A batch ends when librdkafka holds none of its messages any more: each was delivered, or reported with the reason why
-   not. So nothing is under way when the drain thread is idle, and the books are exact at any quiet moment. One batch
-   at a time is sent, so that what librdkafka holds is of this batch.
-3. A full local queue waits: reports are served until there is room.
-4. A message has an identity in the header ``drainq-id``. It keeps it when it is sent again from a delayed queue, so a
-   consumer can tell a duplicate. A message that timed out may be in the topic: it is counted as ``unknown``, too.
-5. At the end of ``close``'s time the local queue is purged, which reports each message that is left.
+1. librdkafka sends, and tries again, for ``retry_for`` seconds. It keeps the order and avoids duplicates
+   (``enable.idempotence``), unless the configuration changes that.
+2. A batch ends when librdkafka has delivered each message or reported why not. So the books are exact whenever the
+   drain thread is idle. One batch is sent at a time, so librdkafka holds only messages of that batch.
+3. If librdkafka's local queue is full, its reports are served until there is room.
+4. A message has an identity in the header ``drainq-id``. The identity stays the same when the message is sent again
+   from a delayed queue, so a consumer can recognise a duplicate. A message that timed out may be in the topic, so it
+   also counts as ``unknown``.
+5. When the time of ``close`` ends, the local queue is purged, which reports each remaining message.
 
 Source: ``KafkaTraceExporter`` and ``KafkaLogExporter`` in SkyWalking, which drop what does not fit, uncounted.
 """
@@ -52,19 +52,19 @@ Message = tuple[str, "bytes | str | None", "bytes | str | None"]
 
 
 class _Unfit(NamedTuple):
-    """An item of which no message can be made, and why."""
+    """An item that cannot be made a message, with the reason."""
 
     item: object
     error: Exception
 
 
 class KafkaSink(Sink):
-    """Hands messages to librdkafka and waits for what it reports of them.
+    """Hands messages to librdkafka and waits for its reports.
 
     Args:
-        config: librdkafka's.
+        config: the configuration of librdkafka.
         topic: where the messages go.
-        patience: seconds after which librdkafka gives a message up, unless ``config`` says it.
+        patience: seconds after which librdkafka gives up a message, unless ``config`` sets that time.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, patience: float) -> None:
@@ -81,7 +81,7 @@ class KafkaSink(Sink):
         self._producer_now()
 
     def forget(self) -> None:
-        """Leave librdkafka, whose threads a child does not have, to the parent."""
+        """Leave librdkafka to the parent, because its threads do not exist in a child."""
         leave_to_parent(self._producer)
         self._producer = None
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class KafkaSink(Sink):
             return self._producer
 
     def send(self, items: list[Any]) -> Refusals:
-        """Send messages; returns when each was reported."""
+        """Send messages. Returns when each was reported."""
         with self._turn:
             self._turn.wait_for(lambda: not self._sending)
             self._sending = True
@@ -111,7 +111,7 @@ class KafkaSink(Sink):
                 self._turn.notify()
 
     def _send(self, producer: Any, items: list[Any]) -> Refusals:
-        """Send messages through a producer that nothing else uses in the meantime."""
+        """Send messages through a producer that no other call uses."""
         failed = self._failed = list[tuple[int, Any]]()  # librdkafka reports only what was not delivered
         not_taken: dict[int, object] = {}  # place -> why
         wrong, unsent = None, len(items)  # the place of the first item that this producer does not take any more
@@ -160,11 +160,11 @@ class KafkaSink(Sink):
         return list(not_taken.items())
 
     def _report(self, place: int, error: Any, _: Any) -> None:
-        """Note that the message at a place of the batch was not delivered; called by librdkafka."""
+        """Note that a message of the batch was not delivered. Called by librdkafka."""
         self._failed.append((place, error))
 
     def _produce_waiting(self, producer: Any, message: Message, report: Callable[[Any, Any], None]) -> Any:
-        """Put a message into the local queue once there is room; return the error for which it is not taken."""
+        """Put a message into the local queue once there is room. Return the error if it is refused."""
         identity, key, value = message
         while not self._over:
             self._served(producer.poll, POLL)
@@ -178,11 +178,11 @@ class KafkaSink(Sink):
         return self._kafka.KafkaError(self._kafka.KafkaError._PURGE_QUEUE)
 
     def described(self, item: Any) -> str:
-        """Return the type of an item of which no message could be made."""
+        """Return the type of an item that could not be made a message."""
         return f"a {type(item.item).__name__}" if isinstance(item, _Unfit) else "a message"
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Have librdkafka call back. A fatal error that it raises there is met again at the next message."""
+        """Run librdkafka's callbacks. A fatal error raised here is met again at the next message."""
         try:
             return call(seconds)
         except self._kafka.KafkaException as error:
@@ -191,20 +191,20 @@ class KafkaSink(Sink):
             return 1
 
     def _discard(self, producer: Any) -> None:
-        """Begin anew with the next batch: after such an error this producer takes nothing any more."""
+        """Use a new producer for the next batch, because the present one accepts nothing after such an error."""
         with self._lock:
             if self._producer is producer:
                 self._producer = None
 
     def serve(self) -> None:
-        """Have librdkafka's log lines, and callbacks of the configuration, come out."""
+        """Run the callbacks for librdkafka's log lines and of the configuration."""
         with self._lock:
             producer = self._producer
         if producer is not None:
             self._served(producer.poll, 0)
 
     def cancel(self) -> None:
-        """Have every message reported that is still under way, now."""
+        """Make librdkafka report all remaining messages at once."""
         with self._lock:
             self._over, producer = True, self._producer
         if producer is not None:
@@ -221,21 +221,21 @@ class KafkaExporter(Sender):
     """Send each item as a message to a topic of Kafka.
 
     Args:
-        config: librdkafka's, such as ``{"bootstrap.servers": "host:9092"}``; it is in no log line and no ``repr``.
-            Without settings of yours messages are acknowledged by all replicas and not duplicated by retries
+        config: the configuration of librdkafka, such as ``{"bootstrap.servers": "host:9092"}``; no log line and no
+            ``repr`` shows it. By default all replicas acknowledge a message, retries make no duplicates
             (``enable.idempotence``), and librdkafka's log lines go to the logger ``drainq.kafka``.
         topic: the topic's name.
         key: maps an item to the message's key (bytes, str or None), which decides its partition; None: no keys.
         value: maps an item to the message's value (bytes, str or None); None: bytes and str as they are, others as
             JSON. When ``key`` or ``value`` raises for one item, both are called again for those of its batch.
-        retry_for: seconds that librdkafka tries a message for; then it is given up, and counted as ``unknown``, too,
-            because it may be in the topic.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
-            there, with the same ``drainq-id``. None: it is counted as ``lost``, and refused messages as ``refused``.
+        retry_for: seconds for which librdkafka tries to send a message. Then the message is given up. It may be in the
+            topic, so it also counts as ``unknown``.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up messages, which no other code uses. It sends them
+            again with the same ``drainq-id``. None: they count as ``lost``, and refused messages as ``refused``.
         queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``kafka`` is not installed.
-        TypeError, ValueError: an argument is not understood; for ``config`` the text is librdkafka's.
+        TypeError, ValueError: an argument is invalid; for ``config`` the text is librdkafka's.
 
     Example:
         >>> exporter = KafkaExporter(config={"bootstrap.servers": "127.0.0.1:9092"}, topic="hits", retry_for=0)
@@ -314,7 +314,7 @@ class KafkaExporter(Sender):
 
 
 def _purge(producer: Any) -> None:
-    """Give up every message that is under way; each is reported."""
+    """Give up every message that librdkafka holds. Each is reported."""
     producer.purge(in_queue=True, in_flight=True)
 
 
@@ -324,15 +324,15 @@ def _wrong_types(key: object, value: object) -> UnfitItem:
 
 
 def as_value(item: Any) -> bytes | str:
-    """An item as the value of a message: bytes and str as they are, others as JSON."""
+    """Return an item as the value of a message: bytes and str unchanged, other types as JSON."""
     return item if isinstance(item, (bytes, str)) else msgspec.json.encode(item)
 
 
 def _packed(message: Message | _Unfit) -> Message:
-    """A message for a delayed queue, which has words for tuples, bytes and text.
+    """Return a message in a form that a delayed queue can store.
 
     Raises:
-        TypeError: no message could be made of the item, so there is nothing to send later.
+        TypeError: the item could not be made a message, so there is nothing to send later.
     """
     if isinstance(message, _Unfit):
         raise UnfitItem(f"no message could be made of a {type(message.item).__name__}: {error_text(message.error)}")
@@ -340,7 +340,7 @@ def _packed(message: Message | _Unfit) -> Message:
 
 
 def _stopped(items: list[Any], not_taken: Mapping[int, object], wrong: Any) -> DeliveryStopped:
-    """The error for a batch of which nothing more will be taken."""
+    """Return the error for a batch after which no message is accepted."""
     places = sorted(place for place, why in not_taken.items() if isinstance(why, Undelivered))
     refusals = [(place, why) for place, why in not_taken.items() if not isinstance(why, Undelivered)]
     text = f"{kafka_errors.name(wrong)}: {wrong.str()}"
@@ -348,7 +348,7 @@ def _stopped(items: list[Any], not_taken: Mapping[int, object], wrong: Any) -> D
 
 
 def _settings(config: Mapping[str, Any], patience: float) -> dict[str, Any]:
-    """The configuration with what drainq adds to it."""
+    """Return the configuration with drainq's defaults."""
     settings: dict[str, Any] = dict(config)
     if not {"delivery.timeout.ms", "message.timeout.ms"} & settings.keys():
         settings["delivery.timeout.ms"] = int(1000 * max(LEAST_PATIENCE, patience))

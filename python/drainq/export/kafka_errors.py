@@ -1,14 +1,14 @@
-"""What an error of Kafka means for the message that it is about.
+"""Classifies the errors of Kafka messages.
 
-librdkafka has tried again by itself when it reports an error, for as long as ``delivery.timeout.ms``. So nothing here
-passes by waiting; what is left is why.
+librdkafka reports an error after it has tried again for ``delivery.timeout.ms``. So waiting does not help here, and
+only the reason matters.
 
 | group | meaning |
 | --- | --- |
-| refused | the message itself: too large, not a record that the topic takes |
-| cannot pass | nothing will be taken: no right, no such topic, wrong password |
-| never sent | taken out of the local queue at ``close`` |
-| unknown | every other: it may be in the topic; ``_MSG_TIMED_OUT`` is of this kind, also where nothing was ever sent |
+| refused | the message is too large, or not a record of the topic |
+| cannot pass | every message fails: no right, no such topic, wrong password |
+| never sent | removed from the local queue at ``close`` |
+| unknown | every other: the message may be in the topic; also ``_MSG_TIMED_OUT``, even if nothing was ever sent |
 
 Source: ``rd_kafka_resp_err_t`` in librdkafka; a frozen broker that reports a time-out and keeps the message.
 """
@@ -50,22 +50,22 @@ CANNOT_PASS = frozenset(
 
 
 def name(error: Any) -> str:
-    """The error's name, such as ``MSG_SIZE_TOO_LARGE``."""
+    """Return the error's name, such as ``MSG_SIZE_TOO_LARGE``."""
     return str(error.name())
 
 
 def passes_never(error: Any) -> bool:
-    """Whether no message will be taken until something is put right."""
+    """Return whether every message fails until a person changes something."""
     return name(error) in CANNOT_PASS
 
 
 def is_fatal(error: Any) -> bool:
-    """Whether a producer takes no message any more, after an earlier error of its idempotence."""
+    """Return whether a producer accepts no message any more, after an earlier error of its idempotence."""
     return error is not None and name(error) == "_FATAL"
 
 
 def reason(error: Any) -> object:
-    """Why a message was not delivered: text if it is refused, else an :class:`~drainq.delivery.Undelivered`."""
+    """Return why a message was not delivered: a text if it was refused, or an :class:`~drainq.delivery.Undelivered`."""
     text = f"{name(error)}: {error.str()}"
     if name(error) in REFUSED:
         return text

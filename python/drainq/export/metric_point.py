@@ -1,4 +1,5 @@
-"""What the metrics exporters send: one number, or one histogram, with a name and attributes.
+"""Metric points: the items of the metrics exporters. A point is one number or one histogram, with a name and
+attributes.
 
 The names and the meaning of the fields are those of OpenTelemetry's data model.
 
@@ -75,17 +76,17 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
         name: the metric's name.
         value: for a sum or a gauge an int of 64 bits or a finite float; for ``"histogram"`` a :class:`Histogram`;
             for ``"exponential_histogram"`` a :class:`drainq.sketch.DDSketch`, whose buckets are taken as they are.
-        attributes: what distinguishes this point from others of the metric: names to str, bool, int, float, bytes or
-            sequences of these.
-        kind: ``"sum"`` (what was added since the last point), ``"gauge"`` (what it is now), ``"histogram"`` or
+        attributes: the attributes that tell this point from others of the metric: names to str, bool, int, float, bytes
+            or sequences of these.
+        kind: ``"sum"`` (the growth since the last point), ``"gauge"`` (the present value), ``"histogram"`` or
             ``"exponential_histogram"``; a histogram of a sketch is exponential.
         unit: the unit of the value, as UCUM spells it: ``"s"``, ``"By"``.
-        description: what the metric is.
+        description: the meaning of the metric.
         monotonic: whether a sum only grows; not for other kinds.
-        cumulative: whether the value is the total since ``start`` instead of what was added since the last point;
-            for sums and histograms.
-        time: when it was measured, in seconds since the epoch; None: now, the moment at which the point is made.
-        start: when the period began that it covers, in seconds since the epoch; None: not known.
+        cumulative: whether the value is the total since ``start`` instead of the growth since the last point; for sums
+            and histograms.
+        time: the time of the measurement, in seconds since the epoch; None: the present time.
+        start: the begin of the period that the value covers, in seconds since the epoch; None: not known.
     Raises:
         TypeError, ValueError: a value that OpenTelemetry's format cannot express.
 
@@ -134,7 +135,7 @@ class MetricPoint(_NameValueAttributes, frozen=True, kw_only=True):
 
 
 def _number(name: str, value: Any) -> int | float:
-    """A number of another class, such as NumPy's, as a plain one."""
+    """Convert a number of another class, such as NumPy's, to a plain one."""
     if not isinstance(value, bool):
         try:
             if isinstance(value, float):
@@ -151,7 +152,7 @@ def _number(name: str, value: Any) -> int | float:
 
 
 def pack_point(point: Any) -> Any:
-    """A point as a dict, for a delayed queue."""
+    """Convert a point to a dict, for a delayed queue."""
     if not isinstance(point, MetricPoint):
         return point
     packed = msgspec.structs.asdict(point)
@@ -162,10 +163,10 @@ def pack_point(point: Any) -> Any:
 
 
 def unpack_point(packed: Any) -> MetricPoint:
-    """The point that :func:`pack_point` made a dict of.
+    """Return the point that :func:`pack_point` converted.
 
     Raises:
-        TypeError, ValueError: it did not make it.
+        TypeError, ValueError: :func:`pack_point` did not make this dict.
     """
     of = {"histogram": Histogram, "exponential_histogram": Exponential}.get(packed["kind"])
     value = packed["value"] if of is None else msgspec.convert(packed["value"], of)

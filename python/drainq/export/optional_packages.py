@@ -1,4 +1,4 @@
-"""Optional packages: imported at the first use of what needs them, and named with their extra when they are missing."""
+"""Optional packages: imports them at first use, and names the extra to install if one is missing."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Metric points to an OpenTelemetry collector, over gRPC.
+"""OtlpMetricsExporter: sends metric points to an OpenTelemetry collector, over gRPC.
 
-1. A request is at most 4 MiB, which is what a server takes if it was not configured otherwise, and less once a server
-   has refused less: a batch that is larger is halved. A point that is larger by itself is refused.
-2. What passes and what does not is decided by OTLP's rules (:mod:`drainq.export.grpc_errors`). A request that failed in
-   a way that may pass is sent again, so a point may arrive twice: at least once.
-3. A point that the server rejects in a partial success is refused. The server does not say which points these are, so
-   they are counted and not kept.
+1. A request has at most 4 MiB, the default limit of a server, or less after a server has refused a smaller one. A
+   larger batch is halved. A single point that is too large is refused.
+2. OTLP's rules (:mod:`drainq.export.grpc_errors`) decide which failures may pass. Such a request is sent again, so a
+   point may arrive twice: at least once.
+3. A point that the server rejects in a partial success is refused. The server does not name these points, so they are
+   counted and not kept.
 
 Source: ``GRPCMetricsExporter.java`` in SkyWalking, which loses a batch whose call fails and counts nothing; the
 OpenTelemetry protocol's specification.
@@ -37,14 +37,14 @@ REQUEST_BYTES = 4 * 1024 * 1024  # what a gRPC server takes if it was not config
 
 
 class OtlpSink(Sink):
-    """Encodes a batch, sends it as one request, and says what became of it.
+    """Encodes a batch, sends it as one request, and reports which points were refused.
 
     Args:
         connection: to the collector.
-        resource: what the points are about.
+        resource: the attributes of the source of the points.
         timeout: seconds for a request.
         limit: bytes of a request.
-        log_values: show a server's words also where they are about the points.
+        log_values: show a server's words even if they may hold values.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class OtlpSink(Sink):
         return refused
 
     def _call(self, request: bytes, places: Sequence[int]) -> list[tuple[int | None, object]]:
-        """Send a request; return its refused points, each by its place or, if that is not known, None."""
+        """Send a request. Return its refused points, each by its index, or None if that is not known."""
         if len(request) > self._limit:
             raise Refused(f"a request of {len(request)} bytes is more than the {self._limit} that a server takes")
         target = self._connection.target
@@ -119,31 +119,31 @@ class OtlpSink(Sink):
         self._connection.close()
 
     def forget(self) -> None:
-        """Begin anew in a forked child; the connection does so by itself."""
+        """Start afresh in a forked child, as the connection does."""
         self._calls = Calls(self._grpc)
 
 
 class OtlpMetricsExporter(Sender):
     """Send :class:`MetricPoint` items to an OpenTelemetry collector, over OTLP/gRPC.
 
-    A batch becomes a request. One that fails in a way that may pass is sent again for up to ``retry_for`` seconds, as
-    OTLP's rules say; meanwhile the queue fills, and producers wait. Points may arrive twice.
+    A batch becomes a request. If it fails for a reason that may pass by OTLP's rules, it is sent again for up to
+    ``retry_for`` seconds. Meanwhile the queue fills, and producers wait. Points may arrive twice.
 
     Args:
         endpoint: ``host:port`` or ``https://host:port`` of the collector; OTLP's port is 4317.
-        insecure: send without TLS; what is not on this machine gets a warning.
+        insecure: send without TLS, with a warning if the collector is on another machine.
         headers: sent with each request: names to values, such as a token; they are never logged.
         timeout: seconds for one request.
-        retry_for: seconds that an outage is waited out before points are given up.
-        resource: what all points are about, as attributes: ``{"service.name": "shop"}``.
+        retry_for: seconds to wait out an outage before points are given up.
+        resource: the source of all points, as attributes: ``{"service.name": "shop"}``.
         certificate: a PEM file, or its bytes, with the authorities to check the server's certificate by.
         client_certificate, client_key: PEM files, or their bytes, if the server asks for a certificate.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
-            there. None: it is counted as ``lost``, and refused points as ``refused``.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up points, which no other code uses. It sends them
+            again. None: they count as ``lost``, and refused points as ``refused``.
         queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``otlp`` is not installed.
-        TypeError, ValueError: an argument is not understood.
+        TypeError, ValueError: an argument is invalid.
 
     Example:
         >>> exporter = OtlpMetricsExporter(endpoint="localhost:4317", insecure=True, retry_for=0)

@@ -1,8 +1,8 @@
-"""Metric points as the bytes of OTLP requests.
+"""Encodes metric points as OTLP requests.
 
 Points of one name, kind, unit, description and temporality become one metric. The messages are those of the package
-``opentelemetry-proto``. Attributes are most of the work, and the same ones come again and again: their bytes are kept
-and merged into each sum and gauge that has them.
+``opentelemetry-proto``. Attributes are most of the work and repeat, so their bytes are cached and merged into each sum
+and gauge that has them.
 
 Source: ``opentelemetry/proto/metrics/v1/metrics.proto``.
 """
@@ -20,11 +20,11 @@ MOST_KNOWN = 10_000  # sets of attributes whose bytes are kept
 
 
 class Encoder:
-    """Turns points into the bytes of ``ExportMetricsServiceRequest``.
+    """Converts points to the bytes of ``ExportMetricsServiceRequest``.
 
     Args:
-        resource: what all points are about: ``{"service.name": "shop"}``.
-        scope: the name and version of what measured.
+        resource: the source of all points: ``{"service.name": "shop"}``.
+        scope: the name and version of the measuring library.
     Raises:
         ImportError: the extra ``otlp`` is not installed.
         TypeError, ValueError: an attribute of the resource cannot be expressed.
@@ -42,7 +42,7 @@ class Encoder:
         self.encode([])  # an attribute of the resource that cannot be expressed is said here
 
     def encode(self, points: Sequence[MetricPoint]) -> bytes:
-        """The bytes of one request.
+        """Return the bytes of one request.
 
         Raises:
             TypeError, ValueError: an attribute of a point cannot be expressed.
@@ -71,7 +71,7 @@ class Encoder:
         return encoded
 
     def _encoded(self, attributes: Mapping[str, Any]) -> bytes:
-        """The bytes of a number's data point that has these attributes and nothing else."""
+        """Return the bytes of a number's data point that has only these attributes."""
         key: Any = (*attributes.items(), *map(type, attributes.values()))  # True, 1 and 1.0 are equal
         try:
             known = self._known.get(key)
@@ -92,7 +92,7 @@ def set_attributes(messages: Any, attributes: Mapping[str, Any]) -> None:
     """Add attributes to a repeated field of ``KeyValue`` messages.
 
     Raises:
-        UnfitItem: OTLP has no such attribute; the message names it.
+        UnfitItem: OTLP cannot express an attribute; the message names it.
     """
     add = messages.add
     for key, value in attributes.items():
@@ -135,7 +135,7 @@ _FIELDS: dict[type, str] = {
 
 
 def _adder(metric: Any, point: MetricPoint) -> Callable[[MetricPoint], Any]:
-    """Fill a metric in from its first point; return what adds a point to it, without its attributes."""
+    """Fill in a metric from its first point. Return a function that adds a point to it, without its attributes."""
     metric.name, metric.unit, metric.description = point.name, point.unit, point.description
     data = getattr(metric, point.kind)
     data.SetInParent()

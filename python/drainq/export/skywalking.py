@@ -1,13 +1,13 @@
-"""Metric points to a server of SkyWalking's metrics export service.
+"""SkyWalkingMetricsExporter: sends metric points to a server of SkyWalking's metrics export service.
 
-1. Values are whole numbers of 64 bits: the service has no other that all its versions take.
-2. A batch is one stream, and is sent when the server has answered it. The answer is empty, so a stream that failed is
+1. Values are whole numbers of 64 bits, the only type that all versions of the service accept.
+2. A batch is one stream, and counts as sent when the server has answered. The answer is empty, so a failed stream is
    sent again as a whole: at least once.
-3. The server says which metrics it wants, and whether what was added (``INCREMENT``) or what is there now (``TOTAL``);
-   it is asked again every 30 seconds. An empty list is every increment. What it does not want is refused, and counted.
+3. The server lists the metrics that it wants, each as the growth (``INCREMENT``) or the present value (``TOTAL``). The
+   exporter asks again every 30 seconds. An empty list means every increment. All other points are counted as refused.
 
-Source: ``GRPCMetricsExporter.java`` and ``metric-exporter.proto`` in SkyWalking, which skip in silence what has no
-entity or another kind of value, and lose a batch whose stream fails.
+Source: ``GRPCMetricsExporter.java`` and ``metric-exporter.proto`` in SkyWalking, which silently skip points without an
+entity or with another kind of value, and lose a batch whose stream fails.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class SkyWalkingSink(Sink):
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew in a forked child."""
+        """Start afresh in a forked child."""
         self._calls = Calls(self._grpc)
         self._wanted: frozenset[tuple[str, int]] = frozenset()
         self._asked_at: float | None = None
 
     def send(self, items: list[Any]) -> Refusals:
-        """Stream points; returns those that are refused."""
+        """Stream points. Return the refused ones."""
         self._ask()
         refused: list[tuple[int | None, object]] = []
         values: list[bytes] = []
@@ -86,7 +86,7 @@ class SkyWalkingSink(Sink):
         return refused
 
     def _ask(self) -> None:
-        """Ask what the server wants, if that was long ago; an answer that fails to come leaves the last one."""
+        """Ask the server which metrics it wants, if the last answer is old. If that fails, the last answer stays."""
         now = self._clock.now()
         if self._asked_at is not None and 0 <= now - self._asked_at < self._ask_every:
             return
@@ -102,7 +102,7 @@ class SkyWalkingSink(Sink):
         self._asked_at = now
 
     def _value(self, point: Any) -> bytes:
-        """A point as a message.
+        """Convert a point to a message.
 
         Raises:
             TypeError, ValueError: the service cannot express it, or does not want it.
@@ -162,13 +162,13 @@ class SkyWalkingSink(Sink):
 class SkyWalkingMetricsExporter(Sender):
     """Send :class:`MetricPoint` items to a server of SkyWalking's ``MetricExportService``.
 
-    A point needs the attribute ``"entity"``, the name of what it is about; ``"entity_id"`` is SkyWalking's id of it (by
-    default that of a service of that name). Other attributes are labels, which the service has from version 10 on. A
-    sum counts as what was added, a gauge or a cumulative sum as the total.
+    A point needs the attribute ``"entity"``, the name of the measured thing. ``"entity_id"`` is SkyWalking's id of it,
+    by default that of a service with this name. Other attributes are labels, which the service has from version 10 on.
+    A sum is sent as an increment, a gauge or a cumulative sum as a total.
 
     Args:
         endpoint: ``host:port`` or ``https://host:port`` of the server; SkyWalking's port is 9870.
-        insecure: send without TLS; what is not on this machine gets a warning.
+        insecure: send without TLS, with a warning if the server is on another machine.
         bucket: how a point's time is cut: ``"minute"``, ``"hour"`` or ``"day"``.
         time_zone: of the time buckets, as the server has it: an IANA name.
         protocol: a module generated from another version's ``metric-exporter.proto``; None: the published one of
@@ -178,7 +178,7 @@ class SkyWalkingMetricsExporter(Sender):
         queue, clock, log_values: as for :class:`OtlpMetricsExporter`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
-        TypeError, ValueError: an argument is not understood.
+        TypeError, ValueError: an argument is invalid.
 
     Example:
         >>> exporter = SkyWalkingMetricsExporter(endpoint="localhost:9870", insecure=True, retry_for=0)
@@ -243,7 +243,7 @@ class SkyWalkingMetricsExporter(Sender):
 
 
 def service_id(name: str) -> str:
-    """SkyWalking's id of a service.
+    """Return SkyWalking's id of a service.
 
     Example:
         >>> service_id("shop")

@@ -1,4 +1,4 @@
-"""The messages of SkyWalking's metrics export service, made from field names and numbers: no generated file is needed.
+"""The messages of SkyWalking's metrics export service, built from field names and numbers without generated files.
 
 The service has no package, so a method's path is ``/MetricExportService/export``. Its messages differ between versions
 of SkyWalking; these are the published ones up to 9. An exporter finds fields by name, so the generated module of
@@ -39,7 +39,7 @@ _ENUM, _MESSAGE = 14, 11
 
 
 def messages() -> Any:
-    """The message classes, as attributes of an object.
+    """Return the message classes, as attributes of an object.
 
     Raises:
         ImportError: the extra ``grpc`` is not installed.

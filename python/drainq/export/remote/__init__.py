@@ -1,11 +1,11 @@
-"""Items from many processes to few: batches over gRPC streams, each acknowledged.
+"""Remote exporter: sends items from many processes to few, in acknowledged batches over gRPC streams.
 
-| module | what it alone does |
+| module | what it does |
 | --- | --- |
 | ``wire`` | the messages |
-| ``routing`` | which server gets an item |
-| ``peer`` | one server seen from a client: its stream, and what is under way |
+| ``routing`` | decides which server gets an item |
+| ``peer`` | one server seen from a client: its stream, and the unacknowledged batches |
 | ``client`` | the exporter |
-| ``received`` | what a server remembers, so that nothing is handled again |
+| ``received`` | remembers received batches, so that none is handled twice |
 | ``server`` | the server |
 """

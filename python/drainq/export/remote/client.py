@@ -1,12 +1,12 @@
-"""Sends items to remote servers, batch by batch, each acknowledged.
+"""RemoteClient: sends items to remote servers in batches, each of which is acknowledged.
 
-1. What was acknowledged is never sent again: a try that fails half way is repeated with the rest alone.
-2. A batch that is sent again has the number that it had, so a server that lived does not handle it twice. Only when it
-   goes to another server it may be handled by both: after its own one cannot be reached, or was taken off the list.
+1. An acknowledged item is never sent again: a try that fails half way is repeated with the other items alone.
+2. A batch that is sent again keeps its number, so a server that kept running does not handle it twice. Two servers may
+   handle it if it moves to another server, because the first cannot be reached or was removed from the list.
 3. Items of one key (``routing="hash"``), or all items of one server, arrive in the order in which they were produced,
    while servers neither fail nor change.
-4. How long a failure is waited out, and what becomes of the items then, is the delivery's to say
-   (:mod:`drainq.delivery.delivery`); this file only says what failed.
+4. This file only classifies failures. The delivery (:mod:`drainq.delivery.delivery`) decides how long to wait, and what
+   becomes of the items then.
 
 Source: ``GRPCRemoteClient.java`` in SkyWalking, which counts before it sends and never sends again.
 """
@@ -44,9 +44,9 @@ Connect = Callable[[str], Connection]
 
 
 class _Rest(Rest):
-    """Items that are still to be sent, with the batches in which they were tried: those keep their numbers.
+    """Items that are still to be sent, with the batches in which they were tried, which keep their numbers.
 
-    If the delivery drops it, because it gave the items up, their batches are never sent again.
+    When the delivery drops this object, because it gave the items up, their batches are never sent again.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class _Rest(Rest):
 
 
 class RemoteSink(Sink):
-    """Routes, encodes and sends; see the module."""
+    """Routes, encodes and sends items; see the module."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RemoteSink(Sink):
         self.use(addresses)
 
     def forget(self) -> None:
-        """Begin anew in a forked child; connections do so by themselves."""
+        """Start afresh in a forked child, as the connections do."""
         self._lock = threading.Lock()
         self._sender = uuid.uuid4().hex
         self._numbers = itertools.count(1)
@@ -163,7 +163,7 @@ class RemoteSink(Sink):
     def _packed(
         self, items: list[Any], addresses: tuple[str, ...], refused: list[tuple[int | None, object]]
     ) -> list[PeerParcel]:
-        """The items as batches, each for one server."""
+        """Return the items in batches, each for one server."""
         encoded: list[bytes] = []
         places: list[int] = []
         for place, item in enumerate(items):
@@ -201,7 +201,8 @@ class RemoteSink(Sink):
         return parcel
 
     def _rerouted(self, items: _Rest, addresses: tuple[str, ...]) -> list[PeerParcel]:
-        """The batches of a try that failed: each to its server again, unless that one fails, or left the list."""
+        """Return the batches of a failed try, each with its server, or another one if that server failed or left the
+        list."""
         again: list[PeerParcel] = []
         for parcel in items.parcels:
             parcel.failure = None
@@ -260,16 +261,16 @@ class RemoteSink(Sink):
 class RemoteClient(Sender):
     """Send items to one or several :class:`RemoteServer`.
 
-    Items are sent in batches over a stream, and each batch is acknowledged when the server's handler has returned, or
-    its queue has accepted. ``flush()`` returns True when everything is acknowledged; that is never sent again.
+    Items are sent in batches over a stream. The server acknowledges a batch when its handler has returned, or its queue
+    has accepted. ``flush()`` returns True when all items are acknowledged; they are never sent again.
 
     Args:
         address: ``host:port`` of a server, or a list of them; see :meth:`set_addresses`. On this machine items travel
             without TLS unless ``certificate`` is given; to others with TLS unless ``insecure``.
         routing: which server gets an item: ``"hash"`` (by ``key``), ``"rolling"`` (in turn) or ``"first"`` (of the
             list that works). None: ``"hash"`` with a key, else ``"rolling"``.
-        key: maps an item to what it is routed by: what msgspec encodes.
-        retry_for: seconds that an outage is waited out before items are given up.
+        key: maps an item to its routing key, which msgspec must be able to encode.
+        retry_for: seconds to wait out an outage before items are given up.
         window: batches under way to a server, at most.
         timeout: seconds without an acknowledgement after which a stream is broken off and its batches are sent again.
         batch_size: items of a batch at most; one of 4 MiB is full, too.
@@ -277,12 +278,12 @@ class RemoteClient(Sender):
         headers: sent with each stream, such as a token; they are never logged.
         certificate: a PEM file, or its bytes, with the authorities to check a server's certificate by.
         client_certificate, client_key: PEM files, or their bytes, if a server asks for a certificate.
-        delayed: a :class:`drainq.delayed.DelayedQueue` of its own for what was given up on; it is sent again from
-            there. None: it is counted as ``lost``, and what a server refuses as ``refused``.
+        delayed: a :class:`drainq.delayed.DelayedQueue` for given-up items, which no other code uses. It sends them
+            again. None: they count as ``lost``, and items that a server refuses as ``refused``.
         queue, clock, log_values: as for every :class:`~drainq.delivery.Worker`.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
-        TypeError, ValueError: an argument is not understood.
+        TypeError, ValueError: an argument is invalid.
 
     Example:
         >>> from drainq.export import RemoteServer
@@ -362,18 +363,18 @@ class RemoteClient(Sender):
         return self._remote.addresses
 
     def set_addresses(self, address: str | Sequence[str]) -> None:
-        """Send to these servers from now on; those that stay keep their connections.
+        """Send to these servers from now on. Servers that stay keep their connections.
 
-        What is under way to a server that leaves the list is waited for. If that server fails, it goes to another.
+        Batches under way to a server that leaves the list are waited for. If that server fails, they go to another.
 
         Raises:
-            TypeError, ValueError: an address is not understood, or there is none.
+            TypeError, ValueError: an address is invalid, or there is none.
         """
         self._remote.use(_addresses(address))
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An item that comes back from a delayed queue: encoded, with the key that it is routed by."""
+    """An item read from a delayed queue: encoded, with its routing key."""
 
     data: msgspec.Raw
     key: Any

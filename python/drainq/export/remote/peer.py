@@ -1,12 +1,12 @@
-"""One server that a client sends to: a stream, and the batches that are under way on it.
+"""Peer: one server of a client, with its stream and the batches that are under way.
 
-Two threads work on a stream: grpcio's, which takes what is to be sent from :meth:`_Stream.requests`, and the reader,
-which gets the acknowledgements. The sender's thread puts batches in and waits.
+Two threads work on a stream: grpcio's thread takes the requests from :meth:`_Stream.requests`, and the reader gets the
+acknowledgements. The sender's thread puts batches in and waits.
 
 # Invariants
 
 1. At most ``window`` batches are under way: sent, or about to be, and not acknowledged.
-2. When a stream ends, for whatever reason, each batch that was under way on it is failed; none is sent again by itself.
+2. When a stream ends, each batch that was under way on it has failed. The stream sends none again.
 3. A stream that has carried nothing for ``IDLE`` seconds is closed, so that it costs the server no thread.
 4. A stream on which a batch is under way and no acknowledgement has come for ``timeout`` seconds is broken off.
 
@@ -32,11 +32,11 @@ IDLE = 5.0  # seconds
 
 
 class PeerParcel:
-    """A batch on its way: what is sent, and what came of it.
+    """A batch on its way: the request and its result.
 
     Args:
-        batch: what goes out; its number stays the same however often it does.
-        places: where its items stand in the list that the sink was given.
+        batch: the request; its number stays the same however often it is sent.
+        places: the indexes of its items in the list that the sink got.
     """
 
     __slots__ = ("ack", "batch", "failure", "failures", "peer", "places")
@@ -54,7 +54,7 @@ class PeerParcel:
 
 
 class PeerFailed(Exception):
-    """A stream ended. ``error`` is gRPC's, or None if the peer closed it."""
+    """Raised when a stream ended. ``error`` is gRPC's, or None if the peer closed it."""
 
     def __init__(self, message: str, error: Any = None) -> None:
         super().__init__(message)
@@ -62,10 +62,10 @@ class PeerFailed(Exception):
 
 
 class Peer:
-    """A server, by its address.
+    """A server, identified by its address.
 
     Args:
-        connection: to it.
+        connection: the connection to the server.
         window: batches under way at most.
         timeout: seconds without an acknowledgement after which a stream is broken off.
     """
@@ -82,15 +82,15 @@ class Peer:
         return failed_at is None or not 0 <= now - failed_at < pause
 
     def note_failure(self, now: float) -> None:
-        """The peer did not take a batch."""
+        """Note that the peer did not accept a batch."""
         self._failed_at = now
 
     def put(self, parcel: PeerParcel, after: PeerParcel | None) -> None:
-        """Send a batch, as soon as there is room in the window; see to it with :meth:`wait_for`.
+        """Send a batch as soon as the window has room. Follow it with :meth:`wait_for`.
 
         Args:
             parcel: the batch.
-            after: the one that it must not overtake: if that one has failed, this one fails, too.
+            after: a batch that this one must not overtake: if that batch has failed, this one fails too.
         """
         self.wait(lambda stream: len(stream.under_way) < self._window)
         with self.changed:
@@ -104,7 +104,7 @@ class Peer:
             stream.put(parcel)
 
     def wait(self, done: Any) -> None:
-        """Wait until something holds of the stream, or there is none; break off a stream on which nothing moves."""
+        """Wait until a condition of the stream holds, or there is no stream. Cancel a stream without progress."""
         with self.changed:
             while True:
                 stream = self._stream
@@ -121,7 +121,7 @@ class Peer:
         self.wait(lambda _: parcel.settled)
 
     def acknowledged(self) -> None:
-        """The peer works."""
+        """Note that the peer works."""
         self._failed_at = None
 
     def cancel(self) -> None:
@@ -168,7 +168,7 @@ class _Stream:
             self._call.cancel()
 
     def requests(self) -> Iterator[bytes]:
-        """What grpcio sends; the stream ends when this does."""
+        """Yield the requests for grpcio. The stream ends when this generator does."""
         changed = self._peer.changed
         while True:
             with changed:

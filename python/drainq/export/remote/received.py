@@ -1,14 +1,14 @@
-"""What a server remembers of batches, so that one that is sent again is not handled again.
+"""Received batches: a server's memory, so that it never handles a batch twice.
 
 A client sends a batch again when it saw no acknowledgement: the batch may be lost, or being handled, or handled with
 the acknowledgement lost. Here the second arrival finds the entry of the first, waits for it, and gets its answer.
 
 # Invariants
 
-1. For each ``(sender, number)`` that is not forgotten :meth:`Received.begin` says True once.
-2. An entry is answered once, or dropped: then the next arrival is a first one again.
-3. Entries below the number that the sender calls settled are forgotten; so are senders that were silent longest, beyond
-   ``MOST_SENDERS``, if nothing of theirs is being handled.
+1. For each ``(sender, number)`` that is not forgotten, :meth:`Received.begin` returns True once.
+2. An entry is answered once, or dropped. After a drop the next arrival counts as the first.
+3. Entries below the sender's ``settled`` number are forgotten. Beyond ``MOST_SENDERS``, the senders that were silent
+   longest are forgotten too, unless one of their batches is being handled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_SENDERS = 10_000
 
 
 class Entry:
-    """What became of one batch; None while it is being handled."""
+    """The result of one batch, or None while it is being handled."""
 
     __slots__ = ("ack", "done", "dropped")
 
@@ -45,7 +45,7 @@ class Received:
             return sum(map(len, self._senders.values()))
 
     def begin(self, batch: WireBatch) -> tuple[Entry, bool]:
-        """The entry of a batch, and whether the caller is the one to handle it."""
+        """Return the entry of a batch, and whether the caller must handle it."""
         with self._lock:
             entries = self._senders.setdefault(batch.sender, {})
             self._senders.move_to_end(batch.sender)
@@ -61,12 +61,12 @@ class Received:
             return entry, first
 
     def answer(self, entry: Entry, ack: Ack) -> None:
-        """Keep what became of a batch."""
+        """Store the result of a batch."""
         entry.ack = ack
         entry.done.set()
 
     def drop(self, batch: WireBatch, entry: Entry) -> None:
-        """The batch was not handled, and may be sent again."""
+        """Forget a batch that was not handled, so that it may be sent again."""
         with self._lock:
             entries = self._senders.get(batch.sender, {})
             if entries.get(batch.number) is entry:

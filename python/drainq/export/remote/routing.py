@@ -1,4 +1,4 @@
-"""Which peer gets an item.
+"""Routing: decides which peer gets an item.
 
 | rule | a peer that is down | order |
 | --- | --- | --- |
@@ -29,7 +29,7 @@ _bytes_of = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def owner(key: Any, peers: Sequence[str]) -> str:
-    """The peer that a key belongs to; the same in every process, for keys that msgspec encodes.
+    """Return the peer that a key belongs to. It is the same in every process, for keys that msgspec encodes.
 
     Example:
         >>> peers = ["a:1", "b:1", "c:1"]
@@ -67,12 +67,12 @@ class Router:
         return self._rule != "hash"
 
     def split(self, items: Sequence[Any], peers: Sequence[str], up: Callable[[str], bool]) -> dict[str, list[int]]:
-        """The places of the items, by the peer that gets them.
+        """Return the indexes of the items, by the peer that gets them.
 
         Args:
             items: a batch.
             peers: the addresses, at least one.
-            up: whether a peer can be reached, as far as is known.
+            up: returns whether a peer can be reached, as far as is known.
         Raises:
             Exception: what ``key`` raises.
         """

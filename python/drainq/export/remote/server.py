@@ -1,10 +1,10 @@
-"""Takes batches from remote clients and hands them to a queue, or to a handler; acknowledges each.
+"""RemoteServer: receives batches from clients, passes them to a queue or a handler, and acknowledges each.
 
-1. An acknowledgement means: the handler has returned, or the queue has accepted. Not before.
-2. Batches of one client that come over one stream are handed on in their order, one at a time.
-3. A batch that is sent again is not handed on again, for as long as this server lives
-   (:mod:`drainq.export.remote.received`). A server that is started anew knows nothing of what the last one handled.
-4. A handler is called by one thread at a time: the server has a queue of its own in front of it.
+1. A batch is acknowledged only after the handler has returned, or the queue has accepted.
+2. Batches of one stream are passed on in their order, one at a time.
+3. A batch that is sent again is not passed on again, as long as this server lives
+   (:mod:`drainq.export.remote.received`). A restarted server does not know the batches of its predecessor.
+4. One thread at a time calls a handler, because the server has its own queue in front of it.
 5. Each received item is ``handled``, ``failed``, ``refused`` or ``pending``.
 
 Source: ``RemoteServiceHandler.java`` in SkyWalking, which answers nothing, so its client cannot know.
@@ -44,7 +44,7 @@ MOST_STREAMS = 256  # clients at once; each has a thread while it sends, and a c
 
 @dataclass(frozen=True)
 class RemoteServerStats(Statistics):
-    """Items by what became of them: ``received = handled + failed + refused + pending``.
+    """Counts of items by outcome: ``received = handled + failed + refused + pending``.
 
     Args:
         received: items of batches that came for the first time.
@@ -52,7 +52,7 @@ class RemoteServerStats(Statistics):
         failed: the handler raised.
         refused: they could not be decoded, or the queue was full and does not wait.
         pending: being handled.
-        repeated: items of batches that came again, and were not handled again; in no sum.
+        repeated: items of batches that were received again and not handled again; in no sum.
         streams: clients that are connected.
     """
 
@@ -66,11 +66,11 @@ class RemoteServerStats(Statistics):
 
 
 class _Closing(Exception):
-    """The batch was not handed on, because the server or its queue closes."""
+    """Raised if a batch was not passed on, because the server or its queue closes."""
 
 
 class _Delivered:
-    """The items of one batch in the server's own queue, and what their handler did."""
+    """The items of one batch in the server's own queue, and the handler's result."""
 
     __slots__ = ("done", "error", "handled", "items")
 
@@ -82,26 +82,26 @@ class _Delivered:
 
 
 class RemoteServer:
-    """Receives what :class:`RemoteClient` objects of other processes send.
+    """Receives the items that :class:`RemoteClient` objects of other processes send.
 
     It listens from the moment it is made until ``close``.
 
     Args:
         address: ``host:port`` to listen on; port 0 takes a free one, see :attr:`address`. Or ``unix:/path``.
         handler: a callable that gets the items of a batch as a list.
-        queue: a :class:`drainq.BatchQueue` that gets the items instead. One with ``BLOCKING`` makes clients wait while
-            it is full; one with ``IF_POSSIBLE`` refuses what does not fit, and clients count it as refused.
-        type: what items are decoded to, for msgspec: a dataclass, a Struct, a union of tagged Structs. None: dicts,
+        queue: a :class:`drainq.BatchQueue` that gets the items instead. With ``BLOCKING``, clients wait while it is
+            full. With ``IF_POSSIBLE`` it refuses items that do not fit, and clients count them as refused.
+        type: the type to decode items to, for msgspec: a dataclass, a Struct, a union of tagged Structs. None: dicts,
             lists, text, numbers and bytes.
         certificate, key: PEM files, or their bytes, of this server; needed unless the address is on this machine.
-        client_authorities: a PEM file, or its bytes, of the authorities that clients' certificates are checked by;
-            None: clients need none.
+        client_authorities: a PEM file, or its bytes, of the authorities to check clients' certificates by. None:
+            clients need none.
         insecure: listen without TLS also on an address that other machines reach.
         most_streams: clients that send at the same time; a further one waits, and tries again.
-        log_values: show the texts of errors whatever they hold, in log lines and in answers to clients.
+        log_values: show whole texts of errors in log lines and in answers to clients.
     Raises:
         ImportError: the extra ``grpc`` is not installed.
-        TypeError, ValueError: an argument is not understood; no TLS on an address that other machines reach.
+        TypeError, ValueError: an argument is invalid, or TLS is missing on an address that other machines reach.
         OSError: the address cannot be listened on.
 
     Example:
@@ -171,7 +171,7 @@ class RemoteServer:
         self._ended = threading.Event()
 
     def _renew_in_child(self) -> None:
-        """A port belongs to one process: the child has a server that is closed."""
+        """Close the child's server, because a port belongs to one process."""
         leave_to_parent(self._server, self._own, *self._contexts)
         self._begin()
         self._closing = self._closed = True
@@ -226,7 +226,7 @@ class RemoteServer:
     # -- a stream ---------------------------------------------------------------------------------
 
     def _deliver(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        """One stream: a batch comes, its acknowledgement goes."""
+        """Serve one stream: receive batches, and answer each with its acknowledgement."""
         with self._lock:
             self._contexts[context] = False
         try:
@@ -341,14 +341,14 @@ class RemoteServer:
     # -- what users call --------------------------------------------------------------------------
 
     def stats(self) -> RemoteServerStats:
-        """The counters now."""
+        """Return the counters."""
         with self._lock:
             of = self._counts
             pending = of["received"] - of["handled"] - of["failed"] - of["refused"]
             return RemoteServerStats(pending=pending, streams=len(self._contexts), **of)
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Wait until the server is closed; for a program that only serves.
+        """Wait until the server is closed. For a program that only serves.
 
         Returns:
             False if time ran out.
@@ -356,14 +356,14 @@ class RemoteServer:
         return self._ended.wait(seconds_or_none("timeout", timeout))
 
     def close(self, timeout: Seconds | None = None) -> bool:
-        """Take no further batch, let the ones that are being handled end, acknowledge them, and stop.
+        """Accept no further batch, wait for the running handlers, acknowledge their batches, and stop.
 
-        A queue of yours (``queue=``) stays open: what it accepted is its own to handle.
+        The queue of ``queue=`` stays open and handles the items that it accepted.
 
         Args:
             timeout: seconds until it returns, whatever the handler does; None: as long as it takes.
         Returns:
-            False if time ran out: clients were not answered for what was being handled.
+            False if time ran out: clients got no acknowledgement for unfinished batches.
         """
         timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout

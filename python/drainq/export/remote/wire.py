@@ -1,16 +1,17 @@
-"""What a remote client and a remote server say to each other, as bytes.
+"""The messages between a remote client and a remote server, as bytes.
 
 One gRPC method, a stream in both directions: batches go one way, an acknowledgement of each comes back. The messages
-are MessagePack and not protobuf: items are whatever msgspec encodes, so a schema could only call them bytes.
+are MessagePack and not protobuf, because items may be any type that msgspec encodes, and a schema could only declare
+them as bytes.
 
 # Invariants
 
-1. ``(sender, number)`` identifies a batch for ever: the sender is one client object in one process, and it gives each
-   number once. A batch that is sent again has the number that it had.
-2. ``settled`` is a number below which the sender sends nothing again: the server may forget what became of it.
+1. ``(sender, number)`` identifies a batch for ever: the sender is one client object in one process and uses each number
+   once. A batch that is sent again keeps its number.
+2. The sender repeats no batch with a number below ``settled``, so the server may forget those batches.
 3. An acknowledgement accounts for each item of its batch: refused ones by place, all others are handled.
 
-Source: ``RemoteService.proto`` in SkyWalking, which has no identity and one empty answer a stream; both are ours.
+Source: ``RemoteService.proto`` in SkyWalking, which has no identity of batches, and one empty answer for each stream.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OVERHEAD = 256  # bytes of a batch beside its items, and then some
 
 
 class WireBatch(msgspec.Struct, frozen=True, array_like=True):
-    """Items on their way to a server, each encoded by itself."""
+    """Items on their way to a server, each encoded separately."""
 
     sender: str
     number: int
@@ -34,9 +35,9 @@ class WireBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a batch: the places of its items that were refused, and why; all others were handled.
+    """The result of a batch: the indexes of its refused items, and the reasons. All others were handled.
 
-    A place is None where the server knows how many were refused, and not which.
+    An index is None if the server knows only how many items were refused.
     """
 
     number: int
@@ -50,28 +51,28 @@ _ack = msgspec.msgpack.Decoder(Ack)
 
 
 def encode(message: WireBatch | Ack) -> bytes:
-    """The bytes of a message."""
+    """Return the bytes of a message."""
     return _encode(message)
 
 
 def decode_batch(data: bytes) -> WireBatch:
-    """The batch in the bytes.
+    """Decode a batch.
 
     Raises:
-        msgspec.DecodeError: there is none.
+        msgspec.DecodeError: the bytes are no batch.
     """
     return _batch.decode(data)
 
 
 def decode_ack(data: bytes) -> Ack:
-    """The acknowledgement in the bytes.
+    """Decode an acknowledgement.
 
     Raises:
-        msgspec.DecodeError: there is none.
+        msgspec.DecodeError: the bytes are no acknowledgement.
     """
     return _ack.decode(data)
 
 
 def item_decoder(of: Any) -> msgspec.msgpack.Decoder[Any]:
-    """What turns the bytes of an item into one of a type; ``Any``: into dicts, lists, text, numbers and bytes."""
+    """Return the decoder of one item for a type; for ``Any`` it returns dicts, lists, text, numbers and bytes."""
     return msgspec.msgpack.Decoder(of)
