@@ -12,7 +12,7 @@
 //!    before that is found by the second check; an item that is pushed after it takes the slow path, and its producer
 //!    finds the sleeper and wakes it. A partition that changes its owner needs no further step: the new owner is
 //!    woken, and closes the fast path before it sleeps again.
-//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`](super::partition::FAST_SHARE)). Beyond it each push checks whether the
+//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). Beyond it each push checks whether the
 //!    drain thread naps, and its caller whether a drain thread waits for the lock.
 //! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
 //! 4. A producer that shares no lock and does not wait for room ([`BufferStrategy::IfPossible`]) gives the processor
@@ -23,10 +23,10 @@
 
 use super::config::BufferStrategy;
 use super::item::{Keyed, PartitionId, weight_of};
-use super::partition::Partition;
+use super::partition::{FAST_SHARE, Partition};
 use super::queue::BatchQueue;
 use crate::ring::{Refusal, RingItem};
-use crate::sync::{full_fence, thread};
+use crate::sync::{full_fence, planted, thread};
 use crate::wait::sleeper::producer_fence;
 use crate::wait::waiters::Waiter;
 use std::time::Duration;
@@ -264,5 +264,43 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.wake_sleeper(at);
         // SAFETY: the caller keeps pushes and closes apart.
         !self.settings.weighed && unsafe { self.open_fast_path(at) }
+    }
+
+    /// Opens the fast path of a partition as far as there is room; returns whether it is open.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Self::try_produce_serialised`].
+    unsafe fn open_fast_path(&self, at: &Partition<T>) -> bool {
+        let open = match &self.capacity {
+            // SAFETY: the caller keeps pushes and closes apart.
+            None => unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) },
+            // SAFETY: as above.
+            Some(capacity) => unsafe { self.open_fast_path_on_credit(capacity, at) },
+        };
+        open > 0
+    }
+
+    /// Closes a partition's fast path, which ends its credit: the next push checks everything. To be called under the
+    /// producers' lock.
+    pub fn close_fast_path(&self, at: &Partition<T>) {
+        let unused = at.ring.close_fast_path();
+        if let Some(capacity) = &self.capacity
+            && !planted("bound_credit_end")
+        {
+            capacity.free(unused);
+        }
+    }
+
+    /// Whether one in `share` places of the partition is taken, or of the queue, if it has a capacity.
+    #[inline]
+    pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {
+        at.holds_one_in(share) || self.capacity.as_ref().is_some_and(|capacity| capacity.holds_one_in(share))
+    }
+
+    /// Whether the partition, or the queue, is at least half full, which ends the nap of a drain thread.
+    #[inline]
+    pub(super) fn is_half_full(&self, at: &Partition<T>) -> bool {
+        self.holds_one_in(at, 2)
     }
 }

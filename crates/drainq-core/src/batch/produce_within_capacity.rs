@@ -77,17 +77,6 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         places
     }
 
-    /// Closes a partition's fast path, which ends its credit: the next push checks everything. To be called under the
-    /// producers' lock.
-    pub fn close_fast_path(&self, at: &Partition<T>) {
-        let unused = at.ring.close_fast_path();
-        if let Some(capacity) = &self.capacity
-            && !planted("bound_credit_end")
-        {
-            capacity.free(unused);
-        }
-    }
-
     /// Ends the credit of all partitions, under the producers' lock; returns whether there may have been some.
     #[cold]
     fn end_all_credit(&self, capacity: &QueueCapacity) -> bool {
@@ -99,36 +88,20 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         credited
     }
 
-    /// Opens the fast path of a partition as far as the partition and the queue have room; returns whether it is open.
+    /// Opens the fast path of a partition as far as the partition and the queue have room; returns for how many items.
     ///
     /// # Safety
     ///
     /// That of [`Self::try_produce_serialised`].
-    pub(super) unsafe fn open_fast_path(&self, at: &Partition<T>) -> bool {
-        let Some(capacity) = &self.capacity else {
-            // SAFETY: the caller keeps pushes and closes apart.
-            return unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) } > 0;
-        };
+    pub(super) unsafe fn open_fast_path_on_credit(&self, capacity: &QueueCapacity, at: &Partition<T>) -> u64 {
         self.close_fast_path(at);
         let credit = capacity.credit();
-        // SAFETY: as above.
+        // SAFETY: the caller keeps pushes and closes apart.
         let open = unsafe { at.ring.open_fast_path(FAST_SHARE, credit) };
         capacity.free(credit - open);
         if open > 0 {
             capacity.credited.store(true, Ordering::Relaxed);
         }
-        open > 0
-    }
-
-    /// Whether one in `share` places of the partition is taken, or of the queue, if it has a capacity.
-    #[inline]
-    pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {
-        at.holds_one_in(share) || self.capacity.as_ref().is_some_and(|capacity| capacity.holds_one_in(share))
-    }
-
-    /// Whether the partition, or the queue, is at least half full, which ends the nap of a drain thread.
-    #[inline]
-    pub(super) fn is_half_full(&self, at: &Partition<T>) -> bool {
-        self.holds_one_in(at, 2)
+        open
     }
 }

@@ -10,7 +10,6 @@
 use super::route_cache::CachedRoute;
 use crate::batch::shared_queue::SharedQueue;
 use crate::batch::types::item::Item;
-use drainq_core::batch::partition::{FAST_SHARE, Partition};
 use pyo3::prelude::*;
 
 impl SharedQueue {
@@ -70,22 +69,8 @@ impl SharedQueue {
         // SAFETY: the GIL is held (invariant 1).
         let queued = unsafe { process.queue.try_produce_at(partition, item) }.is_ok();
         if queued {
-            self.yield_gil_if_due(object.py(), partition);
+            process.gil_yield.yield_if_due(object.py(), &process.queue, partition);
         }
         queued
-    }
-
-    /// Gives the GIL to a drain thread that asks for it, if the partition fills up or the drain thread has
-    /// waited for long. Who asks has no handler call under way: a handler that produces yields to another thread.
-    pub fn yield_gil_if_due(&self, py: Python<'_>, partition: &Partition<Item>) {
-        let process = self.process();
-        let gil_yield = &process.gil_yield;
-        let is_due =
-            gil_yield.is_wanted() && (process.queue.holds_one_in(partition, FAST_SHARE) || gil_yield.is_overdue());
-        if is_due {
-            // Another producer may get the GIL before the drain thread does: it is to check, and to yield, too.
-            process.queue.close_fast_path(partition);
-            gil_yield.yield_to_drain_thread(py);
-        }
     }
 }

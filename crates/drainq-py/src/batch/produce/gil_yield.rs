@@ -19,7 +19,10 @@
 //! found their partition full without this, and none with it, at 3 to 7 ms for the
 //! longest wait.
 
+use crate::batch::types::item::Item;
 use crate::gil;
+use drainq_core::batch::BatchQueue;
+use drainq_core::batch::partition::{FAST_SHARE, Partition};
 use drainq_core::wait::waiters::Waiters;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -117,8 +120,18 @@ impl GilYield {
     }
 
     /// Whether a drain thread has waited for the GIL for longer than producers may keep it.
-    pub fn is_overdue(&self) -> bool {
+    fn is_overdue(&self) -> bool {
         self.origin.elapsed().as_nanos() as u64 > self.since.load(Ordering::Relaxed) + LATE.as_nanos() as u64
+    }
+
+    /// Gives the GIL to a drain thread that asks for it, if the partition fills up or the drain thread has waited for
+    /// long. A drain thread that asks has no handler call under way, so a handler that produces yields to another thread.
+    pub fn yield_if_due(&self, py: Python<'_>, queue: &BatchQueue<Item>, partition: &Partition<Item>) {
+        if self.is_wanted() && (queue.holds_one_in(partition, FAST_SHARE) || self.is_overdue()) {
+            // Another producer may get the GIL before the drain thread does, and must check and yield too.
+            queue.close_fast_path(partition);
+            self.yield_to_drain_thread(py);
+        }
     }
 
     /// Gives the GIL up until a drain thread has had it.

@@ -72,7 +72,7 @@ impl SharedQueue {
                 break;
             }
         }
-        self.yield_gil_if_due(list.py(), partition);
+        process.gil_yield.yield_if_due(list.py(), &process.queue, partition);
         run.index - from
     }
 
@@ -108,7 +108,8 @@ impl SharedQueue {
         // SAFETY: the GIL is held (invariant 1).
         let bulk = |items: &mut _| unsafe { self.queue().try_produce_many_serialised(partition, items) };
         let (mut accepted, mut refusal) = bulk(&mut items);
-        self.yield_gil_if_due(py, self.queue().partition(partition));
+        let process = self.process();
+        process.gil_yield.yield_if_due(py, &process.queue, process.queue.partition(partition));
         // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal == Some(Refusal::NoMemory) {

@@ -1,5 +1,5 @@
-//! `produce`, `offer` and `produce_many` of the class. CPython calls `produce` and `produce_many` by their raw methods
-//! (`raw_method.rs`), which call these where the fast path is closed.
+//! `produce`, `offer` and `produce_many` of the class, with their documentation. CPython calls `produce` and
+//! `produce_many` by their raw methods (`raw_method.rs`).
 
 use crate::arguments;
 use crate::batch::queue::BatchQueue;

@@ -98,7 +98,7 @@ unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut
         if shared.produce_by_cached_route(&object) {
             return py_true(object.py());
         }
-        return call_method(this, &object, BatchQueue::produce);
+        return call_method(this, &object, |_, object| shared.produce(object, shared.may_wait()));
     }
     // The dispatch key is asked once, whichever way the item goes then. Its exception, and that of a comparison of what
     // it returned, is CPython's to hand on.

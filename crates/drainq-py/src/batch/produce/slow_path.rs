@@ -67,7 +67,8 @@ impl SharedQueue {
         match unsafe { self.queue().try_produce_serialised(partition, item) } {
             Ok(()) => {
                 self.cache_route(object.py(), key);
-                self.yield_gil_if_due(object.py(), self.queue().partition(partition));
+                let process = self.process();
+                process.gil_yield.yield_if_due(object.py(), &process.queue, process.queue.partition(partition));
                 Ok(true)
             }
             Err((item, Refusal::Full)) => self.produce_when_room(object.py(), partition, item, may_wait),
