@@ -1,4 +1,4 @@
-//! Every setting of a batch queue, its default, and the check of all of them together.
+//! The settings of a batch queue, their defaults and their validation.
 
 use super::size_policies::{PartitionPolicy, ThreadPolicy};
 use crate::ring::MAX_CAPACITY;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// Items per partition.
 pub const BUFFER_SIZE: usize = 10_000;
-/// Items per partition, or per handler call, at most.
+/// The most items of a partition, a queue or a handler call.
 pub const MAX_BUFFER_SIZE: usize = MAX_CAPACITY;
-/// What one item may count for at most, so that no 64-bit counter ever wraps.
+/// The largest weight of an item, so that no 64-bit counter ever wraps.
 pub const MAX_WEIGHT: u64 = (1 << 31) - 1;
 /// The most items that one handler call gets.
 pub const MAX_BATCH: usize = 8_192;
@@ -33,25 +33,25 @@ pub enum BufferStrategy {
 /// The settings of a batch queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How many drain threads.
+    /// The number of drain threads.
     pub threads: ThreadPolicy,
-    /// How many partitions.
+    /// The number of partitions.
     pub partitions: PartitionPolicy,
     /// Items per partition.
     pub buffer_size: usize,
-    /// Items of all partitions together; none for no bound but that of each partition.
+    /// The capacity of all partitions together, 1 to [`MAX_BUFFER_SIZE`]; `None` if only each partition has a capacity.
     pub capacity: Option<usize>,
-    /// What a full partition means for a producer.
+    /// What a producer does when its partition is full.
     pub strategy: BufferStrategy,
     /// The nap after the first empty pass.
     pub min_idle: Duration,
     /// The longest sleep of the idle back-off.
     pub max_idle: Duration,
-    /// The nap of a thread that was idle before it takes the first item, so that items gather.
+    /// The nap before an idle thread takes the first item, so that items gather. Zero is no nap.
     pub linger: Duration,
     /// The most items that one handler call gets.
     pub max_batch: usize,
-    /// Whether an item has a weight, and capacity and counters are in weights.
+    /// Whether items have weights. Capacities and counters are then in weights.
     pub weighed: bool,
     /// Whether an item's partition depends on its key alone and never changes.
     pub sticky: bool,
@@ -75,7 +75,7 @@ impl Settings {
         }
     }
 
-    /// Returns what is wrong with the settings, if anything.
+    /// Checks the settings; returns what is wrong with them.
     pub fn validate(&self) -> Result<(), String> {
         let capacity = self.capacity.unwrap_or(MAX_BUFFER_SIZE);
         for (name, value) in [("buffer_size", self.buffer_size), ("capacity", capacity), ("max_batch", self.max_batch)]

@@ -1,8 +1,8 @@
-//! Plans: which thread should own which partition, from what each partition accepted.
+//! Plans which thread should own which partition, from the throughput of each partition.
 //!
 //! A plan is a pure function of counters. `rebalance.rs` carries it out.
 //!
-//! Source: `ThroughputWeightedBalancer` in SkyWalking (longest processing time first, the skip threshold). Ours:
+//! Source: `ThroughputWeightedBalancer` in SkyWalking (longest processing time first, the skip threshold). Added here:
 //! threads are renamed so that a new plan moves as little as it can, and a plan that would not lower the highest
 //! throughput is dropped.
 
@@ -22,7 +22,7 @@ pub trait Balancer: Send + Sync {
     fn assign(&self, throughput: &[u64], owners: &[ThreadId], threads: usize) -> Option<Vec<ThreadId>>;
 }
 
-/// The partition with the most throughput goes to the thread with the least, and so on.
+/// Gives the partition with the most throughput to the thread with the least, and so on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThroughputWeighted;
 

@@ -1,4 +1,4 @@
-//! What one pass took, sorted into one batch per type; the order within a type is kept.
+//! Groups the items of a pass into one batch per type. The order within a type is kept.
 
 use super::item::{Key, Keyed, weight_of};
 
@@ -82,7 +82,7 @@ impl<T: Keyed> Groups<T> {
         self.position_plus_one[index] as usize - 1
     }
 
-    /// Calls `count` with each key of the pass and the weight taken of it. To be called after the last `add`.
+    /// Calls `count` with each key of the pass and the weight taken of it. Call this after the last `add`.
     pub fn tally(&mut self, mut count: impl FnMut(Key, u64)) {
         match self.grouping {
             Grouping::ByKey => {

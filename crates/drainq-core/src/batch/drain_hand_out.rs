@@ -1,5 +1,5 @@
-//! The second half of a pass: the items that were taken are handed out batch by batch, each batch is counted by
-//! outcome when its handler call is over, and the pass ends.
+//! The second half of a pass: hands out the items batch by batch, counts each batch by outcome after its handler call,
+//! and ends the pass.
 //!
 //! # Invariants
 //! 1. A pass ends with every item that it took accounted for exactly once. If the code that runs the pass does not
@@ -14,7 +14,7 @@ use crate::ring::RingItem;
 use crate::sync::atomic::Ordering;
 use crate::sync::{order, planted};
 
-/// How much of a pass that ends was accounted for.
+/// How much of an ended pass was accounted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accounted {
     /// All of it, by the pass.
@@ -23,7 +23,7 @@ enum Accounted {
     UpToTheCut,
 }
 
-/// The items of one pass, to be handed out. Dropped, it ends the pass.
+/// The items of one pass, which the caller hands out. Dropping this value ends the pass.
 pub struct Pass<'a, T: RingItem + Keyed> {
     pub(super) drainer: &'a mut Drainer<T>,
 }
@@ -39,16 +39,14 @@ impl<T: RingItem + Keyed> Pass<'_, T> {
         self.drainer.groups.next()
     }
 
-    /// Accounts for a batch whose handler call is over: `outcomes` has the number of its items for each outcome, all
-    /// of them.
+    /// Accounts for a batch after its handler call. `outcomes` has the number of items of each outcome.
     ///
-    /// Returns false if a cut counted the batch as abandoned before the call was over: then the rest of the pass must
-    /// not be handed out either.
+    /// Returns false if a cut has counted the batch as abandoned. The rest of the pass must then not be handed out.
     ///
     /// # Panics
     ///
-    /// If the sum of `outcomes` is not the size of the batch, or the batch is from another pass and larger than what
-    /// is left of this one.
+    /// If the sum of `outcomes` is not the size of the batch, or if the batch is from another pass and larger than the
+    /// rest of this one.
     pub fn account(&mut self, batch: Batch<T>, outcomes: &[(Outcome, u64)]) -> bool {
         assert_eq!(outcomes.iter().map(|outcome| outcome.1).sum::<u64>(), batch.size, "all items of a batch");
         let worker = self.drainer.worker();
@@ -77,7 +75,7 @@ impl<T: RingItem + Keyed> Drop for Pass<'_, T> {
 }
 
 impl<T: RingItem + Keyed> Drainer<T> {
-    /// Ends the pass: counts what was not accounted for as abandoned, and ends its passes over partitions.
+    /// Ends the pass: counts the items that were not accounted for as abandoned, and releases the partitions.
     pub(super) fn end_pass(&mut self) {
         self.in_pass = false;
         let left = self.groups.end();
@@ -104,13 +102,13 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Ends the passes over partitions in which nothing was found.
+    /// Releases the partitions of a pass that found nothing.
     pub(super) fn end_empty_pass(&mut self) {
         self.release_partitions(Accounted::All);
     }
 
-    /// Stores how far each partition of the pass is accounted for, and ends the pass over it; wakes its new owner if it
-    /// was moved meanwhile.
+    /// Stores how far each partition is accounted for, ends the pass over it, and wakes the new owner of a partition
+    /// that was moved meanwhile.
     fn release_partitions(&mut self, accounted: Accounted) {
         for (id, taken) in self.held.drain(..) {
             let at = self.queue.partition(id);

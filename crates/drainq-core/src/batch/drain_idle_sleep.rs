@@ -1,18 +1,18 @@
-//! How a drain thread sleeps that found nothing: for a nap, in which items gather, or until it is woken; and how long at
-//! most. `wait/sleeper.rs` has the sleep itself, and the wake-up.
+//! Decides how a drain thread sleeps after an empty pass: for a nap, in which items gather, or until it is woken.
+//! `wait/sleeper.rs` has the sleep itself and the wake-up.
 //!
 //! A wake-up costs some microseconds of processor time, on the side of the producer and on that of the drain thread.
-//! While items are rare that is little against the time between them, and each wakes the drain thread at once. When
-//! they are frequent, the thread naps after a pass that found nothing, and one wake-up serves all items that gathered.
-//! A *span* is the time between two empty passes that is at least as long as a nap.
+//! While items are rare, each item wakes the drain thread at once. When items are frequent, the thread naps after an
+//! empty pass, and one wake-up serves all items that gathered. A *span* is the time between two empty passes that is at
+//! least as long as a nap.
 //!
 //! # Invariants
 //! 1. Frequent means: in each of the last two spans an item arrived at least every [`cheap_wake_every`] on average. So
-//!    wake-ups that are not naps' ends come at most about that often in the long run. One span would not do, nor would
-//!    shorter ones: items that a stalled producer or drain thread held up arrive together, and the next one would then
-//!    wait for a nap.
-//! 2. What is found here decides how deep a thread sleeps, never whether an item is found: the argument of
-//!    `wait/sleeper.rs` holds for both depths.
+//!    in the long run producers wake the thread at most about that often. One span, or shorter ones, would not be
+//!    enough: items that a stalled producer or drain thread held up arrive together, and the next item would then wait
+//!    for a nap.
+//! 2. This file decides how deep a thread sleeps, never whether an item is found: the argument of `wait/sleeper.rs`
+//!    holds for both depths.
 //!
 //! Source: interrupt moderation of network cards, which interrupt at once at low rates and gather at high ones.
 
@@ -20,18 +20,18 @@ use super::config::Settings;
 use crate::wait::sleeper::{Depth, sleep_after};
 use std::time::{Duration, Instant};
 
-/// Returns how far apart the items of one drain thread are while a wake-up for each of them is cheap, in a queue with this
-/// many threads.
+/// Returns the shortest time between items at which one wake-up for each item is cheap, in a queue with this many
+/// threads.
 ///
-/// With one thread it is about what a wake-up costs both sides, and no rate below has more than one wake-up for an
-/// item. The threads of a queue wake up beside each other, so each of several gets its share of that.
+/// With one thread this is about the cost of a wake-up on both sides. The threads of a queue wake up beside each other,
+/// so with several threads the items of each must be further apart.
 fn cheap_wake_every(threads: usize) -> Duration {
     const OF_A_QUEUE: Duration = Duration::from_micros(10);
     const MOST: Duration = Duration::from_micros(50);
     OF_A_QUEUE.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX)).min(MOST)
 }
 
-/// The items that one drain thread took, and since when.
+/// The items that one drain thread took in the current span.
 pub(super) struct Arrivals {
     since: Instant,
     items: u32,
@@ -55,7 +55,7 @@ impl Arrivals {
 
     /// Returns how deep and how long a thread sleeps after `empty_passes` passes in a row without an item.
     ///
-    /// A thread that `wakes_by_itself`, because a handler wants to know of idle passes, sleeps longer with each of them.
+    /// A thread that `wakes_by_itself`, because a handler wants idle reports, sleeps longer after each empty pass.
     pub fn next_sleep(
         &mut self,
         empty_passes: u32,

@@ -1,9 +1,9 @@
-//! What a drain thread does next: a pass, an idle report, a sleep, or the end.
+//! The next step of a drain thread: a pass, an idle report, a sleep, or the end.
 //!
 //! # Invariants
-//! 1. A thread that woke up by itself, and finds no work, makes no pass: it never stopped sleeping for its producers
-//!    (`wait/sleeper.rs`), so its last pass still stands. A thread without an idle report would sleep on at this
-//!    point, so nothing may rely on a pass here. It reports, and sleeps on.
+//! 1. A thread that woke up by itself and finds no work makes no pass: for its producers it is still asleep
+//!    (`wait/sleeper.rs`), so the result of its last pass still holds. It reports and sleeps again. Nothing may rely on
+//!    a pass here, because a thread without an idle report sleeps on at this point.
 
 use super::drain_hand_out::Pass;
 use super::drain_take::Drainer;
@@ -12,21 +12,21 @@ use crate::ring::RingItem;
 use crate::sync::{Backoff, planted};
 use crate::wait::sleeper::Depth;
 
-/// What a drain thread is to do next.
+/// The next step of a drain thread.
 pub enum Step<'a, T: RingItem + Keyed> {
     /// Hand out these items.
     Pass(Pass<'a, T>),
-    /// The pass found nothing, and at least one handler wants to be called for that.
+    /// The pass found nothing, and at least one handler wants to be called in that case.
     Idle(&'a mut Drainer<T>),
     /// The queue is closed and empty: the thread may end.
     Closed,
 }
 
 impl<T: RingItem + Keyed> Drainer<T> {
-    /// Waits until there is something to do, and returns what.
+    /// Waits until there is something to do; returns the next step.
     ///
-    /// `sync_with_producers` is called before the thread falls idle. In a queue whose producers share a lock it takes
-    /// that lock, runs the function that it is given, and gives the lock back; in other queues it does nothing.
+    /// `sync_with_producers` is called before the thread falls idle. If the producers share a lock, it takes the lock,
+    /// runs the function that it is given, and releases the lock. Otherwise it does nothing.
     ///
     /// # Panics
     ///
@@ -76,8 +76,8 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Whether nothing has come since the last pass: the thread woke up by itself, or by a wake-up that it got while it
-    /// was awake, which left the state idle and reports what [`Self::has_work`] finds (invariant 1).
+    /// Whether the last pass still holds (invariant 1): the state is idle, because the thread woke up by itself or by a
+    /// token that was left while it was awake, and [`Self::has_work`] finds nothing.
     fn last_pass_stands(&mut self) -> bool {
         let stands = self.is_still_idle && (planted("sleep_on_look") || !self.has_work());
         if !stands && std::mem::take(&mut self.is_still_idle) {

@@ -1,15 +1,15 @@
-//! What one drain thread takes in a pass.
+//! The first half of a pass: a drain thread takes the queued items of its partitions and groups them by type.
 //!
-//! A pass takes what is queued in the partitions that the thread owns and groups it by type; `drain_hand_out.rs` hands the
-//! groups out, and ends the pass. The thread owns these partitions from the first take to the end of the pass, handler
-//! calls included, so one thread at a time has the items of a type even if a partition changes its owner.
+//! `drain_hand_out.rs` hands the groups out and ends the pass. The thread owns these partitions from the first take to
+//! the end of the pass, handler calls included, so one thread at a time has the items of a type even if a partition
+//! changes its owner.
 //!
 //! # Invariants
 //! 1. A worker has one drainer at a time.
 //! 2. Items are taken between `Ownership::begin` and `Ownership::end`, under the worker's lock. Only a drainer begins a
 //!    pass over a partition, and it ends the passes that it began.
-//! 3. A pass stops taking once it holds [`PASS`] times the largest batch, and takes at most one largest batch from each
-//!    partition: so each pass ends. The next pass starts with the partition after the last one that was taken from.
+//! 3. A pass stops taking once it holds [`PASS`] times `max_batch` items, and takes at most `max_batch` items from each
+//!    partition, so each pass ends. The next pass starts with the partition after the last one that was taken from.
 
 use super::drain_group::Groups;
 use super::drain_idle_sleep::Arrivals;
@@ -22,13 +22,13 @@ use crate::sync::{Arc, Parker, planted};
 use crate::wait::sleeper::Depth;
 use std::time::{Duration, Instant};
 
-/// A pass stops taking when it holds this many times the largest batch.
+/// A pass stops taking once it holds this many times `max_batch` items.
 const PASS: usize = 4;
 
 /// The epoch of a drainer after the close of its queue, when every thread drains every partition.
 const CLOSING: u64 = u64::MAX;
 
-/// What one drain thread needs to drain one queue.
+/// Drains one queue as one of its workers.
 pub struct Drainer<T: RingItem + Keyed> {
     pub(super) queue: Arc<BatchQueue<T>>,
     me: ThreadId,
@@ -41,14 +41,14 @@ pub struct Drainer<T: RingItem + Keyed> {
     epoch: u64,
     /// The index in `mine` at which the next pass starts, so that no partition always comes last.
     turn: usize,
-    /// Passes in a row that found no item, since the last that did.
+    /// The number of passes since the last that found an item.
     pub(super) empty_passes: u32,
-    /// The items that it took since it last fell asleep.
+    /// How frequent items are, which decides how deep the thread sleeps.
     arrivals: Arrivals,
     /// Whether an idle report followed the last pass, so that the next step is a sleep.
     pub(super) has_reported_idle: bool,
-    /// Whether the thread is idle for its producers although it runs: the time of its sleep ran out (invariant 4 of
-    /// `wait/sleeper.rs`).
+    /// Whether the thread runs while its producers see it as idle, because the time of its sleep ran out (invariant 4
+    /// of `wait/sleeper.rs`).
     pub(super) is_still_idle: bool,
     /// Whether the linger time for the items that wait now has passed.
     pub(super) lingered: bool,
@@ -129,7 +129,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         self.queue.reports_every_idle_pass.load(Ordering::Relaxed) || self.mine.iter().any(reports)
     }
 
-    /// Returns how deep and how long it sleeps after this number of passes in a row without an item.
+    /// Returns how deep and how long the thread sleeps after this number of empty passes in a row.
     pub(super) fn next_sleep(&mut self, empty_passes: u32) -> (Depth, Option<Duration>) {
         let wakes_by_itself = self.reports_idle_passes();
         self.arrivals.next_sleep(empty_passes, &self.queue.settings, wakes_by_itself)
@@ -158,7 +158,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
         }
     }
 
-    /// Takes what the partitions hold; returns whether that is any item.
+    /// Takes the items that the partitions hold; returns whether there were any.
     pub(super) fn take(&mut self) -> bool {
         if self.in_pass && !planted("pass_forgotten") {
             // The user forgot the last `Pass` instead of dropping it.

@@ -18,9 +18,9 @@ use crate::sync::{Arc, Mutex, planted};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Is called with batches.
+/// Handles batches.
 pub trait BatchHandler<T>: Send + Sync {
-    /// Handles a batch. A panic counts the batch as failed; later batches go on.
+    /// Handles a batch. A batch whose call panics counts as failed; later batches are still handled.
     fn consume(&self, batch: &mut Vec<T>);
 
     /// Runs when a pass found nothing for this handler, if the queue reports idle passes:
@@ -38,7 +38,7 @@ type HandlersByKey<T> = Arc<Mutex<HashMap<Key, Arc<Box<dyn BatchHandler<T>>>>>>;
 
 /// A queue with threads of its own and a handler per key.
 ///
-/// Dropped, it shuts the queue down: see [`Running::shutdown`].
+/// Dropping it shuts the queue down: see [`Running::shutdown`].
 ///
 /// ```
 /// use drainq_core::batch::drain_threads::Running;
@@ -93,13 +93,12 @@ impl<T: RingItem + Keyed> Running<T> {
         key
     }
 
-    /// Closes the queue and returns when everything accepted was handed out; a second caller waits for
-    /// that too. Called by a handler of this queue it only closes the queue: the handler's own thread
-    /// has to go on.
+    /// Closes the queue and waits until everything accepted was handed out. A second caller waits for that too. A call
+    /// from a handler of this queue only closes the queue, because the handler's own thread must continue.
     ///
     /// # Panics
     ///
-    /// If a drain thread panicked, which a handler's panic does not make it do.
+    /// If a drain thread panicked. A handler's panic does not end its drain thread.
     pub fn shutdown(&self) {
         assert!(self.end(), "a drain thread survives its handlers");
     }

@@ -1,4 +1,4 @@
-//! What a queue knows of one of its drain threads.
+//! The queue's record of one drain thread.
 //!
 //! # Invariants
 //! 1. Items are taken from rings, and outcomes counted, under the `counts` lock of the thread that does it. A thread
@@ -12,24 +12,24 @@ use crate::sync::{CachePadded, Mutex, Parker};
 use crate::wait::sleeper::Sleeper;
 use std::cell::Cell;
 
-/// What a drain thread did, in items unless said otherwise.
+/// The counters of one drain thread, in items unless a field names another unit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkerCounts {
-    /// Taken, and their handler call has not returned.
+    /// Items taken whose handler call has not returned.
     pub in_flight: u64,
-    /// Whether a pass that took items is not over. Its items may have no weight, so that `in_flight` does not say it.
+    /// Whether a pass that took items is not over. `in_flight` cannot tell, because its items may have no weight.
     pub in_pass: bool,
-    /// What became of those that were handed out.
+    /// The outcomes of the items that were handed out.
     pub outcomes: OutcomeCounts,
     /// Passes that found an item.
     pub cycles: u64,
     /// Time between taking and the end of the pass.
     pub busy_nanos: u64,
-    /// A cut of the queue counted what this thread had in flight as abandoned (invariant 2).
+    /// Whether a cut has counted the items in flight as abandoned (invariant 2).
     pub cut: bool,
 }
 
-/// What the queue keeps for one drain thread.
+/// One drain thread, as the queue sees it.
 pub(super) struct Worker {
     /// How the thread sleeps and is woken.
     pub sleeper: CachePadded<Sleeper>,

@@ -1,16 +1,16 @@
-//! The counts of items that are not handled, by reason, and when each may be reported.
+//! Counts of items that are not handled, by reason.
 //!
-//! A count is reported at once, unless its reason was reported within the last [`INTERVAL`]: then it waits for the next count
-//! of its reason after the interval, or until all that waits is taken. The time is handed in.
+//! A count is reported at once unless its reason was reported within the last [`INTERVAL`]. In that case it waits for
+//! the next count of its reason after the interval, or for [`DropCounts::take_all`]. The caller passes the time in.
 //!
 //! # Invariants
 //! 1. The counts reported and the counts that wait add up to the counts added, reason by reason.
-//! 2. A reason is reported at most once in an interval by [`DropCounts::add`]: since it was last reported, by whatever call.
+//! 2. [`DropCounts::add`] reports a reason only if its last report, by any call, is at least an interval old.
 
 use crate::sync::planted;
 use std::time::{Duration, Instant};
 
-/// No reason is reported more often than this, unless all that waits is taken.
+/// The shortest time between two reports of a reason by [`DropCounts::add`].
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why items are not handled.
@@ -51,7 +51,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Returns the items that wait, if there are any: they are reported now.
+    /// Returns the items that wait, if there are any, for the caller to report now.
     fn take(&mut self, now: Instant) -> Option<u64> {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -66,7 +66,7 @@ impl Pending {
 pub struct DropCounts([Pending; DropReason::ALL.len()]);
 
 impl DropCounts {
-    /// Adds `count` items; returns how many are to be reported now. If `None`, they wait.
+    /// Adds `count` items; returns how many the caller must report now, or `None` if they wait.
     pub fn add(&mut self, reason: DropReason, count: u64, now: Instant) -> Option<u64> {
         let pending = &mut self.0[reason as usize];
         pending.count += count;
@@ -74,7 +74,7 @@ impl DropCounts {
         if pending.last.is_none_or(is_due) || planted("drops_at_once") { pending.take(now) } else { None }
     }
 
-    /// Takes all counts that wait: they are reported now.
+    /// Takes all counts that wait, for the caller to report now.
     pub fn take_all(&mut self, now: Instant) -> Vec<(DropReason, u64)> {
         let waiting = DropReason::ALL.into_iter().zip(&mut self.0);
         waiting.filter_map(|(reason, pending)| Some((reason, pending.take(now)?))).collect()

@@ -1,7 +1,7 @@
-//! Waiting until everything that was accepted before the call has been handled.
+//! A flush waits until everything that was accepted before it has been handled.
 //!
-//! A flush stores, for each partition, the index after the last accepted item, and ends when the passes that took the
-//! items below these indices have ended. It does not wait for items that come later.
+//! It stores, for each partition, the index after the last accepted item, and ends when the passes that took the items
+//! below these indices have ended. It does not wait for items that come later.
 
 use super::item::{Key, Keyed};
 use super::queue::BatchQueue;
@@ -10,7 +10,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, order, planted};
 use std::time::Duration;
 
-/// How far a flush is.
+/// The state of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
     /// Everything went through a handler call, or was counted as failed or unrouted.
@@ -21,10 +21,10 @@ pub enum Flushed {
     NotYet,
 }
 
-/// What had been accepted when the flush began.
+/// A wait for the items that had been accepted when the flush began.
 pub struct Flush<T: RingItem + Keyed> {
     queue: Arc<BatchQueue<T>>,
-    /// Partitions, each with the ring index up to which its items are waited for.
+    /// Partitions, each with the ring index up to which the flush waits.
     goals: Vec<(u32, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl<T: RingItem + Keyed> Flush<T> {
         self.goals.is_empty()
     }
 
-    /// Waits up to `timeout` until all of it is accounted for.
+    /// Waits up to `timeout` until all these items are accounted for.
     pub fn wait(&mut self, timeout: Duration) -> Flushed {
         let before = self.state();
         if before != Flushed::NotYet {

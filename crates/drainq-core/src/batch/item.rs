@@ -1,4 +1,4 @@
-//! What the queue reads of an item, and the numbers of types, partitions and threads.
+//! The key and the weight of an item, and the numbers of types, partitions and threads.
 
 use super::config::MAX_WEIGHT;
 use crate::sync::planted;
@@ -14,18 +14,17 @@ pub type ThreadId = u16;
 
 /// An item that knows its type.
 pub trait Keyed {
-    /// Returns the key that [`super::BatchQueue::add_type`] gave for the type.
+    /// Returns the key that [`super::BatchQueue::add_type`] returned for the item's type.
     fn key(&self) -> Key;
 
-    /// Returns the weight of the item in a queue that weighs its items: the rows of a table, say. A weight above
-    /// [`MAX_WEIGHT`] counts as that.
+    /// Returns the weight of the item in a queue that weighs its items, such as the rows of a table. The queue counts
+    /// at most [`MAX_WEIGHT`].
     fn weight(&self) -> u64 {
         1
     }
 }
 
-/// Returns the weight of an item: 1, or in a queue that weighs its items its own, bounded so that no sum of weights
-/// wraps.
+/// Returns 1, or in a queue that weighs its items the item's own weight, bounded so that no sum of weights wraps.
 #[inline]
 pub(super) fn weight_of(item: &impl Keyed, weighed: bool) -> u64 {
     match weighed {

@@ -7,30 +7,30 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`config`], [`size_policies`] | settings, defaults, rules for numbers of threads and partitions |
-//! | [`item`] | what the queue reads of an item; numbers of types, partitions and threads |
+//! | [`item`] | the key and the weight of an item; numbers of types, partitions and threads |
 //! | [`type_route`] | a type's partition, chosen once, and its counters |
-//! | [`outcome_counters`] | what became of items: each outcome once, and its counters |
-//! | `partition_loads` | the load of each partition, in order, by which a new type's is chosen |
-//! | `used_capacity`, `queue_capacity` | how much of a capacity is used; the bound that all partitions share |
+//! | [`outcome_counters`] | the outcomes of items, and their counters |
+//! | `partition_loads` | the load of each partition; a new type goes to the least |
+//! | `used_capacity`, `queue_capacity` | the used part of a capacity; the capacity that all partitions share |
 //! | `weights` | capacity and counters in weights |
 //! | [`partition`] | ring, ownership and waiting producers of one partition |
-//! | [`queue`] | the queue: joins the others, no algorithm of its own |
-//! | `produce_within_capacity` | producing into a queue whose partitions share a capacity |
-//! | [`produce`] | producing where one lock keeps the producers apart |
+//! | [`queue`] | the queue, which joins the other modules |
+//! | `produce_within_capacity` | pushing into a queue with a capacity |
+//! | [`produce`] | pushing, waking the drain thread, opening and closing the fast path |
 //! | `partition_layout` | the partitions, and the types that are routed to them; both grow while the queue runs |
-//! | [`rejection`] | why items were not accepted, and how many |
-//! | [`drop_counts`] | why items are not handled, how many, and when that is reported |
-//! | [`drain_take`], [`drain_group`] | what a drain thread takes: begin a pass, take, group |
-//! | `drain_hand_out` | what a drain thread hands out and accounts for |
-//! | `drain_step` | what a drain thread does next, and how it waits |
-//! | `drain_idle_sleep` | how deep and how long a thread sleeps that found nothing |
+//! | [`rejection`] | the reasons why items were not accepted, and their counters |
+//! | [`drop_counts`] | the reasons why items are not handled, and when their counts are reported |
+//! | [`drain_take`], [`drain_group`] | the first half of a pass: takes items, groups them by type |
+//! | `drain_hand_out` | the second half of a pass: hands out batches, counts their items by outcome |
+//! | `drain_step` | the next step of a drain thread: a pass, an idle report, a sleep, the end |
+//! | `drain_idle_sleep` | how deep and how long a drain thread sleeps after an empty pass |
 //! | [`partition_handoff`] | revoke, cycle fence, assign |
-//! | [`drain_balancer`], [`rebalance`] | plans, and carrying them out |
-//! | [`drain_worker`] | what the queue knows of one drain thread |
-//! | [`flush`], [`shutdown`] | waiting for everything accepted; the end |
+//! | [`drain_balancer`], [`rebalance`] | plans which thread owns which partition; carries the plans out |
+//! | [`drain_worker`] | the queue's record of one drain thread |
+//! | [`flush`], [`shutdown`] | waits until accepted items are handled; ends the queue |
 //! | [`stats`] | snapshots in which every item is in exactly one place |
 //! | [`shared_scheduler`] | drain threads that several queues share |
-//! | `shared_scheduler_board` | which of these threads works for which queue |
+//! | `shared_scheduler_board` | which of these threads works for which queue, under one lock |
 //! | [`drain_threads`] | drain threads for a program in Rust |
 
 pub mod config;

@@ -1,7 +1,7 @@
-//! What became of the items that drain threads took: each outcome once, with its name and its meaning.
+//! The outcomes of items that drain threads took, each with its name and its meaning.
 //!
-//! A new outcome is a row of the table below. The counters of drain threads and of types, the equation of a snapshot,
-//! the getters of the Python class and the metric families are made of the table.
+//! To add an outcome, add a row to the table below, which declares the counters of drain threads and of types and the
+//! metric families. The Python classes are in `python/drainq/statistics.py`.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ macro_rules! for_each_outcome {
 
 macro_rules! declare {
     ($(#[doc = $help:literal] $variant:ident $name:ident,)*) => {
-        /// What became of a batch, or of a part of it.
+        /// The outcome of a batch, or of a part of it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Outcome {
             $(#[doc = $help] $variant),*

@@ -1,6 +1,6 @@
 //! One partition: a ring, its ownership, and the producers that wait for room.
 //!
-//! The ownership and the taking end of the ring are private, because `unsafe` blocks rest on them. Code outside of this
+//! The ownership and the taking end of the ring are private, because `unsafe` blocks rely on them. Code outside of this
 //! crate reads a partition, and pushes through the queue or by [`Partition::push_fast`].
 //!
 //! ```
@@ -29,8 +29,8 @@ use crate::ring::{Refusal, Ring, RingItem};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::wait::waiters::Waiters;
 
-/// The fast path of a partition is open while less of the partition is used than its capacity divided by this; and less
-/// of the queue, if it has a capacity.
+/// The fast path of a partition is open while less than one in this many places is used, in the partition and in a
+/// queue with a capacity.
 pub const FAST_SHARE: u64 = 4;
 
 /// A buffer that one drain thread at a time empties.

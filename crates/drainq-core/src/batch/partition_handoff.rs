@@ -1,6 +1,6 @@
 //! Which thread drains which partition, and how a partition changes its owner.
 //!
-//! Each partition has one ownership word: its owner, the owner it is to get, and whether a pass is going on. Only this
+//! Each partition has one ownership word: its owner, its next owner (the target), and whether a pass runs. Only this
 //! word decides who drains; the list of partitions that a drain thread keeps is a hint.
 //!
 //! A move from thread 0 to thread 1, step by step (`owner -> target, busy`):
@@ -12,9 +12,9 @@
 //! assign                  1 -> 1  idle    thread 1 may start; thread 0 wakes it
 //! ```
 //!
-//! If no pass is going on, [`Ownership::revoke`] assigns at once. No thread waits: the rebalancer writes the new
-//! owner into the word as its target, and the thread that ends the pass makes the target the owner. A partition has
-//! an owner at every moment.
+//! If no pass runs, [`Ownership::revoke`] assigns at once. No thread waits: the rebalancer writes the new owner into
+//! the word as its target, and the thread that ends the pass makes the target the owner. A partition has an owner at
+//! every moment.
 //!
 //! # Invariants
 //! 1. `busy` is set by the owner alone, by a compare-and-swap from "idle and mine", and
@@ -25,8 +25,8 @@
 //!    everything that the old one did in its pass, handler call included.
 //! 4. `owner` is a thread number at all times.
 //!
-//! A new owner must not stay asleep while its new partition holds items. The fence for that is where the owner is
-//! woken: `wake_new_owner` in `rebalance.rs`.
+//! A new owner must not stay asleep while its new partition holds items. The fence for that is in `wake_new_owner` in
+//! `rebalance.rs`.
 //!
 //! Source: revoke, fence and assign in SkyWalking's `BatchQueue.java`, where the owner is -1
 //! between the steps and the rebalancer waits; the ownership word needs neither.
@@ -52,14 +52,14 @@ fn target_of(word: u64) -> ThreadId {
     (word >> 16) as ThreadId
 }
 
-/// What [`Ownership::revoke`] did.
+/// The effect of [`Ownership::revoke`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// The partition has this owner already.
     Unneeded,
     /// The partition has its new owner, which the caller must wake.
     Done,
-    /// A pass is going on; the thread that ends it makes the target the owner.
+    /// A pass runs; the thread that ends it makes the target the owner.
     Pending,
 }
 
@@ -78,7 +78,7 @@ impl Ownership {
         owner_of(self.0.load(Ordering::Relaxed))
     }
 
-    /// Whether a pass is going on.
+    /// Whether a pass runs.
     pub fn is_busy(&self) -> bool {
         self.0.load(Ordering::Relaxed) & BUSY != 0
     }
@@ -101,15 +101,15 @@ impl Ownership {
             .is_ok()
     }
 
-    /// Starts a pass by any thread, if no pass is going on: for a queue that shuts down, which every thread drains.
+    /// Starts a pass by any thread, if no pass runs. Every thread drains a queue that shuts down.
     pub fn begin_any(&self) -> bool {
         let current = self.0.load(Ordering::Relaxed);
         let take_over = order("ownership_begin", Ordering::Acquire);
         current & BUSY == 0 && self.0.compare_exchange(current, current | BUSY, take_over, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the pass: the cycle fence. If a move was pending it is done now, and the new
-    /// owner, whom the caller must wake, is returned.
+    /// Ends the pass, which is the cycle fence, and completes a pending move. Returns the new owner, whom the caller
+    /// must wake.
     #[inline]
     pub fn end(&self) -> Option<ThreadId> {
         let mut current = self.0.load(Ordering::Relaxed);
@@ -124,8 +124,8 @@ impl Ownership {
         }
     }
 
-    /// Asks that `new` become the owner: assigned at once if no pass is going on, else as
-    /// soon as the pass ends. A second call before that replaces the first.
+    /// Makes `new` the owner: at once if no pass runs, otherwise when the pass ends. A second call before that replaces
+    /// the first.
     pub fn revoke(&self, new: ThreadId) -> Move {
         let mut current = self.0.load(Ordering::Relaxed);
         loop {

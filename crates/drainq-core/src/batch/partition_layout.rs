@@ -8,7 +8,7 @@
 //! 1. A route, a target and a partition, once added, stay; their tables are read without a lock.
 //! 2. The epoch grows after a partition was added or has a new owner. A drain thread that reads the new epoch sees the
 //!    change.
-//! 3. After the close every partition is closed, one that is added later too.
+//! 3. After the close every partition is closed, including partitions added later.
 
 use super::config::Settings;
 use super::item::{Key, PartitionId, ThreadId};
@@ -25,14 +25,14 @@ use crate::sync::{CachePadded, Mutex, order, planted};
 pub(super) struct Layout<T: RingItem> {
     partitions: Table<Partition<T>>,
     routes: Table<TypeRoute>,
-    /// For each key its partition: all that a producer reads of a route, close together in memory.
+    /// The partition of each key. Producers read nothing else of a route, so these lie close together in memory.
     targets: Table<Pinned<Partition<T>>>,
     control: Mutex<Control>,
     epoch: CachePadded<AtomicU64>,
     shape: Shape,
 }
 
-/// How many partitions there are to be, and how one is made.
+/// The rule for the number of partitions, and the settings of a new one.
 struct Shape {
     policy: PartitionPolicy,
     threads: usize,
@@ -40,7 +40,7 @@ struct Shape {
     weighed: bool,
 }
 
-/// What registration, moves and the close change, under one lock.
+/// State that registration, moves and the close change under one lock.
 #[derive(Default)]
 struct Control {
     loads: Loads,

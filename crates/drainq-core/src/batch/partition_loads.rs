@@ -1,15 +1,15 @@
-//! The load of each partition, in order: which one a new type is routed to.
+//! The load of each partition. A new type is routed to the partition with the least load.
 //!
 //! # Invariants
 //! 1. The load of a partition is the sum of the weights of the types routed to it; the total is the sum of all loads.
-//! 2. `in_order` holds each partition once, with the load that `by_partition` has for it. So the partition with the
-//!    least load is found in a number of steps that grows with the logarithm of their number, not with their number.
+//! 2. `in_order` holds each partition once, with the load that `by_partition` has for it. So the number of steps to
+//!    find the least load grows with the logarithm of the number of partitions.
 
 use super::item::PartitionId;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// What orders partitions: less load first, then fewer types, then the lower number.
+/// A partition's place in the order: less load first, then fewer types, then the lower number.
 #[derive(Clone, Copy)]
 struct Load {
     weight: f64,

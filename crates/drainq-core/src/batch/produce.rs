@@ -1,23 +1,23 @@
 //! Producing: an item goes into the ring of its partition, and the drain thread of the partition is woken if it sleeps.
 //!
-//! There are two ways. Producers that share no lock claim a slot by compare-and-swap, and the claim is the fence that
-//! `wait/sleeper.rs` requires of a producer. Producers that share a lock, as all threads of CPython share the GIL,
-//! need neither a compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). And while the
-//! *fast path* of a partition is open, they store the item and do nothing else: it is open until a position of the
-//! tail that `ring/fast_path.rs` keeps.
+//! Producers that share no lock claim a slot by compare-and-swap. The claim is also the fence that `wait/sleeper.rs`
+//! requires of a producer. Producers that share a lock, as all threads of CPython share the GIL, need neither a
+//! compare-and-swap nor a fence (`..._serialised`, [`BatchQueue::try_produce_at`]). While the *fast path* of a
+//! partition is open, such a producer only stores the item. `ring/fast_path.rs` keeps the tail at which the fast path
+//! ends.
 //!
 //! # Invariants
-//! 1. A drain thread that falls idle closes the fast path of its partitions under the producers' lock, after it has
-//!    set its sleeper's state and before its second check for items. So an item that was pushed on the fast path
-//!    before that is found by the second check; an item that is pushed after it takes the slow path, and its producer
-//!    finds the sleeper and wakes it. A partition that changes its owner needs no further step: the new owner is
-//!    woken, and closes the fast path before it sleeps again.
-//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). Beyond it each push checks whether the
-//!    drain thread naps, and its caller whether a drain thread waits for the lock.
-//! 3. In the queues of a shared scheduler the fast path is never open: their drain threads close none.
-//! 4. A producer that shares no lock and does not wait for room ([`BufferStrategy::IfPossible`]) gives the processor
-//!    away before its item is refused, and tries once more. A refusal is so cheap that refused producers would
-//!    otherwise keep the drain threads off the processors, and most items would be dropped.
+//! 1. A drain thread that falls idle sets its sleeper's state, closes the fast path of its partitions under the
+//!    producers' lock, and then checks for items a second time. The second check finds every item pushed before the
+//!    fast path closed. Every later push takes the slow path and wakes the sleeper. A partition that changes its owner
+//!    needs no further step: its new owner is woken, and closes the fast path before it sleeps again.
+//! 2. The fast path is open up to a quarter of a partition ([`FAST_SHARE`]). Above that, each push checks whether the
+//!    drain thread naps, and its caller checks whether a drain thread waits for the lock.
+//! 3. In a queue of a shared scheduler the fast path is never open, because the scheduler's drain threads do not close
+//!    it.
+//! 4. A producer that shares no lock and does not wait for room ([`BufferStrategy::IfPossible`]) yields the processor
+//!    and tries once more before its item is refused. Refusals are so cheap that the producers would otherwise keep the
+//!    drain threads off the processors, and most items would be dropped.
 //!
 //! Source: the argument about the lock is that of `wait/sleeper.rs`.
 
@@ -31,15 +31,15 @@ use crate::wait::sleeper::producer_fence;
 use crate::wait::waiters::Waiter;
 use std::time::Duration;
 
-/// How often a producer gives the processor away before its item is refused (invariant 4). Two are enough that 32
-/// producers on two processors leave the drain threads their turn; a refusal costs about a microsecond more.
+/// How often a producer yields the processor before its item is refused (invariant 4). With two yields, 32 producers on
+/// two processors leave the drain threads their turn. They make a refusal about a microsecond slower.
 const YIELDS_BEFORE_REFUSAL: usize = 2;
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
-    /// Queues an item where its key belongs, without waiting for room, and wakes its drain thread.
+    /// Queues an item in the partition of its key, without waiting for room, and wakes the drain thread.
     ///
-    /// In a queue whose strategy is [`BufferStrategy::IfPossible`] a full partition is tried once more, after the
-    /// processor was given away (invariant 4). A refusal is not counted: the caller may still find room. See [`Self::count_rejected`].
+    /// A queue with [`BufferStrategy::IfPossible`] tries a full partition once more after a yield (invariant 4). A
+    /// refusal is not counted, because the caller may try again: see [`Self::count_rejected`].
     #[inline]
     pub fn try_produce(&self, item: T) -> Result<(), (T, Refusal)> {
         self.push(self.layout.target(item.key()), item)
@@ -111,7 +111,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ///
     /// # Panics
     ///
-    /// On a queue that weighs its items, because each of them has to fit by itself.
+    /// If the queue weighs its items, because each of them must fit by itself.
     pub fn try_produce_many(
         &self,
         partition: PartitionId,
@@ -142,14 +142,14 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.wake_sleeper(partition);
     }
 
-    /// Wakes the owner of a partition if it sleeps. To be called after a fence or a claim, or within the producers'
+    /// Wakes the owner of a partition if the owner sleeps. Call this after a fence or a claim, or under the producers'
     /// lock.
     #[inline]
     pub(super) fn wake_sleeper(&self, partition: &Partition<T>) {
         self.workers[usize::from(partition.ownership().owner())].sleeper.wake(|| self.is_half_full(partition));
     }
 
-    /// Enters the waiters for room in a partition, and wakes its drain thread if it sleeps.
+    /// Adds the current thread to the waiters for room in a partition, and wakes the drain thread if it sleeps.
     pub fn wait_for_room(&self, partition: PartitionId) -> Waiter<'_> {
         let at = self.partition(partition);
         let Some(capacity) = &self.capacity else {
@@ -185,9 +185,9 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ///
     /// # Safety
     ///
-    /// One lock, held around each call, keeps all produce calls of this queue and
-    /// [`Self::close`] apart. The queue's drain threads take the same lock in the `sync_with_producers` of
-    /// [`super::Drainer::next_step`] (or a wake-up may be lost, which is not unsafe).
+    /// All produce calls of this queue, and [`Self::close`], run under one lock. The drain threads take the same lock
+    /// in the `sync_with_producers` of [`super::Drainer::next_step`]; if they do not, a wake-up may be lost, which is
+    /// not unsafe.
     #[inline]
     pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
         // SAFETY: the caller keeps pushes and closes apart.
@@ -248,7 +248,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         (pushed, refusal)
     }
 
-    /// Wakes the partition's drain thread if it sleeps, and opens the fast path as far as it may be open now; returns
+    /// Wakes the partition's drain thread if it sleeps, and opens the fast path as far as there is room; returns
     /// whether it is open.
     ///
     /// # Safety
@@ -281,7 +281,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         open > 0
     }
 
-    /// Closes a partition's fast path, which ends its credit: the next push checks everything. To be called under the
+    /// Closes a partition's fast path and ends its credit, so that the next push checks everything. Call this under the
     /// producers' lock.
     pub fn close_fast_path(&self, at: &Partition<T>) {
         let unused = at.ring.close_fast_path();
@@ -292,7 +292,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         }
     }
 
-    /// Whether one in `share` places of the partition is taken, or of the queue, if it has a capacity.
+    /// Whether at least one in `share` places is taken, in the partition or in a queue with a capacity.
     #[inline]
     pub fn holds_one_in(&self, at: &Partition<T>, share: u64) -> bool {
         at.holds_one_in(share) || self.capacity.as_ref().is_some_and(|capacity| capacity.holds_one_in(share))

@@ -1,4 +1,4 @@
-//! Producing into a queue whose partitions share a capacity: each item takes a place of the queue first.
+//! Pushes into a queue with a capacity, which its partitions share: each item takes a place of the queue first.
 //!
 //! The invariants are those of `queue_capacity.rs`.
 
@@ -16,7 +16,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.capacity.as_ref().is_none_or(|capacity| capacity.places.admit(weight))
     }
 
-    /// Queues an item in a queue with a capacity, where the producers share no lock.
+    /// Queues an item in a queue with a capacity, if the producers share no lock.
     pub(super) fn push_within_capacity(
         &self,
         capacity: &QueueCapacity,
@@ -51,8 +51,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         unsafe { at.ring.push_serialised(item) }.inspect_err(|_| capacity.free(1))
     }
 
-    /// Queues items of one partition in a queue with a capacity by `push`, which queues at most `places` of
-    /// them, for which the caller has taken places.
+    /// Queues up to `places` items of one partition by `push`. The caller has taken the places; unused ones become
+    /// free.
     pub(super) fn push_many_within_capacity(
         &self,
         capacity: &QueueCapacity,
@@ -77,7 +77,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         places
     }
 
-    /// Ends the credit of all partitions, under the producers' lock; returns whether there may have been some.
+    /// Ends the credit of all partitions, under the producers' lock; returns whether any partition may have had some.
     #[cold]
     fn end_all_credit(&self, capacity: &QueueCapacity) -> bool {
         let credited = capacity.credited.load(Ordering::Relaxed) && !planted("bound_recall");

@@ -24,7 +24,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     name: String,
     pub(super) settings: Settings,
     pub(super) grouping: Grouping,
-    /// The scheduler that drains this queue; none if the queue has drain threads of its own.
+    /// The scheduler that drains this queue; `None` if the queue has its own drain threads.
     pub(super) registration: Option<Registration>,
     pub(super) layout: Layout<T>,
     /// The capacity that all partitions share, if there is one.
@@ -32,7 +32,7 @@ pub struct BatchQueue<T: RingItem + Keyed> {
     pub(super) workers: Box<[Worker]>,
     pub(super) closing: AtomicBool,
     pub(super) abandoned: AtomicU64,
-    /// Whether a cut abandoned items, also such as have no weight, which `abandoned` does not count.
+    /// Whether a cut abandoned items. `abandoned` cannot tell, because it does not count items without weight.
     pub(super) gave_up: AtomicBool,
     rejections: Rejections,
     pub(super) rebalances: AtomicU64,
@@ -117,7 +117,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.workers.len()
     }
 
-    /// Returns the settings it was made with.
+    /// Returns the queue's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -149,8 +149,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
 
     /// Adds a type; returns its key, whose partition is chosen now.
     ///
-    /// `weight` is that of the type's handler, the share of a partition that it deserves; 0 for a type without a
-    /// handler.
+    /// `weight` is the share of a partition that the type's handler needs; 0 for a type without a handler.
     pub fn add_type(&self, weight: f64) -> Key {
         self.layout.add_type(weight)
     }
@@ -160,17 +159,17 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         self.layout.set_weight(key, weight);
     }
 
-    /// Adds partitions until there are `count`: the number that a forked child takes over from its parent.
+    /// Adds partitions until there are `count`. A forked child takes this number over from its parent.
     pub fn grow_to_at_least(&self, count: usize) {
         self.layout.grow_to_at_least(count);
     }
 
-    /// Counts items that their producer gave up on.
+    /// Counts items that were not accepted.
     pub fn count_rejected(&self, reason: Rejection, count: u64) {
         self.rejections.count(reason, count);
     }
 
-    /// Items rejected for this reason.
+    /// Returns the number of items rejected for this reason.
     pub fn rejected(&self, reason: Rejection) -> u64 {
         self.rejections.of(reason)
     }
@@ -180,8 +179,8 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         drain_worker::draining(self.id).is_some()
     }
 
-    /// Runs `work` as if from a pass: the last call of a handler, at the end of the queue. Inside of it
-    /// [`Self::is_draining_here`] is true, so a call that would wait for the queue's end is recognised.
+    /// Runs `work`, the last call of a handler at the end of the queue, as if it were inside a pass.
+    /// [`Self::is_draining_here`] is true meanwhile, which shows that a call would wait for its own end.
     pub fn while_draining<R>(&self, work: impl FnOnce() -> R) -> R {
         drain_worker::while_draining(self.id, work)
     }
@@ -190,16 +189,16 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         drain_worker::enter(self.id, worker);
     }
 
-    /// Sets whether a handler is to be called for every pass that found nothing; then all idle threads wake up from
-    /// time to time, else they sleep until there is an item.
+    /// Sets whether a handler is called for every pass that found nothing. If so, all idle threads wake up from time to
+    /// time. Otherwise they sleep until there is an item.
     pub fn report_idle_passes(&self, enabled: bool) {
         if self.reports_every_idle_pass.swap(enabled, Ordering::Relaxed) != enabled {
             self.wake_all();
         }
     }
 
-    /// Starts (true) or ends (false) idle reports for one key: while at least one was started and not ended, the
-    /// thread that owns the partition of `key` wakes up from time to time.
+    /// Starts (true) or ends (false) idle reports for one key. While some report of its partition has not ended, the
+    /// thread that owns the partition wakes up from time to time.
     pub fn report_idle_passes_of(&self, key: Key, enabled: bool) {
         let count = &self.partition(self.partition_of(key)).idle_reports;
         if enabled {

@@ -1,25 +1,25 @@
-//! The bound of a whole queue, which its partitions share (`Settings::capacity`), beside the bound of each partition.
+//! The capacity of a whole queue, which its partitions share (`Settings::capacity`). Each partition has its own
+//! capacity too.
 //!
-//! Every item takes one *place* of the queue before it is pushed, and a drain thread frees the places of what it took.
-//! Where one lock keeps the producers apart, a partition gets some places at once, as *credit*: then its fast path is
-//! open for as many items, and these cost what they cost in a queue without such a bound.
+//! Every item takes one *place* of the queue before it is pushed, and a drain thread frees the places of the items that
+//! it took. If the producers share a lock, a partition gets several places at once, as *credit*. Its fast path is then
+//! open for as many items, which cost no more than in a queue without a capacity.
 //!
 //! ```text
 //! capacity = free + queued + given as credit and not used yet
 //! ```
 //!
-//! Here are the places; `produce_within_capacity.rs` takes them for items.
+//! This file keeps the places; `produce_within_capacity.rs` takes them for items.
 //!
 //! # Invariants
 //! 1. No more than `capacity` places are taken: `used_capacity.rs`. So no more items are queued, in all partitions together.
-//! 2. Credit ends when the fast path is closed or used up, always under the producers' lock, and what is left of it
-//!    becomes free.
+//! 2. Credit ends, under the producers' lock, when the fast path is closed or used up. Unused credit becomes free.
 //! 3. A producer that finds no place free takes back all credit before its item is refused, so no item is refused
 //!    while a partition has credit. Credit is given only while less than one in [`FAST_SHARE`] places is taken, so this
 //!    happens at most once each time a queue fills up.
-//! 4. A producer that waits for room waits for the whole queue, whatever its partition: places that become free in
-//!    one partition are room for all. It wakes all drain threads before, because any of them may own what fills the
-//!    queue; and places that become free wake all waiters, because one of them may find its own partition full.
+//! 4. A producer waits for room in the whole queue, whatever its partition: places that become free in one partition
+//!    are room for all. It first wakes all drain threads, because any of them may own the items that fill the queue.
+//!    Places that become free wake all waiters, because the first waiter may find its own partition full.
 //!
 //! Source: the credits of network flow control, which a receiver grants in advance so that a sender does not ask for
 //! each packet.
@@ -33,7 +33,7 @@ use crate::wait::waiters::Waiters;
 /// Credit is one in this many of the places that may be given, so that many partitions get some.
 const CREDIT_SHARE: u64 = 16;
 
-/// The places of a queue, and who waits for one.
+/// The places of a queue, and the producers that wait for one.
 pub(super) struct QueueCapacity {
     pub places: CachePadded<UsedCapacity>,
     /// Whether some partition may have credit; read and written under the producers' lock.
@@ -70,7 +70,7 @@ impl QueueCapacity {
 
     /// Takes places as credit; returns how many.
     pub fn credit(&self) -> u64 {
-        // A model has few places, and gives all that it may.
+        // A model has few places, and gives all of them.
         let share = if cfg!(any(loom, drainq_shuttle)) { 1 } else { CREDIT_SHARE };
         self.places.admit_up_to((self.places.limit() / FAST_SHARE).saturating_sub(self.places.used()) / share)
     }

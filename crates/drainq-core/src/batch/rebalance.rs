@@ -1,4 +1,4 @@
-//! Carrying out a balancer's plan: what each partition accepted, and which thread owns it next.
+//! Carries out a balancer's plans: measures what each partition accepted, and moves partitions between threads.
 
 use super::drain_balancer::Balancer;
 use super::item::{Keyed, ThreadId};
@@ -16,7 +16,7 @@ pub struct Rebalancer<T: RingItem + Keyed> {
     last: Vec<u64>,
 }
 
-/// What a balancer plans from.
+/// The input of a balancer.
 pub struct Throughput {
     /// What each partition accepted since the last measurement: items, or their weight.
     pub by_partition: Vec<u64>,
@@ -51,7 +51,7 @@ impl<T: RingItem + Keyed> Rebalancer<T> {
 
     /// Gives each partition to the thread that the plan names; returns the number of moves.
     ///
-    /// Nothing waits: a partition in the middle of a pass changes hands when it ends.
+    /// This call does not wait: a partition in the middle of a pass is moved when the pass ends.
     ///
     /// # Panics
     ///

@@ -1,10 +1,10 @@
-//! Why items were not accepted, and how many.
+//! The reasons why items were not accepted, and their counters.
 
 use crate::ring::Refusal;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Why an item was not accepted, as counted.
+/// Why an item was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// There was no room, or none in time.
@@ -38,12 +38,12 @@ impl From<Refusal> for Rejection {
     }
 }
 
-/// A counter for each reason, on a cache line of its own: producers count.
+/// A counter for each reason, on a cache line of its own because producers write it.
 #[derive(Default)]
 pub(super) struct Rejections([CachePadded<AtomicU64>; Rejection::ALL.len()]);
 
 impl Rejections {
-    /// Counts items that their producer gave up on.
+    /// Counts items that were not accepted.
     pub fn count(&self, reason: Rejection, count: u64) {
         self.0[reason as usize].fetch_add(count, Ordering::Relaxed);
     }

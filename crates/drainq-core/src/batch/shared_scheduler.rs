@@ -1,15 +1,15 @@
 //! Drain threads that several queues share, without one queue starving the others.
 //!
-//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from
-//! a slot that has work, makes a pass with it and gives it back. `shared_scheduler_board.rs` decides which slot is lent, and which
-//! threads park and are notified; this file has what the slots hold.
+//! Each queue brings one drainer per thread of the scheduler, in a slot. A thread without work borrows a drainer from a
+//! slot that has work, makes a pass with it and gives it back. `shared_scheduler_board.rs` decides which slot is lent,
+//! and which threads park and are notified; this file has the contents of the slots.
 //!
 //! # Invariants
-//! 1. A drainer is touched by the thread that its slot is lent to, and by no other.
+//! 1. Only the thread that holds the loan of a slot touches its drainer.
 //! 2. A slot is given back as ready if its drainer has work. Else its sleeper falls asleep first, by the rule of
 //!    `wait/sleeper.rs`: an item that its second check missed rings, and a ring for a slot that is still lent makes
 //!    it ready.
-//! 3. A drainer that is finished is given back for no further use; the last one of a queue takes the queue off the
+//! 3. A finished drainer is given back and not lent again. The last drainer of a queue takes the queue off the
 //!    scheduler.
 //!
 //! With the invariants of `shared_scheduler_board.rs` no drain thread sleeps while an item waits, and a queue whose handlers hang
@@ -28,10 +28,10 @@ use crate::sync::{Arc, Mutex, plain, planted, thread};
 use crate::wait::sleeper::Sleeper;
 use std::time::Instant;
 
-/// What a slot holds while it is not lent.
+/// The contents of a slot while it is not lent.
 struct DrainerSlot<T: RingItem + Keyed> {
     drainer: Option<Drainer<T>>,
-    /// Passes that found nothing, in a row.
+    /// The number of passes since the last that found an item.
     empty_passes: u32,
 }
 
@@ -40,11 +40,11 @@ struct Member<T: RingItem + Keyed, C> {
     number: QueueNumber,
     context: C,
     queue: Arc<BatchQueue<T>>,
-    /// Only the thread that a slot is lent to takes its lock (invariant 1).
+    /// Only the thread that holds the loan of a slot takes its lock (invariant 1).
     slots: Vec<Mutex<DrainerSlot<T>>>,
 }
 
-/// A number of threads that drain several queues in turn.
+/// Threads that drain several queues in turn.
 ///
 /// Its owner starts the threads; each calls [`PoolThread::borrow`] until that returns `None`.
 pub struct Scheduler<T: RingItem + Keyed, C> {
@@ -58,7 +58,7 @@ pub struct PoolThread<'a, T: RingItem + Keyed, C> {
     thread: BoardThread,
 }
 
-/// A drainer on loan to a thread; dropped, it is given back.
+/// A drainer on loan to a thread. Dropping the loan gives the drainer back.
 pub struct Loan<'a, T: RingItem + Keyed, C> {
     scheduler: &'a Scheduler<T, C>,
     member: Arc<Member<T, C>>,
@@ -78,7 +78,7 @@ impl<T: RingItem + Keyed, C> Scheduler<T, C> {
         self.board.threads()
     }
 
-    /// Makes the sleepers of a queue that is then added to this scheduler.
+    /// Makes the sleepers for a queue, which the caller then adds to this scheduler.
     pub fn sleepers(&self) -> PoolSleepers {
         let number = self.board.number();
         let sleeper = |slot| {

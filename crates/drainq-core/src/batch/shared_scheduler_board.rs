@@ -9,9 +9,8 @@
 //! 1. A slot is lent to one thread at a time.
 //! 2. With several queues and several threads, no queue has a loan on every thread. A thread that borrows a slot and
 //!    finds no work there gives the slot back, and the loan no longer counts.
-//! 3. Take any point in time, now or later, and suppose that a thread is parked beyond it. Then the number of loans
-//!    that can be made by that time is at most the number of threads that are on their way, or parked until that time
-//!    at most. So no thread stays parked while a slot can be lent.
+//! 3. For any time T at which some thread will still be parked: the loans that can be made by T are no more than the
+//!    threads that are on their way or will wake up by T. So no thread stays parked while a slot can be lent.
 //!
 //! Why invariant 3 holds: each step is made under the lock and keeps the first number at most as large as the second.
 //!
@@ -32,10 +31,10 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, planted};
 use crate::wait::sleeper::Sleeper;
 use std::time::Instant;
 
-/// The number of a queue, unlike that of any other queue of the scheduler.
+/// The number of a queue, unique in its scheduler.
 pub(super) type QueueNumber = u64;
 
-/// What a thread is to do next.
+/// The next step of a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Work with this slot; `due` if it is lent because its time has come.
@@ -46,7 +45,7 @@ pub(super) enum Next {
     End,
 }
 
-/// In which state a slot comes back.
+/// The state in which a slot is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     /// There is more to do.
@@ -240,7 +239,7 @@ impl Board {
         }
     }
 
-    /// Notifies a parked thread to replace one that will not come back.
+    /// Notifies a parked thread in place of a thread that will not come back.
     pub fn replace(&self) {
         self.state.lock().notify_one();
     }

@@ -1,8 +1,8 @@
-//! The end of a queue: waiting for its threads, and giving up on them.
+//! The end of a queue: waits for its drain threads, or abandons their items.
 //!
-//! The order of a shutdown: close (no item is accepted any more, waiting producers are released), drain (threads
-//! empty all partitions, each handler on one thread at a time), end. If the deadline passes first, the cut: what is
-//! still in a ring or in flight is counted as abandoned, whatever a handler that hangs does later.
+//! The order of a shutdown: close (no item is accepted any more, waiting producers are released), drain (threads empty
+//! all partitions, each handler on one thread at a time), end. If the deadline passes first, the queue is *cut*: items
+//! that are still in a ring or in flight are counted as abandoned, whatever a hanging handler does later.
 
 use super::item::{Keyed, weight_of};
 use super::queue::BatchQueue;
@@ -11,18 +11,18 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Backoff, planted};
 use std::time::Duration;
 
-/// What a cut found in the queue.
+/// The items that a cut abandoned.
 pub struct Cut<T> {
     /// Items taken out of the rings, which the caller drops.
     pub items: Vec<T>,
-    /// All that was abandoned, `items` and what was in flight: in items, or in weights in a queue that weighs them.
+    /// The number of abandoned items, those in flight included; their weight in a queue that weighs items.
     pub abandoned: u64,
 }
 
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Refuses every item from now on; returns whether this call was the first to do so.
     ///
-    /// Each produce call is either before the close, and its item will be accounted for, or its item is refused.
+    /// An item whose produce call came before the close will be accounted for. Every other item is refused.
     pub fn close(&self) -> bool {
         let first = self.layout.close(|| self.closing.store(true, Ordering::Release));
         for partition in self.layout.partitions().iter() {

@@ -86,7 +86,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             // SAFETY: takes happen under a worker's counts lock, unless that worker is cut, and then
             // the rings are empty and closed; this thread holds all of these locks.
             unsafe { at.ring.for_each(at.ring.accepted(), &mut count) };
-            // What is in the ring, not what was admitted to it: an admitted item may still be refused by the ring.
+            // Counts the items in the ring, not the admitted ones: the ring may still refuse an admitted item.
             accepted += at.taken() + here;
             queued += here;
             used.push(here as usize);

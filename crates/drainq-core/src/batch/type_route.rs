@@ -1,4 +1,4 @@
-//! Which partition a type's items go to, and how many of them were handled.
+//! The partition of a type's items, and the type's counters.
 //!
 //! # Invariants
 //! 1. A key's partition is chosen when the key is made and never changes: growth and moves change the owner of a
@@ -32,7 +32,7 @@ struct TypeCounters {
 pub struct TypeCounts {
     /// Items queued.
     pub accepted: u64,
-    /// What became of those that were taken. A batch that was dead-lettered in part is counted under one outcome.
+    /// The outcomes of the items that were taken. A batch that was dead-lettered in part is counted under one outcome.
     pub outcomes: OutcomeCounts,
 }
 

@@ -1,16 +1,16 @@
-//! A sum that stays within a limit: how much of a capacity is used.
+//! The used part of a capacity: a sum that stays within a limit.
 //!
 //! # Invariants
 //! 1. `used` is at most the limit, with one exception: a single amount above the limit is admitted while nothing is
 //!    used, because it would never fit otherwise.
-//! 2. An amount is added before the item is pushed for which it stands, and given back if the push fails; so a drain
-//!    thread never gives back what was not added, and `used` is never negative. It is one word, changed by
-//!    read-modify-writes alone: no decision compares two counters of different ages.
+//! 2. An item's amount is added before the item is pushed, and given back if the push fails. So a drain thread never
+//!    gives back more than was added, and `used` is never negative. It is one word, changed by read-modify-writes
+//!    alone: no decision compares two counters of different ages.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
-/// How much of a capacity is used.
+/// The used part of a capacity.
 pub(crate) struct UsedCapacity {
     limit: u64,
     used: AtomicU64,

@@ -1,6 +1,7 @@
-//! Capacity in weights, for items that stand for many: tables, arrays, frames.
+//! Capacity in weights, for items that count for many: tables, arrays, frames.
 //!
-//! What is used is a [`UsedCapacity`]: admitted before the item is pushed, given back when it was taken.
+//! A [`UsedCapacity`] holds the used weight: a weight is admitted before its item is pushed, and given back when the
+//! item was taken.
 //!
 //! # Invariants
 //! 1. An item weighs [`MAX_WEIGHT`](super::config::MAX_WEIGHT) at most (`weight_of`), so that no sum wraps.
@@ -15,7 +16,7 @@ pub(crate) struct Weights(Option<Sums>);
 
 struct Sums {
     bound: UsedCapacity,
-    /// Weight taken away since the partition was made; changed under a worker's counts lock.
+    /// Weight taken since the partition was made; changed under a worker's counts lock.
     taken: AtomicU64,
 }
 
