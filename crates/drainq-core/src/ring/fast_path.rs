@@ -1,9 +1,9 @@
-//! Pushing into a ring whose producers share one lock: without a compare-and-swap, and on the fast path with one
+//! Pushes into a ring whose producers share one lock: without a compare-and-swap, and on the fast path with a single
 //! check.
 //!
-//! Most pushes find the ring in the state in which the last push found it: open and mostly empty, at the same segment,
-//! with an awake drain thread. So a push that has checked all of that stores in `fast_until` the tail up to which this
-//! state holds. The next pushes check only that `tail < fast_until`.
+//! Most pushes find the ring as the last push found it: open and mostly empty, at the same segment, with an awake drain
+//! thread. A push that has checked this stores in `fast_until` the tail up to which the result holds. The next pushes
+//! check only that `tail < fast_until`.
 //!
 //! ```text
 //! head            tail                 fast_until            head + capacity
@@ -34,8 +34,7 @@ impl<T: RingItem, B> Ring<T, B> {
     ///
     /// # Safety
     ///
-    /// One lock, held around each call, keeps all calls that change the tail (every push and
-    /// [`Ring::close`]) apart.
+    /// All calls that change the tail (every push and [`Ring::close`]) run under one lock.
     #[inline]
     pub unsafe fn push_serialised(&self, item: T) -> Result<(), (T, Refusal)> {
         match self.claim::<true>(1) {
@@ -65,7 +64,7 @@ impl<T: RingItem, B> Ring<T, B> {
     ///
     /// # Safety
     ///
-    /// That of [`Ring::push_serialised`]; `make` does not give the lock up.
+    /// That of [`Ring::push_serialised`]; `make` does not release the lock.
     #[inline(always)]
     pub unsafe fn push_fast(&self, make: impl FnOnce() -> T) -> bool {
         let tail = self.front.tail.load(Ordering::Relaxed);
@@ -149,8 +148,8 @@ impl<T: RingItem, B> Ring<T, B> {
         end - index
     }
 
-    /// Closes the fast path: the next push checks everything. To be called under the producers' lock. Returns for how
-    /// many items it was still open.
+    /// Closes the fast path, so that the next push checks everything. Call this under the producers' lock. Returns for
+    /// how many items the fast path was still open.
     #[inline]
     pub fn close_fast_path(&self) -> u64 {
         if planted("fast_close") {

@@ -1,5 +1,4 @@
-//! Ring items: values in the form in which a slot holds them, one machine word, so that a queued item costs eight
-//! bytes and one store.
+//! Ring items: values that become one machine word in a slot, so that a queued item costs eight bytes and one store.
 //!
 //! Source: pointer-like slots as in the JCTools queues, where null means empty.
 

@@ -2,9 +2,9 @@
 //!
 //! The ring counts items by two indices that only grow: `tail` (claimed) and `head` (taken). An item is pushed in two
 //! steps: a compare-and-swap on `tail` claims a slot, a store publishes the item in that slot. A producer whose
-//! compare-and-swap fails gives the processor away before it tries again. The consumer takes published items in order
-//! and frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted
-//! and taken, so counting costs nothing.
+//! compare-and-swap fails yields the processor before it tries again. The consumer takes published items in order and
+//! frees their slots by one store to `head`. The indices also serve as the counters of the items that were accepted and
+//! taken, so counting costs nothing.
 //!
 //! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
 //! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
@@ -68,7 +68,7 @@ pub enum Refusal {
 
 /// A bounded queue of ring items for many producers and one consumer.
 ///
-/// The `extra` of its owner is on the cache line that a push needs, so producers read it at no cost.
+/// The owner's `extra` lies on the cache line that a push needs, so producers read it at no cost.
 pub struct Ring<T: RingItem, B = ()> {
     front: CachePadded<Front<B>>,
     back: CachePadded<Back>,
@@ -150,19 +150,19 @@ impl<T: RingItem, B> Ring<T, B> {
         self.front.capacity as usize
     }
 
-    /// Items accepted since the ring was made.
+    /// Returns the number of items accepted since the ring was made.
     #[inline]
     pub fn accepted(&self) -> u64 {
         self.front.tail.load(Ordering::Acquire) / ONE
     }
 
-    /// Items taken since the ring was made.
+    /// Returns the number of items taken since the ring was made.
     #[inline]
     pub fn taken(&self) -> u64 {
         self.back.head.load(order("ring_len", Ordering::Acquire))
     }
 
-    /// Items accepted and not taken. Exact while no thread pushes or takes.
+    /// Returns the number of items accepted and not taken. Exact while no thread pushes or takes.
     #[inline]
     pub fn len(&self) -> usize {
         // The head is read before the tail, and with Acquire, so that the difference is not negative: a thread that
@@ -182,7 +182,7 @@ impl<T: RingItem, B> Ring<T, B> {
         self.front.tail.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Bytes that the ring holds now, its own structure included, and the whole of its directory.
+    /// Returns the bytes that the ring holds now, including its own structure and its whole directory.
     pub fn allocated_bytes(&self) -> usize {
         size_of::<Self>() + self.front.directory.allocated_bytes() + self.back.spare.allocated_bytes()
     }
@@ -230,8 +230,8 @@ impl<T: RingItem, B> Ring<T, B> {
     }
 
     /// Claims up to `wanted` slots: by one compare-and-swap, which is also the producer's fence of
-    /// [`crate::wait::sleeper`], or by one store where a lock keeps the producers apart. Returns the first index and
-    /// the number of slots.
+    /// [`crate::wait::sleeper`], or by one store if the producers share a lock. Returns the first index and the number
+    /// of slots.
     #[inline]
     fn claim<const SERIALISED: bool>(&self, wanted: usize) -> Result<(u64, u64), Refusal> {
         let mut tail = self.front.tail.load(Ordering::Relaxed);
@@ -263,8 +263,8 @@ impl<T: RingItem, B> Ring<T, B> {
                     return Ok((index, count));
                 }
                 Err(_) => {
-                    // Another producer is at this ring at the same moment. If both went on, they would meet again at
-                    // the next rings, in step, and each push would wait for a cache line of the other.
+                    // Another producer is at this ring at the same moment. Without a yield both would meet again at the
+                    // next rings, in step, and each push would wait for a cache line of the other.
                     thread::yield_now();
                     tail = self.front.tail.load(Ordering::Relaxed);
                 }
@@ -291,7 +291,7 @@ impl<T: RingItem, B> Ring<T, B> {
         if provided == index { Err(Refusal::NoMemory) } else { Ok(provided.min(end) - index) }
     }
 
-    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next.
+    /// Returns the segment of an index: a claimed one, or the next one of serialised producers.
     #[inline]
     fn segment(&self, index: u64) -> NonNull<Segment> {
         self.front.directory.segment(index, &self.back.spare)
@@ -371,8 +371,7 @@ impl<T: RingItem, B> Ring<T, B> {
             let backoff = Backoff::new();
             let word = loop {
                 let segment = NonNull::new(self.front.directory.entry(index).load(Ordering::Acquire));
-                // SAFETY: only the one who takes takes segments out of the directory, which is
-                // no thread now.
+                // SAFETY: only a take removes segments from the directory, and none runs now.
                 let slot = segment.map(|segment| unsafe { &(*segment.as_ptr()).slots[index as usize % SEGMENT] });
                 match slot.and_then(|slot| NonNull::new(slot.load(Ordering::Acquire))) {
                     Some(word) => break word,

@@ -34,7 +34,7 @@ impl Segment {
         (!memory.is_null()).then(|| unsafe { Box::from_raw(memory) })
     }
 
-    /// Makes the same of the atomics of a model checker, which are more than their memory.
+    /// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
     #[cfg(any(loom, drainq_shuttle))]
     fn new() -> Option<Box<Self>> {
         Some(Box::new(Self { slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }))
@@ -53,7 +53,7 @@ pub(super) struct Spare {
 }
 
 impl Directory {
-    /// Makes a directory for rings of `capacity` items: with room for one segment more than these take.
+    /// Makes a directory for rings of `capacity` items: with room for one more segment than they need.
     pub fn new(capacity: usize) -> Self {
         Self(null_entries((capacity + SEGMENT).div_ceil(SEGMENT).next_power_of_two()))
     }
@@ -64,15 +64,15 @@ impl Directory {
         &self.0[(index as usize / SEGMENT) & (self.0.len() - 1)]
     }
 
-    /// Returns the segment of an index that was claimed, or, among serialised producers, is the next. Aborts the process
-    /// if there is no memory for it.
+    /// Returns the segment of an index: a claimed one, or the next one of serialised producers. Aborts the process if
+    /// there is no memory.
     #[inline]
     pub fn segment(&self, index: u64, spare: &Spare) -> NonNull<Segment> {
         self.provide(index, spare)
             .unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<Segment>()))
     }
 
-    /// Returns the same; `None` if there is no memory for it.
+    /// Returns the same, or `None` if there is no memory.
     #[inline]
     pub fn provide(&self, index: u64, spare: &Spare) -> Option<NonNull<Segment>> {
         let found = NonNull::new(self.entry(index).load(order("segment_find", Ordering::Acquire)));
@@ -158,8 +158,8 @@ impl Drop for Spare {
     }
 }
 
-/// Makes entries of null pointers. Their memory is asked for zeroed, so the system provides a page of
-/// it when the first segment in there is made: a large ring that holds little costs little.
+/// Makes entries of null pointers. Their memory is allocated zeroed, so the system provides each page when it is first
+/// used: a large ring that holds little costs little.
 #[cfg(not(any(loom, drainq_shuttle)))]
 fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -175,7 +175,7 @@ fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(memory, entries)) }
 }
 
-/// Makes the same of the atomics of a model checker, which are more than their memory.
+/// Makes the same of a model checker's atomics, for which zeroed memory is not enough.
 #[cfg(any(loom, drainq_shuttle))]
 fn null_entries(entries: usize) -> Box<[AtomicPtr<Segment>]> {
     (0..entries).map(|_| AtomicPtr::new(ptr::null_mut())).collect()

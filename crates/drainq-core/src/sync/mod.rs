@@ -4,10 +4,10 @@
 //! checker's: `--cfg loom` explores every interleaving under Rust's memory model, `--cfg drainq_shuttle` random
 //! schedules.
 //!
-//! | file | what it is made of |
+//! | file | contents |
 //! | --- | --- |
 //! | `real.rs` | `std` and crossbeam |
-//! | `modelled.rs` | the macro that makes the same names of a model checker's; `loom.rs`, `shuttle.rs` call it |
+//! | `modelled.rs` | a macro that defines the same names over a model checker; `loom.rs` and `shuttle.rs` call it |
 //! | `mutants.rs` | deliberate faults, by name |
 //!
 //! All three have one shape: [`Mutex::lock`] returns a guard (no poisoning), and a thread waits on a [`Parker`], whose
@@ -34,7 +34,7 @@ pub use crossbeam_utils::CachePadded;
 
 pub(crate) use mutants::{full_fence, order, planted};
 
-/// The standard library's own, also under a model checker, because a model need not explore these.
+/// The standard library's atomics, also under a model checker, which need not explore these.
 pub mod plain {
     pub use std::sync::atomic::{AtomicU64, Ordering};
     pub use std::sync::{Arc, Mutex, OnceLock};

@@ -1,7 +1,7 @@
-//! What replaces `real.rs` under a model checker: the same names over the checker's locks and threads.
+//! Replaces `real.rs` under a model checker: the same names over the checker's locks and threads.
 //!
-//! loom and shuttle have equal names for these, so one macro makes both. Under a model a timed park has no timeout: a
-//! wake-up that only the timeout would have replaced is then found as a deadlock.
+//! loom and shuttle use the same names for these, so one macro serves both. In a model a timed park has no timeout, so
+//! that a lost wake-up shows as a deadlock even if a timeout would have hidden it.
 
 /// Defines the contents of `sync` over the crate `$checker`.
 macro_rules! modelled {
@@ -57,7 +57,7 @@ macro_rules! modelled {
                 Self(Arc::new(ParkToken { is_left, left }))
             }
 
-            /// Returns what wakes the thread of this parker.
+            /// Returns the handle that wakes the thread of this parker.
             pub fn unparker(&self) -> Unparker {
                 Unparker(self.0.clone())
             }
@@ -71,8 +71,8 @@ macro_rules! modelled {
                 *is_left = false;
             }
 
-            /// Parks as [`Parker::park`] does: in a model no time passes. Without any time it takes the token if there
-            /// is one, and returns.
+            /// Parks as [`Parker::park`] does, because in a model no time passes. With a timeout of zero it only takes
+            /// the token, if there is one.
             pub fn park_timeout(&self, timeout: Duration) {
                 if timeout.is_zero() {
                     *self.0.is_left.lock().unwrap() = false;

@@ -1,13 +1,13 @@
-//! Deliberate faults, by name: what shows that the test of an ordering can fail.
+//! Deliberate faults, by name, which show that the test of an ordering can fail.
 //!
-//! Every ordering and every wake-up that a model argues for calls one of these functions. In a normal build the
-//! answer is a constant, and the compiler removes the question. Under a model checker, or with `--cfg
-//! drainq_mutants`, the variable `DRAINQ_MUTANT` names the one fault to make, or several with commas between them.
-//! `scripts/mutants/core.py` lists all of them with the test that fails.
+//! Every ordering and every wake-up that a model argues for calls one of these functions. In a normal build the answer
+//! is a constant, and the compiler removes the call. Under a model checker, or with `--cfg drainq_mutants`, the
+//! variable `DRAINQ_MUTANT` names the fault to make, or several with commas between them. `scripts/mutants/core.py`
+//! lists all of them with the test that fails.
 
 use super::atomic::Ordering;
 
-/// Whether the fault of this name is to be made.
+/// Whether to make the fault of this name.
 #[cfg(any(loom, drainq_shuttle, drainq_mutants))]
 pub(crate) fn planted(name: &str) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
@@ -15,20 +15,20 @@ pub(crate) fn planted(name: &str) -> bool {
     chosen.is_some_and(|names| names.split(',').any(|chosen| chosen == name))
 }
 
-/// Whether the fault of this name is to be made: never, in this build.
+/// Whether to make the fault of this name: never, in this build.
 #[cfg(not(any(loom, drainq_shuttle, drainq_mutants)))]
 #[inline(always)]
 pub(crate) const fn planted(_name: &str) -> bool {
     false
 }
 
-/// Returns the ordering `right`, or `Relaxed` if the fault of this name is to be made.
+/// Returns the ordering `right`, or `Relaxed` to make the fault of this name.
 #[inline(always)]
 pub(crate) fn order(name: &str, right: Ordering) -> Ordering {
     if planted(name) { Ordering::Relaxed } else { right }
 }
 
-/// Runs a SeqCst fence, or nothing if the fault of this name is to be made.
+/// Runs a SeqCst fence, or nothing to make the fault of this name.
 #[inline(always)]
 pub(crate) fn full_fence(name: &str) {
     if !planted(name) {

@@ -15,9 +15,9 @@
 //!    wakes the sleeper: a thousand producers make one wake-up.
 //! 3. Unparking a thread that is not parked yet leaves a token: a wake-up between the second check and the park ends
 //!    the park at once.
-//! 4. A thread whose time ran out while the state was still `IDLE` may leave it so, call what it likes and park again
-//!    ([`Sleeper::sleep_on`]): for the producers it never stopped sleeping, so it needs no lock. It has to look for work
-//!    all the same: a token that was left while it was awake ends a park as well, and leaves the state as it is.
+//! 4. A thread whose time ran out while the state was still `IDLE` may leave the state, run any code and park again
+//!    ([`Sleeper::sleep_on`]). For the producers it never stopped sleeping, so it needs no lock. It must still look for
+//!    work, because a token that was left while it was awake also ends a park, and leaves the state as it is.
 //!
 //! Source: Dekker's argument as in the event counts of folly and crossbeam-channel; a locked instruction instead of the
 //! fence as in crossbeam-epoch; the nap is the first step of SkyWalking's idle back-off.
@@ -39,9 +39,9 @@ pub fn producer_fence() {
 /// Runs the [`producer_fence`] of a producer that has just claimed a slot by a SeqCst compare-and-swap on the word that
 /// sleepers read in their second check.
 ///
-/// The claim is what the second check must not miss, not the item: a sleeper that sees the claim stays awake until
-/// the item is published. On x86 the locked instruction is a full barrier, and SeqCst keeps the compiler from moving
-/// an access over it; on other processors this is a fence.
+/// The second check must not miss the claim: a sleeper that sees a claim stays awake until the item is published. On
+/// x86 the locked instruction is a full barrier, and SeqCst keeps the compiler from moving an access over it; on other
+/// processors this is a fence.
 #[inline]
 pub fn fence_after_swap() {
     if !cfg!(all(target_arch = "x86_64", not(any(loom, drainq_shuttle)))) {
@@ -55,7 +55,7 @@ fn sleeper_fence() {
     full_fence("wake_sleeper_fence");
 }
 
-/// How deep a thread sleeps: what wakes it.
+/// How deep a thread sleeps, which decides what wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Woken by a partition that is half full or full, and by the queue itself.
@@ -89,8 +89,8 @@ impl Sleeper {
     /// Sets the state to asleep and runs the second check, `work`: returns true if the thread may park, and false,
     /// with the state awake again, if `work` found something.
     ///
-    /// Before the check it calls `sync_with_producers`, which takes the producers' lock and gives it back, if they
-    /// share a lock (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
+    /// Before the check it calls `sync_with_producers`, which takes and releases the producers' lock, if they share one
+    /// (invariant 1). Before a nap that call may do nothing, because a nap ends by itself.
     pub fn fall_asleep(&self, depth: Depth, sync_with_producers: impl FnOnce(), work: impl FnOnce() -> bool) -> bool {
         self.state.store(if depth == Depth::Nap { NAP } else { IDLE }, Ordering::Relaxed);
         sleeper_fence();
@@ -111,8 +111,8 @@ impl Sleeper {
 
     /// Sleeps on `parker` until woken, `timeout` at most; returns at once if the second check, `work`, finds something.
     ///
-    /// Returns whether the thread is still idle for its producers. Then it may [`Self::sleep_on`] if it finds no work; else it
-    /// has to [`Self::wake_up`] before it takes items (invariant 4).
+    /// Returns whether the thread is still idle for its producers. Then it may [`Self::sleep_on`] if it finds no work;
+    /// otherwise it must [`Self::wake_up`] before it takes items (invariant 4).
     pub fn sleep(
         &self,
         parker: &Parker,
@@ -123,7 +123,7 @@ impl Sleeper {
         self.fall_asleep(depth, sync_with_producers, work) && self.sleep_on(parker, timeout)
     }
 
-    /// Sleeps on after the time of a sleep ran out; returns as [`Self::sleep`] does (invariant 4).
+    /// Continues a sleep whose time ran out; returns as [`Self::sleep`] does (invariant 4).
     pub fn sleep_on(&self, parker: &Parker, timeout: Option<Duration>) -> bool {
         match timeout {
             Some(timeout) => parker.park_timeout(timeout),
@@ -136,8 +136,8 @@ impl Sleeper {
         is_still_idle
     }
 
-    /// Wakes the thread if it is idle, and if it naps and `urgent` returns true. To be called after
-    /// [`producer_fence`], or within the producers' lock.
+    /// Wakes the thread if it is idle, or if it naps and `urgent` returns true. Call this after [`producer_fence`] or
+    /// under the producers' lock.
     #[inline]
     pub fn wake(&self, urgent: impl FnOnce() -> bool) {
         let state = self.state.load(Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Sleeper {
     }
 }
 
-/// Returns how long a thread sleeps that wakes up by itself, after this number of passes in a row without an item.
+/// Returns how long a thread that wakes up by itself sleeps after this number of empty passes in a row.
 ///
 /// The first sleep lasts `min_idle`, each later one twice as long as the one before, `max_idle` at most, and none less
 /// than 50 microseconds.

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. The flag is set, with `Release`, before the thread is unparked, and read with `Acquire`.
-//! 2. To unpark a thread leaves a token: a wake-up between the read of the flag and the park ends the park at once.
+//! 2. Unparking a thread leaves a token: a wake-up between the read of the flag and the park ends the park at once.
 
 use super::tickets::Wake;
 use crate::sync::atomic::{AtomicBool, Ordering};

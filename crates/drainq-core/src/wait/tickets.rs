@@ -6,9 +6,9 @@
 //! does a token whose waiter does not run, because its event loop is busy or stopped: the token *lapses* when another
 //! waiter finds it unused at two reads of [`TokenNumbers`] in a row.
 //!
-//! A waiter says how much it *needs* to go on: items or room. A waiter that needs several is notified when that many
-//! are there. If that many may never come, because a full sub-queue blocks its producers, the first such waiter is
-//! notified to take the items that are there and *hold* them.
+//! Each waiter *needs* a number of items, or an amount of room. A waiter that needs several items is notified when
+//! there are enough. If there may never be enough, because a full sub-queue blocks its producers, the first such waiter
+//! is notified to take the items that are there and *hold* them.
 //!
 //! # Invariants
 //! 1. `tokens` holds the tickets whose waiters were notified and have neither left nor entered again, and whose token
@@ -38,7 +38,7 @@ pub trait Wake: Send {
 /// The number of a waiter; a smaller number is notified first.
 pub type Ticket = u64;
 
-/// Waiters that were notified and are to be woken once the lock is released. `G` says which [`Tickets`] each is from.
+/// Waiters that were notified and are to be woken once the lock is released. `G` names the [`Tickets`] of each.
 pub type Wakes<G> = Vec<(G, Ticket, Box<dyn Wake>)>;
 
 /// What a waiter waits for.
@@ -46,7 +46,7 @@ pub type Wakes<G> = Vec<(G, Ticket, Box<dyn Wake>)>;
 pub struct Request {
     /// How many items, or how much room.
     pub need: usize,
-    /// What [`Tickets::notify_tagged`] finds the waiter by.
+    /// The tag by which [`Tickets::notify_tagged`] finds the waiter.
     pub tag: u64,
 }
 
@@ -57,17 +57,17 @@ impl Request {
     }
 }
 
-/// What there is for the waiters.
+/// The items or the room that waiters can have.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// Items to take, or room to fill; `usize::MAX` notifies every waiter.
     pub available: usize,
-    /// Whether a full sub-queue keeps producers out until something is taken.
+    /// Whether a full sub-queue blocks its producers until an item is taken.
     pub is_stuck: bool,
 }
 
 impl Offer {
-    /// What ends every wait: a shutdown, say.
+    /// Ends every wait, as a shutdown does.
     pub const END: Self = Self::of(usize::MAX);
 
     /// This many items, or this much room.
@@ -98,8 +98,7 @@ pub struct TokenNumbers {
 const NONE: u64 = u64::MAX;
 
 impl TokenNumbers {
-    /// Finds tokens that were given before the last call and are still unused: returns the number of the youngest of
-    /// these.
+    /// Returns the number of the youngest token that was given before the last call and is still unused.
     ///
     /// `before` is kept by the caller from call to call: the last number that had been given.
     pub fn stalled(&self, before: &mut Option<u64>) -> Option<u64> {
@@ -116,7 +115,7 @@ pub struct Tickets {
     /// Waiters whose token has lapsed; they count as blocked until they run.
     lapsed: BTreeSet<Ticket>,
     holder: Option<Ticket>,
-    /// Tokens by number, the oldest first; may have some that are gone.
+    /// Tokens by number, the oldest first; used and lapsed tokens may still be listed.
     by_age: VecDeque<(Ticket, u64)>,
     given: u64,
     numbers: Arc<TokenNumbers>,
@@ -196,7 +195,8 @@ impl Tickets {
         }
     }
 
-    /// Whether `ticket` may hold items while it waits: no other does, and it is the first that needs several.
+    /// Whether `ticket` may hold items while it waits: no other waiter does, and `ticket` is the first that needs
+    /// several.
     pub fn may_hold(&self, ticket: Ticket) -> bool {
         match self.holder {
             Some(holder) => holder == ticket || planted("tickets_holder"),
@@ -218,7 +218,7 @@ impl Tickets {
         self.holder = Some(ticket);
     }
 
-    /// Notifies waiters, the first ones first, until what is available is promised; moves them to `wakes`.
+    /// Notifies waiters in order until all that is available is promised; moves them to `wakes`.
     #[inline]
     pub fn notify<G: Copy>(&mut self, offer: Offer, from: G, wakes: &mut Wakes<G>) {
         while let Some(rest) = offer.available.checked_sub(self.promised).filter(|&rest| rest > 0) {

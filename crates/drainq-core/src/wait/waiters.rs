@@ -51,12 +51,12 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Makes a room without waiters.
+    /// Makes an empty list of waiters.
     pub fn new() -> Self {
         Self { count: AtomicUsize::new(0), in_order: Mutex::new(VecDeque::new()) }
     }
 
-    /// Notifies up to `count` waiters, the longest waiting first. To be called after room for as many was made.
+    /// Notifies up to `count` waiters, the longest waiting first. Call this after making room for as many.
     #[inline]
     pub fn notify(&self, count: usize) {
         full_fence("waiters_notify_fence");
@@ -107,12 +107,12 @@ impl Default for Waiters {
     }
 }
 
-/// One thread among the waiters; dropped, it leaves them.
+/// One waiting thread. Dropping the value removes the thread from the waiters.
 pub struct Waiter<'a> {
     waiters: &'a Waiters,
     parker: Parker,
     bell: Arc<Bell>,
-    /// Whether the next try is the answer to a notification that ended the last wait.
+    /// Whether a notification ended the last wait, so that the next try uses it.
     answers_notification: bool,
     /// Whether the thread got what it waited for.
     is_served: bool,
@@ -130,9 +130,8 @@ impl Waiter<'_> {
 
     /// Waits for a notification, `timeout` at most; the caller then tries again.
     ///
-    /// A waiter that was notified and found the room taken by another does not wait at once: it enters again, as the
-    /// first, and its caller's next try is the one after the fence (invariant 1), not the answer to a notification
-    /// that comes now.
+    /// A waiter that was notified and found the room taken does not wait at once. It enters again as the first waiter,
+    /// and its caller tries once more after the fence (invariant 1).
     pub fn wait(&mut self, timeout: Duration) {
         let was_notified = self.bell.is_notified.load(Ordering::Relaxed);
         if was_notified {
@@ -144,7 +143,7 @@ impl Waiter<'_> {
         self.answers_notification = waited && self.bell.is_notified.load(Ordering::Relaxed);
     }
 
-    /// Leaves with what the thread waited for: a notification that led to it is used.
+    /// Leaves the waiters after success, which uses up the notification.
     pub fn served(mut self) {
         self.is_served = true;
     }
