@@ -37,7 +37,7 @@ impl Bitmap {
         before & bit == 0
     }
 
-    /// Takes `number` out; true if it was there.
+    /// Removes `number`; true if it was there.
     #[inline]
     pub fn remove(&mut self, number: usize) -> bool {
         let (index, bit) = (number / BITS, 1 << (number % BITS));

@@ -1,9 +1,9 @@
 //! The blocking calls of a Rust program, by the protocol of [`Wait`].
 //!
-//! A thread that finds nothing gives the processor away twice, and tries again each time, before it enters the waiters. With
-//! more threads than processors that is often enough for the other side to run: a getter then makes room for many
-//! putters in one go, where each wake-up would make room for one. Measured with 250 putters and one getter on two
-//! processors: a fifth of the processor time for each item.
+//! A thread that finds nothing yields the processor twice, and tries again each time, before it enters the waiters.
+//! With more threads than processors the other side then often runs: a getter makes room for many putters at once,
+//! while each wake-up would make room for one. Measured with 250 putters and one getter on two processors: a fifth of
+//! the processor time for each item.
 
 use super::bulk_get::Gathered;
 use super::put::PutRefusal;
@@ -13,12 +13,11 @@ use super::wait::Wait;
 use crate::sync::thread as threads;
 use crate::wait::thread::WaitingThread;
 
-/// How often a thread gives the processor away before it enters the waiters; never in a model, which explores the wait.
+/// How often a thread yields the processor before it enters the waiters; never in a model, which explores the wait.
 const YIELDS: usize = if cfg!(any(loom, drainq_shuttle)) { 0 } else { 2 };
 
 impl<T, L> Wait<T, L> {
-    /// Sleeps until it is worth trying again: enters the waiters, but for the first times, when it gives the processor
-    /// away.
+    /// Yields the processor the first times; later enters the waiters and sleeps until another try may succeed.
     fn sleep(&mut self, thread: &WaitingThread) {
         if self.yields < YIELDS {
             self.yields += 1;
@@ -43,7 +42,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         }
     }
 
-    /// Takes up to `most` items once there are `least` of them, or what there is after shutdown.
+    /// Takes up to `most` items once there are `least` of them, or the items that are left after shutdown.
     pub fn get_many(&self, least: usize, most: usize) -> Vec<T> {
         let (mut wait, thread) = (self.getter(), WaitingThread::default());
         while wait.gather(least, most) == Gathered::TooFew {
@@ -54,7 +53,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
 }
 
 impl<T, L> SubQueue<T, L> {
-    /// Adds an item, waiting for room; gives it back when it can never be accepted.
+    /// Adds an item, waiting for room; returns it if it can never be accepted.
     pub fn put(&self, mut item: T) -> Result<(), (T, PutRefusal)> {
         let (mut wait, thread) = (self.putter(), WaitingThread::default());
         loop {

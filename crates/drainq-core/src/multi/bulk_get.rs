@@ -1,19 +1,19 @@
 //! A bulk get takes no item until there are enough, so that two bulk gets cannot starve each other.
 //!
-//! To take the items that are there and wait for the rest is *hold and wait*: if two getters want ten items each and
-//! there are ten, each may hold five for ever. So a waiting bulk get leaves the items where they are and is notified
-//! when there are enough of them. One exception: if a full sub-queue blocks its producers, there may never be enough
-//! items, so the first waiting bulk getter takes the items that are there and holds them. Only one getter holds items
-//! at a time, so holders cannot starve each other.
+//! Taking the available items and waiting for the rest is *hold and wait*: if two getters want ten items each and there
+//! are ten, each may hold five for ever. So a waiting bulk get leaves the items in the queue and is notified when there
+//! are enough. One exception: if a full sub-queue blocks its producers, there may never be enough items, so the first
+//! waiting bulk getter takes the available items and holds them. Only one getter holds items at a time, so holders
+//! cannot starve each other.
 //!
 //! Held items are stored here, under the lock, and not in the stack frame of the getter. If the wait ends without
 //! success they go back to the heads of their sub-queues, even if a sub-queue was removed meanwhile. A getter whose
-//! selection is a Python object calls it for each item, and holds the items that it has so far in the same way.
+//! selection is a Python object calls it for each item, and holds its items in the same way.
 //!
 //! # Invariants
 //! 1. `held[ticket]` is in the order in which the items were taken; all are of attached sub-queues.
-//! 2. A held item counts in the `depth` of its sub-queue and of the whole, in `held` of its sub-queue, and in no
-//!    number of items that can be taken.
+//! 2. A held item counts in the `depth` of its sub-queue and of the whole, and in `held` of its sub-queue. It does not
+//!    count as available.
 //!
 //! Source: hold and wait as a condition of deadlock, E. G. Coffman et al., *System Deadlocks* (1971).
 
@@ -31,12 +31,12 @@ use crate::wait::tickets::Ticket;
 pub enum Gathered {
     /// There are enough, or no more items will come.
     Enough,
-    /// There are too few: the getter has to wait.
+    /// There are too few: the getter must wait.
     TooFew,
 }
 
 impl<T, L> Wait<T, L> {
-    /// Takes up to `most` items by turns, if that makes at least `least` with those that it holds.
+    /// Takes up to `most` items by turns, if there are at least `least` together with the held ones.
     pub fn gather(&mut self, least: usize, most: usize) -> Gathered {
         let former = self.ticket;
         let (ticket, gathered, need, _discarded) = self.shared.with(|state, wakes| {
@@ -74,12 +74,12 @@ impl<T, L> Wait<T, L> {
         gathered
     }
 
-    /// Returns the number of items that it holds.
+    /// Returns the number of held items.
     pub fn held(&self) -> usize {
         self.ticket.map_or(0, |ticket| self.shared.with(|state, _| state.held_by(ticket)))
     }
 
-    /// Returns the items that it holds, which are got now.
+    /// Returns the held items and counts them as got.
     pub fn finish(&mut self) -> Vec<T> {
         self.ticket.map_or_else(Vec::new, |ticket| self.shared.with(|state, _| state.hand_out(ticket)))
     }
@@ -102,7 +102,7 @@ impl<T, L> SubQueue<T, L> {
 }
 
 impl<T, L> MultiState<T, L> {
-    /// Whether `ticket` may take items: there are enough, or no more will come, or it becomes the holder.
+    /// Whether `ticket` may take items: there are enough, no more will come, or it becomes the holder.
     fn may_gather(&mut self, ticket: Ticket, least: usize) -> bool {
         let missing = least.saturating_sub(self.held_by(ticket));
         if missing <= self.servable || self.is_shut_down || planted("multi_hold_and_wait") {
@@ -115,8 +115,8 @@ impl<T, L> MultiState<T, L> {
         holds
     }
 
-    /// Returns whether there are enough items, how many the getter needs, and what a shutdown discards. Too few items
-    /// go back, unless `ticket` is the holder.
+    /// Returns whether there are enough items, how many the getter needs, and the items that a shutdown discards. Too
+    /// few items go back, unless `ticket` is the holder.
     fn keep_or_give_back(&mut self, ticket: Ticket, least: usize) -> (Gathered, usize, Vec<T>) {
         let missing = least.saturating_sub(self.held_by(ticket));
         if missing == 0 || self.is_shut_down {
@@ -131,14 +131,14 @@ impl<T, L> MultiState<T, L> {
         self.held.get(&ticket).map_or(0, Vec::len)
     }
 
-    /// Moves the head of `slot`, which can be served, to what `ticket` holds.
+    /// Moves the head of `slot`, which can be served, to the items that `ticket` holds.
     fn hold(&mut self, slot: Slot, ticket: Ticket, wakes: &mut Wakes) {
         let entry = self.detach_head(slot, wakes);
         self.sub_mut(slot).held += 1;
         self.held.entry(ticket).or_default().push(Held { slot, entry });
     }
 
-    /// Takes out what `ticket` holds, and counts it as got.
+    /// Takes out the items that `ticket` holds, and counts them as got.
     fn hand_out(&mut self, ticket: Ticket) -> Vec<T> {
         let held = self.held.remove(&ticket).unwrap_or_default();
         for Held { slot, .. } in &held {
@@ -148,7 +148,8 @@ impl<T, L> MultiState<T, L> {
         held.into_iter().map(|held| held.entry.item).collect()
     }
 
-    /// Returns what `ticket` holds to the heads of its sub-queues; returns what a shutdown discards.
+    /// Gives the items that `ticket` holds back to the heads of their sub-queues; returns the items that a shutdown
+    /// discards.
     pub fn give_back(&mut self, ticket: Ticket) -> Vec<T> {
         let held = self.held.remove(&ticket).unwrap_or_default();
         let mut discarded = Vec::new();

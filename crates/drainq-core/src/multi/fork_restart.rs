@@ -1,9 +1,8 @@
-//! What a forked child does with the copy of its parent's multi-queue: it goes on with the same sub-queues and
-//! settings, empty.
+//! Empties the copy of a multi-queue in a forked child, which keeps the sub-queues and their settings.
 //!
-//! The parent's items, waiters and counts belong to the parent. The child forgets them and does not drop them: to
-//! drop an item could run code of its owner, and to wake a waiter would touch what a thread of the parent may have
-//! been changing.
+//! The parent's items, waiters and counts belong to the parent. The child forgets them and does not drop them: dropping
+//! an item could run its owner's code, and waking a waiter would touch state that a thread of the parent may have been
+//! changing.
 
 use super::shared::MultiShared;
 use super::state::MultiState;

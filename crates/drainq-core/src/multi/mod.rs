@@ -2,13 +2,13 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`queue`] | the handles, `MultiQueue` and `SubQueue`; no algorithm of their own |
-//! | `state` | everything under the one lock: sub-queues, counters |
+//! | [`queue`] | the handles, `MultiQueue` and `SubQueue` |
+//! | `state` | everything that the one lock guards: sub-queues, counters |
 //! | `put`, `take` | items in and out |
 //! | `bulk_get` | bulk gets: no item is taken until there are enough |
-//! | `sub_queue` | what one sub-queue holds |
-//! | `shared` | what the handles share: the lock, the clock; how long a slot is kept |
-//! | `notify`, [`waiters`] | which waiters a step has something for |
+//! | `sub_queue` | the items and counters of one sub-queue |
+//! | `shared` | the lock and the clock, which the handles share; the lifetime of a slot |
+//! | `notify`, [`waiters`] | notifies the waiters that a step can serve |
 //! | `settings` | changes of priority, capacity, weight and reasons while the queue runs |
 //! | `stats`, `fork_restart` | snapshots of the counters; a forked child |
 //! | [`round_robin_selection`] | whose turn it is: groups by priority, round robin by weight |
@@ -19,8 +19,8 @@
 //! One short lock guards all of it. No code of the caller runs under that lock, so its holder never waits for
 //! anything: not for another lock, not for an interpreter.
 //!
-//! Source: linked-blocking-multi-queue 1.0.0 for what it does; one lock instead of two, the bitmap instead of a scan,
-//! and the state that a removed sub-queue keeps are ours.
+//! Source: the behaviour of linked-blocking-multi-queue 1.0.0. Changed here: one lock instead of two, the bitmap
+//! instead of a scan, and a removed sub-queue keeps its state.
 
 pub mod bitmap;
 mod blocking;

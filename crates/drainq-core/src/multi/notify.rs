@@ -1,4 +1,4 @@
-//! Which waiters a step has something for, and what there is for them.
+//! Notifies the waiters that a step can serve.
 
 use super::round_robin_selection::Slot;
 use super::state::MultiState;
@@ -7,7 +7,7 @@ use crate::sync::planted;
 use crate::wait::tickets::{Offer, Ticket, Tickets};
 
 impl<T, L> MultiState<T, L> {
-    /// Notifies putters for the room there is; all of them if there will be none any more.
+    /// Notifies putters for the available room; all of them if there will never be room again.
     pub fn notify_putters(&mut self, slot: Slot, wakes: &mut Wakes) {
         let is_final =
             (self.refusal(slot).is_some() && !planted("multi_final")) || (self.is_orphaned && !planted("multi_orphan"));
@@ -28,7 +28,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// Notifies waiters for what there is for them.
+    /// Notifies these waiters for the available items or room.
     pub fn notify(&mut self, of: WaitersOf, wakes: &mut Wakes) {
         match of {
             WaitersOf::Getters => self.notify_getters(wakes),

@@ -1,4 +1,4 @@
-//! Putting items into a sub-queue, and the reasons to refuse them.
+//! Puts items into a sub-queue, or refuses them with a reason.
 
 use super::round_robin_selection::Slot;
 use super::state::MultiState;

@@ -1,7 +1,7 @@
 //! The handles: a [`MultiQueue`] is the blocking head of many [`SubQueue`]s.
 //!
-//! They have no algorithm of their own: each call takes the lock, does one step of [`MultiState`], releases the lock,
-//! and then wakes the waiters that the step notified.
+//! Each call takes the lock, does one step of [`MultiState`], releases the lock, and then wakes the waiters that the
+//! step notified.
 
 use super::put::PutRefusal;
 use super::round_robin_selection::{Order, Slot};
@@ -82,7 +82,7 @@ impl<T, L: Clone> MultiQueue<T, L> {
         })
     }
 
-    /// Returns what the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
+    /// Returns the state that the handles share; a forked child calls [`MultiShared::restart_in_child`] on it.
     pub fn shared(&self) -> &Arc<MultiShared<T, L>> {
         &self.shared
     }
@@ -154,7 +154,7 @@ impl<T, L> SubQueue<T, L> {
         shared.with(|state, _| state.push(*slot, item, now))
     }
 
-    /// Adds items, first to last, while there is room; those that are left stay in `items`.
+    /// Adds items, first to last, while there is room; the rest stays in `items`.
     pub fn try_put_many(&self, items: &mut std::vec::IntoIter<T>) -> Result<(), PutRefusal> {
         let Owner { shared, slot } = &*self.owner;
         let now = shared.now();
@@ -243,7 +243,7 @@ impl<T, L> SubQueue<T, L> {
         self.owner.shared.with(|state, _| state.set_priority(self.owner.slot, priority));
     }
 
-    /// Sets how many items fit; what is already here stays.
+    /// Sets how many items fit; items that are already here stay.
     pub fn set_capacity(&self, capacity: usize) {
         self.owner.shared.with(|state, wakes| state.set_capacity(self.owner.slot, capacity, wakes));
     }
@@ -253,7 +253,7 @@ impl<T, L> SubQueue<T, L> {
         self.owner.shared.with(|state, _| state.set_weight(self.owner.slot, weight));
     }
 
-    /// Adds a reason not to serve it.
+    /// Adds a reason not to serve the sub-queue.
     pub fn disable(&self, reason: String) {
         self.owner.shared.with(|state, _| {
             state.change_reasons(self.owner.slot, |sub| {
@@ -262,7 +262,7 @@ impl<T, L> SubQueue<T, L> {
         });
     }
 
-    /// Takes one reason away, or all; it is served again when none is left.
+    /// Removes one reason, or all; the sub-queue is served again when none is left.
     pub fn enable(&self, reason: Option<&str>) {
         self.owner.shared.with(|state, _| {
             state.change_reasons(self.owner.slot, |sub| match reason {
@@ -274,12 +274,12 @@ impl<T, L> SubQueue<T, L> {
         });
     }
 
-    /// Returns the reasons why it is not served now; none when it is enabled.
+    /// Returns the reasons why the sub-queue is not served now; none if it is enabled.
     pub fn disabled_by(&self) -> Vec<String> {
         self.owner.shared.with(|state, _| state.sub(self.owner.slot).disabled_by.iter().cloned().collect())
     }
 
-    /// Its counters.
+    /// Returns the counters of the sub-queue.
     pub fn stats(&self) -> Stats {
         let now = self.owner.shared.now();
         self.owner.shared.with(|state, _| state.sub_stats(self.owner.slot, now))

@@ -1,16 +1,16 @@
-//! Whose turn it is: priority groups, and round robin over fixed positions inside each.
+//! Chooses the next sub-queue: priority groups, and round robin over fixed positions inside each.
 //!
-//! A sub-queue has a *location*: a position in the group of its priority. Positions are given out in order and not
-//! used again, so a removal costs no other sub-queue its turn; a group whose positions are mostly vacant is
-//! renumbered in the same order. A bitmap of the occupied positions that are *ready* (enabled and not empty), and one
-//! of the groups that have such positions, make a choice as cheap among 10,000 idle sub-queues as among one.
+//! A sub-queue has a *location*: a position in the group of its priority. Positions are given out in order and not used
+//! again, so a removal costs no other sub-queue its turn; a group whose positions are mostly vacant is renumbered in
+//! the same order. Two bitmaps, of the positions that are *ready* (enabled and not empty) and of the groups that have
+//! such positions, make a choice as cheap among 10,000 idle sub-queues as among one.
 //!
 //! A group has a *rank*, which ascends with the priority. Ranks have gaps, so that a new group moves no other; when a
 //! gap is used up, all ranks are spread anew. So a new priority costs, on average, a search among the groups.
 //!
-//! `weight` is the number of turns in a row (deficit round robin with one item a turn). A ready sub-queue is passed
-//! over by at most the sum of the other weights: of its group in [`Order::Priority`] while its group is the first
-//! ready one, of all sub-queues in [`Order::Weighted`].
+//! `weight` is the number of turns in a row (deficit round robin with one item a turn). A ready sub-queue waits for at
+//! most as many turns as the sum of the other weights: in [`Order::Priority`] the weights of its group, while that is
+//! the first ready group; in [`Order::Weighted`] the weights of all sub-queues.
 //!
 //! # Invariants
 //! 1. `by_priority` holds the groups; their ranks ascend with the priority, and `at_rank[groups[id].rank] == id`.
@@ -25,7 +25,7 @@ use super::bitmap::Bitmap;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// The distance of two ranks that were given at once.
+/// The distance between ranks that are spread anew.
 const GAP: usize = 8;
 
 /// No group has this rank.
@@ -71,7 +71,7 @@ struct Location {
     position: usize,
 }
 
-/// Where the next sub-queue is, and whether it goes on with its turn.
+/// The location of the next sub-queue, and whether its turn continues.
 struct Choice {
     group: usize,
     position: usize,
@@ -87,7 +87,7 @@ pub struct Selection {
     by_priority: BTreeMap<i64, usize>,
     at_rank: Vec<usize>,
     ready_groups: Bitmap,
-    /// The group that the ring of [`Order::Weighted`] stands at; none before its first turn.
+    /// The current group of [`Order::Weighted`]; `None` before the first turn.
     ring: Option<usize>,
     locations: Vec<Option<Location>>,
 }
@@ -142,7 +142,7 @@ impl Selection {
         }
     }
 
-    /// Sets how many turns in a row `slot` has, from the present turn on.
+    /// Sets how many turns in a row `slot` has, from the current turn on.
     pub fn set_weight(&mut self, slot: Slot, weight: u32) {
         if let Some(Some(Location { group, position })) = self.locations.get(slot).copied() {
             self.groups[group].positions[position] = Some(Occupant { slot, weight });
@@ -300,7 +300,7 @@ impl Selection {
         self.at_rank[rank] = VACANT;
         self.free_groups.push(id);
         if self.ring == Some(id) && self.mode == Order::Weighted {
-            // The ring goes on with the group after it, at that group's first position.
+            // The ring continues with the next group, at that group's first position.
             self.ring = self.by_priority.range((Excluded(priority), Unbounded)).next().map(|(_, &next)| next);
             if let Some(next) = self.ring {
                 self.groups[next].turn = Turn::default();
@@ -343,7 +343,7 @@ impl Group {
         self.turn.position + usize::from(self.turn.served > 0)
     }
 
-    /// Returns the ready sub-queues, the one whose turn it is first.
+    /// Returns the ready sub-queues, in order of turn.
     fn in_turn_order(&self) -> Vec<Slot> {
         let start = self.turn_in_row().unwrap_or_else(|| self.after_turn());
         let from = |at| std::iter::successors(self.ready.next(at), |&position| self.ready.next(position + 1));

@@ -1,6 +1,6 @@
-//! What the handles of one multi-queue share, and how long the slot of a sub-queue is kept.
+//! The state that the handles of one multi-queue share, and the lifetime of a sub-queue's slot.
 //!
-//! A slot, and the items that are left in it, are dropped with the last handle of the sub-queue.
+//! The last handle of a sub-queue drops its slot and the items in it.
 
 use super::round_robin_selection::Slot;
 use super::state::MultiState;
@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::sync::{Arc, Mutex, planted};
 use crate::wait::tickets::Ticket;
 
-/// What the handles of one multi-queue share.
+/// The state that the handles of one multi-queue share.
 pub struct MultiShared<T, L> {
     pub(super) state: Mutex<MultiState<T, L>>,
     pub(super) clock: Box<dyn Clock>,
@@ -41,7 +41,7 @@ impl<T, L> MultiShared<T, L> {
 
     /// Removes a waiter: the items that it held go back, and an unused token goes to the next waiter.
     pub(super) fn leave(&self, of: WaitersOf, ticket: Ticket) {
-        // A waker or an item may run code of the caller when it drops: here, without the lock.
+        // Dropped here, without the lock, because a dropped waker or item may run code of the caller.
         let _dropped = self.with(|state, wakes| {
             let discarded = state.give_back(ticket);
             let waker = state.tickets(of).leave(ticket);

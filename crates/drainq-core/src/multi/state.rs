@@ -8,7 +8,7 @@
 //! 2. `depth` is the number of items in attached sub-queues, held ones included.
 //! 3. `totals.put == totals.got + totals.removed + depth`.
 //! 4. No code of the caller runs under the lock: items, labels and wakers are moved, never dropped. An operation
-//!    returns what it took out, and the caller drops it after the lock is released.
+//!    returns the values that it took out, and the caller drops them after the lock is released.
 //! 5. `attached` holds the slots of the attached sub-queues, `free` the vacant slots. The last slot is never vacant,
 //!    so a queue that lost most of its sub-queues gives their memory back.
 
@@ -21,7 +21,7 @@ use crate::sync::planted;
 use crate::wait::tickets::{Ticket, Tickets};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What becomes of the items that are left at a shutdown.
+/// The fate of the items that are left at a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
     /// Getters still get them.
@@ -30,14 +30,14 @@ pub enum ShutdownMode {
     Discard,
 }
 
-/// What a sub-queue is set up with.
+/// The settings of a new sub-queue.
 #[derive(Clone, Copy, Debug)]
 pub struct SubQueueSettings {
-    /// Lower is served first.
+    /// The priority; a lower number is served first.
     pub priority: i64,
-    /// Items at most; `usize::MAX` is unbounded.
+    /// The most items; `usize::MAX` is unbounded.
     pub capacity: usize,
-    /// How many turns it has in a row.
+    /// The number of turns in a row, at least 1.
     pub weight: u32,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct MultiState<T, L> {
     pub depth: usize,
     pub totals: Counters,
     pub is_shut_down: bool,
-    /// Whether the shutdown discards items: those that a getter holds too.
+    /// Whether the shutdown discards items, also those that a getter holds.
     pub discards: bool,
-    /// Whether the multi-queue was dropped, and with it all getters.
+    /// Whether the multi-queue was dropped, so that there are no getters.
     pub is_orphaned: bool,
 }
 
@@ -159,7 +159,7 @@ impl<T, L> MultiState<T, L> {
         sub
     }
 
-    /// Adds a sub-queue to the counters of invariant 1, if it can be served. The last step of a change.
+    /// Adds a sub-queue to the counters of invariant 1, if it can be served. Call this as the last step of a change.
     pub fn count_servable(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
@@ -170,7 +170,7 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// Takes a sub-queue out of the counters of invariant 1. The first step of a change.
+    /// Takes a sub-queue out of the counters of invariant 1. Call this as the first step of a change.
     pub fn uncount_servable(&mut self, slot: Slot) {
         let sub = self.sub(slot);
         if sub.is_servable() {
@@ -181,14 +181,14 @@ impl<T, L> MultiState<T, L> {
         }
     }
 
-    /// Does as [`MultiState::uncount_servable`], for a slot that may be vacant.
+    /// Does the same as [`MultiState::uncount_servable`], for a slot that may be vacant.
     pub fn uncount_servable_if_any(&mut self, slot: Slot) {
         if self.subs[slot].is_some() {
             self.uncount_servable(slot);
         }
     }
 
-    /// Whether a full sub-queue keeps producers out until a getter takes something.
+    /// Whether a full sub-queue blocks its producers until a getter takes an item.
     pub fn is_stuck(&self) -> bool {
         self.full > 0
     }

@@ -32,13 +32,13 @@ impl<T, L> MultiState<T, L> {
 
 /// The counters of a multi-queue and of its sub-queues, at one moment.
 pub struct AllStats<N> {
-    /// Those of the whole.
+    /// The counters of the whole.
     pub total: Stats,
-    /// Getters that wait for an item.
+    /// The number of getters that wait for an item.
     pub blocked_getters: usize,
     /// Sub-queues.
     pub attached: usize,
-    /// Those of the first sub-queues, with their names.
+    /// The counters of the first sub-queues, with their names.
     pub each: Vec<(N, Stats)>,
 }
 
@@ -48,7 +48,7 @@ impl<T, L> MultiShared<T, L> {
     /// `name` runs under the lock: it must not call back or block.
     pub fn read_stats<N>(&self, most: usize, mut name: impl FnMut(&L) -> N) -> AllStats<N> {
         let now = self.now();
-        // Not a step, which may wake a waiter: a waker may run code of the caller.
+        // Not by `with`, which may wake a waiter: a waker may run code of the caller.
         let state = self.state.lock();
         AllStats {
             total: state.total_stats(now),

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The memory that an empty sub-queue keeps, in items.
 const KEPT: usize = 4096;
 
-/// What became of items, since the sub-queue was made.
+/// Counters of items since the sub-queue was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Items accepted.
@@ -23,7 +23,7 @@ pub struct Counters {
     pub got: u64,
     /// Items refused: no room (in time), shut down, or removed.
     pub rejected: u64,
-    /// Items taken out otherwise: `clear`, `remove`, a removed sub-queue, an immediate shutdown.
+    /// Items taken out without a get: `clear`, `remove`, a removed sub-queue, an immediate shutdown.
     pub removed: u64,
     /// The largest depth so far.
     pub high_water: usize,
@@ -38,7 +38,7 @@ pub enum Membership {
     Removed,
 }
 
-/// An item and when it came, in nanoseconds on the queue's clock.
+/// An item and the time of its arrival, in nanoseconds on the queue's clock.
 pub(super) struct QueuedItem<T> {
     pub item: T,
     pub at: u64,
@@ -83,7 +83,7 @@ impl<T, L> Sub<T, L> {
         self.capacity.saturating_sub(self.items.len())
     }
 
-    /// Frees the memory of an empty buffer that a burst has made large.
+    /// Frees the memory of an empty buffer that a burst made large.
     #[inline]
     pub fn give_memory_back(&mut self) {
         if self.items.capacity() > KEPT {

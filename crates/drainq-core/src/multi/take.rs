@@ -1,11 +1,11 @@
-//! Taking items: by the turn, from one sub-queue, or for a bulk get that may give them back.
+//! Takes items: by turn, from one sub-queue, or for a bulk get that may give them back.
 
 use super::round_robin_selection::Slot;
 use super::state::MultiState;
 use super::sub_queue::QueuedItem;
 use super::waiters::Wakes;
 
-/// Why there is no item to take.
+/// Why a getter finds no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nothing {
     /// No item now.
@@ -15,7 +15,7 @@ pub enum Nothing {
 }
 
 impl<T, L> MultiState<T, L> {
-    /// Returns the reason why a getter finds no item: it has to wait, or to give up.
+    /// Returns the reason why a getter finds no item, which decides whether it waits or gives up.
     pub fn nothing(&self) -> Nothing {
         if self.is_shut_down { Nothing::ShutDown } else { Nothing::Empty }
     }

@@ -1,13 +1,13 @@
-//! A wait for items or room, which leaves the waiters however it ends.
+//! A wait for items or room. However it ends, it leaves the waiters.
 //!
 //! The protocol of every blocking call, on a thread or in an event loop:
 //!
 //! 1. try; on success stop here,
-//! 2. [`Wait::enter`]: be one of the waiters (again), and be woken at once if there is something,
+//! 2. [`Wait::enter`]: enter the waiters (again), to be woken at once if there are items or room,
 //! 3. sleep until woken, and go back to 1.
 //!
-//! A [`Wait`] that is dropped leaves the waiters: its unused token goes to the next, and items that it held go back
-//! to the heads of their sub-queues. So success, a timeout, Ctrl-C and a cancelled task all end in one way.
+//! A [`Wait`] that is dropped leaves the waiters: its unused token goes to the next, and items that it held go back to
+//! the heads of their sub-queues. So success, a timeout, Ctrl-C and a cancelled task all end in the same way.
 //!
 //! A thread sleeps on a [`WaitingThread`](crate::wait::thread::WaitingThread), a task on a future of its event loop.
 
@@ -16,19 +16,19 @@ use super::waiters::WaitersOf;
 use crate::sync::{Arc, planted};
 use crate::wait::tickets::{Request, Ticket, TokenNumbers, Wake};
 
-/// One waiter of a multi-queue, and what it holds while it waits.
+/// One waiter of a multi-queue, and the items that it holds while it waits.
 pub struct Wait<T, L> {
     pub(super) shared: Arc<MultiShared<T, L>>,
     of: WaitersOf,
     /// Keeps the slot of a sub-queue alive while its putter waits.
     _owner: Option<Arc<Owner<T, L>>>,
     pub(super) ticket: Option<Ticket>,
-    /// How many items there must be before it is notified.
+    /// The number of available items at which the waiter is notified.
     pub(super) need: usize,
     numbers: Option<Arc<TokenNumbers>>,
     /// The last token number at the last call of [`Wait::find_stalled`].
     last_number: Option<u64>,
-    /// How often its thread gave the processor away instead of entering.
+    /// How often its thread yielded the processor instead of entering.
     pub(super) yields: usize,
 }
 
@@ -37,7 +37,7 @@ impl<T, L> Wait<T, L> {
         Self { shared, of, _owner: owner, ticket: None, need: 1, numbers: None, last_number: None, yields: 0 }
     }
 
-    /// Enters the waiters; `wake` is called, at once or later, when it is worth trying again.
+    /// Enters the waiters; `wake` is called, at once or later, when another try may succeed.
     ///
     /// A waiter that enters again keeps its ticket, and with it its seniority.
     pub fn enter(&mut self, wake: Box<dyn Wake>) {

@@ -6,7 +6,7 @@ use crate::wait::tickets;
 /// Which waiters of a multi-queue: its getters, or the putters of one sub-queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitersOf {
-    /// Wait for something to take.
+    /// Wait for an item.
     Getters,
     /// Wait for room in a sub-queue.
     Putters(Slot),

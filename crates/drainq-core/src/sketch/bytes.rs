@@ -11,8 +11,8 @@
 //! Floats and the check are little-endian; other numbers are LEB128, those with a sign zigzag.
 //!
 //! # Invariants
-//! 1. [`decode`] accepts what [`encode`] wrote, and any other bytes only if they are a sketch that keeps the invariants
-//!    of its module.
+//! 1. [`decode`] accepts the bytes of [`encode`]. It accepts other bytes only if they are a sketch that keeps the
+//!    invariants of its module.
 //! 2. No single byte can change without being noticed: each step of the check is one to one.
 //! 3. Memory is taken in proportion to the bytes, or up to the bound that a valid sketch may have.
 
@@ -25,7 +25,7 @@ const POSITIVE_COLLAPSED: u8 = 1;
 const NEGATIVE_COLLAPSED: u8 = 2;
 const CUT_OFF: SketchRefusal = SketchRefusal::Bytes("cut off");
 
-/// The sketch as bytes.
+/// Returns a sketch as bytes.
 pub fn encode(sketch: &DDSketch) -> Vec<u8> {
     let mut to = Vec::new();
     encode_into(&mut to, sketch);
@@ -60,7 +60,7 @@ pub fn encode_into(to: &mut Vec<u8>, sketch: &DDSketch) {
     to.extend(check.to_le_bytes());
 }
 
-/// The sketch that was encoded.
+/// Returns the sketch that was encoded, or why the bytes are none.
 pub fn decode(bytes: &[u8]) -> Result<DDSketch, SketchRefusal> {
     let Some(body) = bytes.strip_prefix(HEAD) else {
         return Err(SketchRefusal::Bytes("the first four bytes are not those of a sketch"));
@@ -120,7 +120,8 @@ fn is_plausible(sketch: &DDSketch) -> bool {
         && fits(sketch.mapping, sketch.max, max)
 }
 
-/// Whether an extreme value has this sign and bucket, or a lower bucket if it may have collapsed; None: it is zero.
+/// Whether an extreme value has this sign and bucket, or a lower bucket if it may have collapsed. `None` stands for
+/// zero.
 fn fits(mapping: &Mapping, value: f64, wanted: Option<(f64, (i32, bool))>) -> bool {
     let Some((sign, (bucket, may_be_lower))) = wanted else { return value == 0.0 };
     let magnitude = value * sign;
@@ -195,7 +196,7 @@ fn put(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
-/// FNV-1a of 32 bits.
+/// Returns the FNV-1a hash of 32 bits.
 fn check(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,4 +1,4 @@
-//! From a magnitude to its bucket and back, without a logarithm.
+//! Maps a magnitude to its bucket and back, without a logarithm.
 //!
 //! At scale `s` an octave `[2^e, 2^(e+1))` is cut into `2^s` buckets at `2^(e + j/2^s)`. Bucket `i` holds
 //! `(base^i, base^(i+1)]` with `base = 2^(2^-s)`: the buckets of OpenTelemetry's exponential histogram. The exponent
@@ -20,29 +20,29 @@ use crate::sync::plain::OnceLock;
 
 /// The finest scale: 65,536 buckets an octave.
 pub const MAX_SCALE: u8 = 16;
-/// The smallest relative error that can be asked for; [`MAX_SCALE`] keeps it.
+/// The smallest relative error that can be requested; [`MAX_SCALE`] keeps it.
 pub const MIN_ACCURACY: f64 = 1e-5;
 
 const FRACTION_BITS: u32 = 52;
 const FRACTION: u64 = (1 << FRACTION_BITS) - 1;
 const EXPONENT_BIAS: i32 = 1023;
-/// Lifts the smallest subnormal number among the normal ones; exact in both directions among those.
+/// The power of two that makes every subnormal number a normal one; exact in both directions.
 const LIFT: i32 = 64;
 
-/// The cuts of one scale; one for the life of the process.
+/// The cuts of one scale, made once in a process.
 pub struct Mapping {
     scale: u8,
     /// For each slot of `[1, 2)` the bucket of its beginning.
     slots: Vec<u32>,
-    /// Fractions of the cuts of `[1, 2)`, the first being 0 and the last, past the end, 2^52.
+    /// Fractions of the cuts of `[1, 2)`: the first is 0; the last, past the end, is 2^52.
     cuts: Vec<u64>,
-    /// Times the lower end of a bucket: the value of the bucket.
+    /// The factor from the lower end of a bucket to the bucket's value.
     middle: f64,
 }
 
 static MAPPINGS: [OnceLock<Mapping>; MAX_SCALE as usize + 1] = [const { OnceLock::new() }; MAX_SCALE as usize + 1];
 
-/// The coarsest scale whose relative error is at most `accuracy`; None if there is none.
+/// Returns the coarsest scale whose relative error is at most `accuracy`; `None` if there is none.
 pub fn scale_for(accuracy: f64) -> Option<u8> {
     if !(MIN_ACCURACY..1.0).contains(&accuracy) {
         return None;
@@ -58,7 +58,7 @@ pub fn scale_for(accuracy: f64) -> Option<u8> {
 }
 
 impl Mapping {
-    /// The mapping of a scale up to [`MAX_SCALE`].
+    /// Returns the mapping of a scale up to [`MAX_SCALE`].
     pub fn of(scale: u8) -> &'static Mapping {
         let cell = &MAPPINGS[usize::from(scale)];
         // Made outside of the cell: a process that forks meanwhile leaves no cell half made.
@@ -85,16 +85,16 @@ impl Mapping {
         Self { scale, slots, cuts, middle: 2.0 * base / (1.0 + base) }
     }
 
-    /// Buckets an octave, as a power of two.
+    /// Returns the number of buckets of an octave, as a power of two.
     pub fn scale(&self) -> u8 {
         self.scale
     }
 
-    /// The bucket of a number above 0 that is finite.
+    /// Returns the bucket of a finite number above 0.
     #[inline]
     pub fn index(&self, magnitude: f64) -> i32 {
-        // The number before this one: where it is at or above a cut, this one is above the cut. So the upper end of a
-        // bucket belongs to the bucket.
+        // If the number before this one is at or above a cut, this one is above the cut. So the upper end of a bucket
+        // belongs to the bucket.
         let before = magnitude.to_bits() - 1;
         let exponent = (before >> FRACTION_BITS) as i32;
         if exponent == 0 {
@@ -112,7 +112,7 @@ impl Mapping {
         self.index(magnitude * power_of_two(LIFT)) - (LIFT << self.scale)
     }
 
-    /// The number that stands for a bucket.
+    /// Returns the number that stands for a bucket.
     pub fn value(&self, index: i32) -> f64 {
         let exponent = index >> self.scale;
         let cut = self.cuts[(index & ((1 << self.scale) - 1)) as usize];
@@ -128,7 +128,7 @@ fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)
 }
 
-/// The fractions of `2^(j / 2^scale)` for `j` from 0 to `2^scale`.
+/// Returns the fractions of `2^(j / 2^scale)` for `j` from 0 to `2^scale`.
 ///
 /// With 63 bits behind the point; each product loses less than a unit of the last, 16 of them at most.
 fn cuts(scale: u8) -> Vec<u64> {

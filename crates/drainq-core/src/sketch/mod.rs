@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`mapping`] | from a magnitude to its bucket and back |
+//! | [`mapping`] | maps a magnitude to its bucket and back |
 //! | [`store`] | counts by bucket, with a bound on the buckets |
 //! | [`bytes`] | a sketch as bytes |
 //!
@@ -10,16 +10,16 @@
 //! 1. `count` is the sum of `zeros` and of both stores; `min` and `max` are exact.
 //! 2. The value that stands for a bucket is off by at most `relative_accuracy` from everything that belongs there
 //!    ([`mapping`], invariant 3), and the buckets are in the order of the values. So [`DDSketch::quantile`] is off by
-//!    at most that from the value of the asked rank, unless that value was collapsed.
-//! 3. Collapsed values are the smallest magnitudes of their sign ([`store`], invariant 1). Their quantiles are
-//!    answered with too large a magnitude, without a bound on the error; [`DDSketch::has_collapsed`] tells. All
+//!    at most that from the value of the requested rank, unless that value was collapsed.
+//! 3. Collapsed values are the smallest magnitudes of their sign ([`store`], invariant 1). Their quantiles have too
+//!    large a magnitude, without a bound on the error; [`DDSketch::has_collapsed`] returns whether there are any. All
 //!    magnitudes within `base^(max_buckets - 1)` of the largest of their sign keep the guarantee.
 //! 4. Adding and merging in any order give the same counts, `min` and `max`. `sum` is a compensated sum: its last bits
 //!    may depend on the order.
 //! 5. A call that is refused has changed nothing.
 //!
-//! Ours: the base is a root of two, the nearest that is at least as fine as asked for. So the buckets are those of
-//! OpenTelemetry's exponential histogram, and no logarithm is computed.
+//! Unlike the paper's, the base is a root of two: the nearest that is at least as fine as requested. So the buckets are
+//! those of OpenTelemetry's exponential histogram, and no logarithm is computed.
 //!
 //! Source: Masson, Rim, Lee: "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
 //! VLDB 2019.
@@ -34,14 +34,14 @@ use mapping::{MIN_ACCURACY, Mapping};
 use std::fmt;
 use store::Store;
 
-/// The relative error of a sketch unless another is asked for.
+/// The default relative error of a sketch.
 pub const DEFAULT_ACCURACY: f64 = 0.01;
-/// Powers of two that the buckets of a sign cover unless another bound is asked for, or [`LARGEST_MAX_BUCKETS`] is less.
+/// Powers of two that the buckets of a sign cover by default, as far as [`LARGEST_MAX_BUCKETS`] allows.
 pub const DEFAULT_OCTAVES: u64 = 128;
 /// The largest bound on buckets: 8 MB for each sign.
 pub const LARGEST_MAX_BUCKETS: u32 = 1 << 20;
 
-/// Why a sketch refused something; nothing has changed.
+/// Why a sketch refused a call, which has changed nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SketchRefusal {
     /// `relative_accuracy` is out of its range.
@@ -54,9 +54,9 @@ pub enum SketchRefusal {
     Count,
     /// A quantile outside of 0 to 1.
     Quantile(f64),
-    /// The settings of two sketches that are to be merged: accuracy and bound of the one and of the other.
+    /// Two sketches of different settings cannot be merged: accuracy and bound of each.
     Settings((f64, u32), (f64, u32)),
-    /// A finer scale than the sketch's own, and this.
+    /// A scale that is finer than the sketch's own, which follows.
     Scale(i32, u8),
     /// Bytes that are no sketch.
     Bytes(&'static str),
@@ -161,7 +161,7 @@ impl PartialEq for DDSketch {
 }
 
 impl DDSketch {
-    /// An empty sketch.
+    /// Makes an empty sketch.
     ///
     /// `relative_accuracy` from [`MIN_ACCURACY`] to below 1, `max_buckets` for each sign from 1 to
     /// [`LARGEST_MAX_BUCKETS`]; None covers [`DEFAULT_OCTAVES`].
@@ -185,7 +185,7 @@ impl DDSketch {
         })
     }
 
-    /// An empty sketch of the same settings.
+    /// Makes an empty sketch of the same settings.
     pub fn emptied(&self) -> Self {
         Self::new(self.accuracy, Some(self.max_buckets.into())).expect("the settings are those of a sketch")
     }
@@ -220,7 +220,7 @@ impl DDSketch {
         Ok(())
     }
 
-    /// Neumaier's sum: what an addition loses is kept apart.
+    /// Adds by Neumaier's sum, which keeps what an addition loses apart.
     #[inline]
     fn add_to_sum(&mut self, value: f64) {
         let sum = self.sum + value;
@@ -248,9 +248,9 @@ impl DDSketch {
         Ok(())
     }
 
-    /// The value of rank `floor(q * (count - 1))` in ascending order, off by at most the relative accuracy.
+    /// Returns the value of rank `floor(q * (count - 1))` in ascending order, off by at most the relative accuracy.
     ///
-    /// The first and the last rank are exact. None: the sketch is empty.
+    /// The first and the last rank are exact. `None` if the sketch is empty.
     pub fn quantile(&self, q: f64) -> Result<Option<f64>, SketchRefusal> {
         if !(0.0..=1.0).contains(&q) {
             return Err(SketchRefusal::Quantile(q));
@@ -259,10 +259,10 @@ impl DDSketch {
         Ok(Some(self.value_at(((q * last as f64) as u64).min(last))))
     }
 
-    /// The smallest value that at least `percent` percent of the values do not exceed, off by at most the relative
-    /// accuracy: the nearest rank, in whole numbers.
+    /// Returns the smallest value that at least `percent` percent of the values do not exceed, off by at most the
+    /// relative accuracy: the nearest rank, in whole numbers.
     ///
-    /// The first and the last rank are exact. None: the sketch is empty.
+    /// The first and the last rank are exact. `None` if the sketch is empty.
     pub fn percentile(&self, percent: u8) -> Option<f64> {
         let last = self.count.checked_sub(1)?;
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).saturating_sub(1);
@@ -294,42 +294,42 @@ impl DDSketch {
         found.map_or(self.max, |(index, _)| self.mapping.value(index))
     }
 
-    /// The relative error and the bound on buckets that were asked for.
+    /// Returns the requested relative error and bound on buckets.
     pub fn settings(&self) -> (f64, u32) {
         (self.accuracy, self.max_buckets)
     }
 
-    /// How many values were added.
+    /// Returns how many values were added.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The sum of the values; infinite if it is too large for a float.
+    /// Returns the sum of the values; infinite if it is too large for a float.
     pub fn sum(&self) -> f64 {
         self.sum + self.lost
     }
 
-    /// The smallest value; None without values.
+    /// Returns the smallest value; `None` without values.
     pub fn min(&self) -> Option<f64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The largest value; None without values.
+    /// Returns the largest value; `None` without values.
     pub fn max(&self) -> Option<f64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Whether values were counted in a bucket that is not theirs, because of the bound on buckets.
+    /// Whether the bound on buckets moved values to a bucket that is not theirs.
     pub fn has_collapsed(&self) -> bool {
         self.positive.collapsed() || self.negative.as_ref().is_some_and(|store| store.collapsed())
     }
 
-    /// The scale of the sketch's own buckets.
+    /// Returns the scale of the sketch's own buckets.
     pub fn scale(&self) -> u8 {
         self.mapping.scale()
     }
 
-    /// The counts as an exponential histogram, in buckets of this scale, the sketch's own or a coarser one.
+    /// Returns the counts as an exponential histogram, in buckets of this scale, the sketch's own or a coarser one.
     ///
     /// Exact: each bucket of a coarser scale is a whole number of finer ones.
     pub fn exponential(&self, scale: i32) -> Result<Exponential, SketchRefusal> {
@@ -343,7 +343,7 @@ impl DDSketch {
     }
 }
 
-/// The counts of a store, with `2^shift` buckets put together.
+/// Returns the counts of a store, with `2^shift` buckets put together.
 fn buckets(store: &Store, shift: i32) -> Buckets {
     let Some((low, _)) = store.iter().next() else { return Buckets::default() };
     let offset = low >> shift;

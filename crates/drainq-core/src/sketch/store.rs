@@ -1,16 +1,16 @@
 //! Counts by bucket, with a bound on the buckets.
 //!
 //! # Invariants
-//! 1. The highest bucket that counts anything is exact; below it there are `limit - 1` others. What belongs lower is
-//!    counted in the lowest of these.
-//! 2. So where a count ends up depends on its bucket, the highest one and the limit, not on the order of the calls:
-//!    adding in any order, and merging in any order, gives the same counts.
+//! 1. The highest bucket that counts anything is exact; below it there are `limit - 1` others. Lower values are counted
+//!    in the lowest of these.
+//! 2. So the bucket of a count depends on its value, the highest bucket and the limit, not on the order of the calls:
+//!    adding or merging in any order gives the same counts.
 //! 3. `Few` is sorted and holds no zero. `Span` has a place for each bucket from `first` on; `high` is the highest
 //!    that is not zero.
 //!
 //! Source: algorithm 3 of Masson, Rim, Lee: "DDSketch", VLDB 2019.
 
-/// Buckets that a list holds, before an array takes its place: most keys of a group-by see few distinct values.
+/// The most buckets of a list, which an array then replaces: most keys of a group-by see few distinct values.
 const FEW: usize = 48;
 /// Places by which an array grows.
 const STEP: i32 = 64;
@@ -41,12 +41,12 @@ impl PartialEq for Store {
 }
 
 impl Store {
-    /// Whether something was counted in a higher bucket than its own.
+    /// Whether a value was counted in a higher bucket than its own.
     pub fn collapsed(&self) -> bool {
         self.collapsed
     }
 
-    /// The highest bucket that counts anything.
+    /// Returns the highest bucket that counts anything.
     pub fn high(&self) -> Option<i32> {
         match &self.counts {
             BucketCounts::Few(few) => few.last().map(|(index, _)| *index),
@@ -121,7 +121,7 @@ impl Store {
         self.collapsed |= moved > 0;
     }
 
-    /// An array in the place of the list.
+    /// Replaces the list by an array.
     fn spread(&mut self) {
         let BucketCounts::Few(few) = &self.counts else { return };
         let (Some((low, _)), Some((high, _))) = (few.first().copied(), few.last().copied()) else { return };
@@ -130,13 +130,13 @@ impl Store {
         self.counts = BucketCounts::Span { first: low, high, counts };
     }
 
-    /// Counts all that `other` counts; both have the same limit.
+    /// Adds the counts of `other`, which has the same limit.
     pub fn merge(&mut self, other: &Self, limit: u32) {
         self.collapsed |= other.collapsed;
         match (self.high(), &other.counts) {
             (None, counts) => self.counts = counts.clone(),
             (Some(_), BucketCounts::Few(few)) => {
-                // From the highest on: what has to collapse does so once.
+                // From the highest on, so that each value collapses at most once.
                 few.iter().rev().for_each(|(index, count)| self.add(*index, *count, limit));
             }
             (Some(own), BucketCounts::Span { first, high, counts }) => {
@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Counts a span of buckets, of which those below `lowest` collapse.
+    /// Adds the counts of a span of buckets; those below `lowest` collapse.
     fn add_span(&mut self, from: i32, added: &[u64], lowest: i32) {
         self.collapse_below(lowest);
         self.spread();
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// The buckets that count anything, lowest first.
+    /// Returns the buckets that count anything, lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         let (few, first, counts): (&[(i32, u64)], i32, &[u64]) = match &self.counts {
             BucketCounts::Few(few) => (few, 0, &[]),
@@ -178,7 +178,7 @@ impl Store {
         few.iter().copied().chain(spanned.map(move |(place, count)| (first + place as i32, *count)))
     }
 
-    /// The store of which [`Store::iter`] gives these buckets.
+    /// Makes the store whose [`Store::iter`] returns these buckets.
     pub fn from_sorted(entries: Vec<(i32, u64)>, collapsed: bool) -> Self {
         let many = entries.len() > FEW;
         let mut store = Self { counts: BucketCounts::Few(entries), collapsed };
@@ -189,7 +189,7 @@ impl Store {
     }
 }
 
-/// The lowest bucket that may be in use beside `high`.
+/// Returns the lowest bucket that may be in use beside `high`.
 pub fn lowest(high: i32, limit: u32) -> i32 {
     (i64::from(high) - i64::from(limit) + 1).max(i64::from(i32::MIN)) as i32
 }

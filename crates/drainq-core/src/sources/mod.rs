@@ -1,4 +1,4 @@
-//! What stands in front of a slow source: a queue that refuses what it already holds.
+//! The set queue, which stands in front of a slow source and refuses entries that it already holds.
 //!
 //! | module | what it holds |
 //! | --- | --- |

@@ -1,12 +1,11 @@
-//! A FIFO that knows what it holds: order and identity of the entries in one structure.
+//! A FIFO that refuses entries it knows: order and identity of the entries in one structure.
 //!
-//! A queue beside a set has moments in which the two disagree, and an offer at such a moment is dropped and lost, or
-//! doubled. Here one slot holds an entry from its arrival until it is forgotten, and in between only the state of the
-//! slot changes.
+//! A queue with a separate set has moments in which the two disagree, and an offer at such a moment is lost or doubled.
+//! Here one slot holds an entry from its arrival until it is forgotten; only the state of the slot changes.
 //!
-//! The structure never compares two entries by itself: the caller of [`SetQueue::find`] hands in the comparison,
-//! which may return [`Same::Unsure`] (a comparison that runs foreign code must not run under the caller's lock). It
-//! never reads a clock either: `now` is an argument.
+//! The structure never compares two entries by itself: the caller of [`SetQueue::find`] passes the comparison, which
+//! returns [`Same::Unsure`] if it would run foreign code under the caller's lock. It never reads a clock either: `now`
+//! is an argument.
 //!
 //! # Invariants
 //! 1. `table` holds the index of each occupied slot exactly once, with and under the slot's hash.
@@ -23,7 +22,7 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What becomes of an entry's identity when the entry is taken.
+/// The fate of an entry's identity when the entry is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterTake {
     /// The entry is forgotten at once: an equal entry may enter.
@@ -34,18 +33,18 @@ pub enum AfterTake {
     Remember(Duration),
 }
 
-/// Where a known entry is.
+/// The state of a known entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryState {
     /// In the queue.
     Waiting,
     /// Taken, and not yet done.
     InFlight,
-    /// Taken or done, and not to enter again yet.
+    /// Taken or done, and still refused.
     Remembered,
 }
 
-/// Whether a known entry is the one that [`SetQueue::find`] looks up.
+/// Whether a known entry is the entry that [`SetQueue::find`] looks up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Same {
     /// The known entry is the same.
@@ -67,7 +66,7 @@ impl From<bool> for Same {
 pub enum Lookup<'a, E> {
     /// No known entry is the same.
     Absent,
-    /// This entry is: its number, valid until the next change of the queue, and its state.
+    /// The number and the state of the known entry. The number is valid until the next change of the queue.
     Known(EntryId, EntryState),
     /// The comparison returned [`Same::Unsure`] for this entry, and no other is the same.
     Unsure(&'a E),
@@ -77,7 +76,7 @@ pub enum Lookup<'a, E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryId(u32);
 
-/// A request to the source that is running; see [`SetQueue::begin_poll`].
+/// A running request to the source; see [`SetQueue::begin_poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Poll(pub u64);
 
@@ -87,7 +86,7 @@ struct EntrySlot<E> {
     state: EntryState,
 }
 
-/// Where an entry is; its hash is here too, so that a search or a growing table reads only the slots of that hash.
+/// The slot of an entry, with the entry's hash, so that a search or a growing table reads only the slots of that hash.
 #[derive(Clone, Copy)]
 struct Indexed {
     slot: u32,
@@ -132,7 +131,7 @@ pub struct SetQueue<E> {
 /// Low bits of a hash that positions in the table keep, so that neighbours stay neighbours.
 const RUN_BITS: u32 = 3;
 
-/// Slots kept when nothing is known any more; a larger table is given back.
+/// The most slots that an empty queue keeps; a larger table is freed.
 const KEPT_SLOTS: usize = 4096;
 
 impl<E> SetQueue<E> {
@@ -151,7 +150,7 @@ impl<E> SetQueue<E> {
         }
     }
 
-    /// Entries in the queue.
+    /// Returns the number of entries in the queue.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -161,7 +160,7 @@ impl<E> SetQueue<E> {
         self.waiting.is_empty()
     }
 
-    /// Entries taken and not yet done.
+    /// Returns the number of entries taken and not yet done.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -207,7 +206,7 @@ impl<E> SetQueue<E> {
             && self.waiting.try_reserve(1).is_ok()
     }
 
-    /// Appends an entry that [`find`](Self::find) just called absent.
+    /// Appends an entry for which [`find`](Self::find) just returned [`Lookup::Absent`].
     #[inline]
     pub fn push(&mut self, hash: u64, entry: E) {
         let hash = fold(hash);
@@ -247,10 +246,10 @@ impl<E> SetQueue<E> {
         taken
     }
 
-    /// Ends the flight of an entry that has been dealt with.
+    /// Marks an entry in flight as done.
     ///
-    /// The entry is forgotten at once, unless it is to be remembered for a while or a poll is under way that may
-    /// still bring it back. Returns the entry if it was forgotten; `Err` if it was not in flight.
+    /// The entry is forgotten at once, unless it must be remembered for a while or a running poll may still bring it
+    /// back. Returns the entry if it was forgotten; `Err` if it was not in flight.
     pub fn done(&mut self, id: EntryId, now: Duration) -> Result<Option<E>, EntryState> {
         let slot = &mut self.slots[id.0 as usize];
         if slot.state != EntryState::InFlight || slot.entry.is_none() {
@@ -287,7 +286,7 @@ impl<E> SetQueue<E> {
         !self.remembered.is_empty()
     }
 
-    /// Forgets what need not be remembered any longer, into `forgotten`.
+    /// Moves entries whose time is up to `forgotten`.
     pub fn forget_due(&mut self, now: Duration, forgotten: &mut Vec<E>) {
         let oldest_poll = self.polls.iter().copied().min().unwrap_or(u64::MAX);
         while let Some(first) = self.remembered.front() {
@@ -300,7 +299,7 @@ impl<E> SetQueue<E> {
         }
     }
 
-    /// Takes everything out of the queue and forgets it; what is in flight stays known.
+    /// Takes every entry out of the queue and forgets it; entries in flight stay known.
     pub fn clear(&mut self) -> Vec<E> {
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_iter().filter_map(|index| self.forget(index)).collect()
@@ -340,7 +339,7 @@ impl<E> SetQueue<E> {
     }
 }
 
-/// Folds a hash into 32 bits: the low ones as they are, the others from all of the rest.
+/// Folds a hash into 32 bits: keeps the low bits, and makes the others from all of the rest.
 ///
 /// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a
 /// cache line of the table, in the order in which they are taken again; and ids at a stride
