@@ -30,6 +30,7 @@ from drainq.errors import (
 if TYPE_CHECKING:
     from drainq.backoff import Backoff
     from drainq.manager import BatchQueueManager
+    from drainq.sigterm import stop_on_sigterm
     from drainq.sources import Fair, ItemState, ItemTracker, Prefer, PrefetchSource, SourceScheduler, Weighted
     from drainq.statistics import BatchQueueStats, MultiQueueStats, PartitionUsage, SetQueueStats, SubQueueStats
 
@@ -66,15 +67,17 @@ __all__ = [
     "Weighted",
     "WouldDeadlock",
     "__version__",
+    "stop_on_sigterm",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Load the manager, the statistics and the names of :mod:`drainq.sources` with their first use."""
+    """Load the manager, `stop_on_sigterm`, the statistics and the names of :mod:`drainq.sources` with their first use."""
     if name in __all__:
-        from drainq import manager, sources, statistics
+        from drainq import manager, sigterm, sources, statistics
 
-        return next(getattr(module, name) for module in (manager, statistics, sources) if hasattr(module, name))
+        rooms = (manager, sigterm, statistics, sources)
+        return next(getattr(room, name) for room in rooms if hasattr(room, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,7 +13,7 @@ from .rust import circles
 SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
-    "drainq": {"_native", "backoff", "errors", "manager", "sources", "statistics"},
+    "drainq": {"_native", "backoff", "errors", "manager", "sigterm", "sources", "statistics"},
     "backoff": {"arguments"},
     "__main__": {"cli"},
     "_calls": {"callables", "logger", "threads"},

@@ -1,0 +1,65 @@
+"""SIGTERM as an orderly end: the signal ends the main thread's ``with`` blocks, and so closes what they hold.
+
+By default SIGTERM ends a process at once, and with it the items that wait in its memory.
+
+# Invariants
+
+1. A handler that something else installed stays.
+2. The signal raises once. The handler puts the default back first, so a second signal ends the process at once.
+3. Where an event loop runs in the main thread, a callback of the loop raises, and so never the code of a task:
+   ``asyncio.run`` then cancels all tasks, whose own ``with`` blocks end while the loop still runs.
+
+Source: ``asyncio.Runner``, which ends on Ctrl-C in the same order.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+
+def stop_on_sigterm() -> bool:
+    """Have SIGTERM end the main thread's ``with`` blocks, and then the program, with exit code 143.
+
+    The signal raises ``SystemExit(143)`` in the main thread; ``asyncio.run`` cancels all its tasks first. A second
+    SIGTERM ends the process at once.
+
+    Returns:
+        Whether SIGTERM does that now. False: a handler of something else was there, and stays: of a web server such as
+        uvicorn or gunicorn, which ends the program by itself.
+    Raises:
+        ValueError: the call is not made in the main thread.
+
+    Example:
+        >>> import signal
+        >>> before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        >>> stop_on_sigterm()
+        True
+        >>> try:
+        ...     signal.raise_signal(signal.SIGTERM)
+        ... except SystemExit as end:
+        ...     print(end.code)
+        143
+        >>> _ = signal.signal(signal.SIGTERM, before)
+    """
+    found = signal.getsignal(signal.SIGTERM)
+    if found is not _stop:
+        if found is not signal.SIG_DFL:
+            return False
+        signal.signal(signal.SIGTERM, _stop)
+    return True
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asyncio = sys.modules.get("asyncio")
+    loop = asyncio._get_running_loop() if asyncio else None
+    if loop is None:
+        _exit()
+    else:
+        loop.call_soon_threadsafe(_exit)
+
+
+def _exit() -> None:
+    raise SystemExit(128 + signal.SIGTERM)

@@ -1,0 +1,117 @@
+"""The services of docs/howto/deploy.md under real web servers: SIGTERM loses nothing that they accepted."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.patience import PATIENCE
+from tests.shape.documents import blocks
+from tests.shape.project import ROOT
+
+from .monitoring.endpoint import samples
+
+pytestmark = pytest.mark.system
+for server in ("starlette", "uvicorn", "gunicorn"):
+    pytest.importorskip(server)
+
+HOWTO = ROOT / "docs" / "howto"
+POSTS, ITEMS_EACH = 50, 100
+METERED = """
+from contextlib import asynccontextmanager
+from starlette.applications import Starlette
+from drainq.monitoring import MetricsServer
+import service
+
+{metrics_port}
+
+@asynccontextmanager
+async def lifespan(app):
+    with metrics_port(Path("targets")):
+        async with service.lifespan(app):
+            yield
+
+app = Starlette(lifespan=lifespan, routes=service.routes)
+"""
+
+
+def block(page: str, mark: str) -> str:
+    (found,) = [block.code for block in blocks(HOWTO / page) if mark in block.code and block.language == "python"]
+    return found
+
+
+def until(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not ready():
+        assert process.poll() is None and time.monotonic() < deadline
+        threading.Event().wait(0.05)
+
+
+def accepts(url: str, body: bytes) -> bool:
+    try:
+        with urlopen(Request(url, data=body), timeout=PATIENCE) as answer:
+            return answer.status == 202
+    except URLError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uvicorn metered:app --port {port}",
+        "uvicorn metered:app --port {port} --workers 2",
+        "gunicorn metered:app --bind 127.0.0.1:{port} -k asgi -w 2",
+        "gunicorn wsgi_service:wsgi --bind 127.0.0.1:{port} -w 2",
+    ],
+)
+def test_a_web_server_that_gets_sigterm_loses_no_item(command, tmp_path):
+    service = block("deploy.md", "# service.py")
+    (tmp_path / "service.py").write_text(service)
+    (tmp_path / "wsgi_service.py").write_text("from service import *\n" + block("deploy.md", "# wsgi_service.py"))
+    (tmp_path / "metered.py").write_text(METERED.format(metrics_port=block("monitoring.md", "def metrics_port")))
+    targets = tmp_path / "targets"
+    targets.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/visits"
+    metered = 0 if "wsgi" in command else 2 if "2" in command.split() else 1
+    arguments = [sys.executable, "-m", *command.format(port=port).split()]
+    with (
+        closing(sqlite3.connect(tmp_path / "visits.db", isolation_level=None)) as rows,
+        (tmp_path / "log").open("wb") as log,
+    ):
+        rows.execute("CREATE TABLE visits (page TEXT)")
+        rows.execute("BEGIN IMMEDIATE")  # so no item is stored before the signal comes
+        process = subprocess.Popen(arguments, cwd=tmp_path, stdout=log, stderr=log)
+        try:
+            until(lambda: len(list(targets.iterdir())) == metered and accepts(url, b""), process)
+            for post in range(POSTS):
+                assert accepts(url, b"\n".join(b"%d" % (post * ITEMS_EACH + n) for n in range(ITEMS_EACH)))
+            assert accepted_by(targets) == (POSTS * ITEMS_EACH if metered else 0)
+            process.send_signal(signal.SIGTERM)
+            rows.execute("COMMIT")
+            ended = process.wait(PATIENCE)
+        finally:
+            process.kill()
+        found = rows.execute("SELECT count(*), count(DISTINCT page) FROM visits").fetchone()
+    assert (found, ended in (0, -signal.SIGTERM)) == ((POSTS * ITEMS_EACH,) * 2, True), (tmp_path / "log").read_text()
+    assert list(targets.iterdir()) == []
+
+
+def accepted_by(targets: Path) -> float:
+    """The items that all workers accepted, from the endpoint of each."""
+    found = [file.read_text().partition("127.0.0.1:")[2].partition('"')[0] for file in targets.iterdir()]
+    counted = [samples(f"http://127.0.0.1:{port}/metrics") for port in found]
+    return sum(value for each in counted for (name, _), value in each.items() if name == "drainq_batch_accepted_total")
