@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the manager, `stop_on_sigterm`, the statistics and the names of :mod:`drainq.sources` with their first use."""
+    """Load the manager, the statistics, the sources and what handles SIGTERM with the first use of one."""
     if name in __all__:
         from drainq import manager, sigterm, sources, statistics
 

@@ -13,11 +13,13 @@ Sample = tuple[str, list[str], float]
 
 
 class Kind(NamedTuple):
-    """A kind of object: ``name`` is the label ``kind``; ``mark`` is an attribute that only its ``stats()`` have."""
+    """A kind of object: ``name`` is the label ``kind``, ``mark`` an attribute that only its ``stats()`` have, and
+    ``fields`` are the attributes that become samples.
+    """
 
     name: str
     mark: str
-    fields: tuple[str, ...]
+    fields: str
     more: Callable[[str, Any], list[Sample]] = lambda name, stats: []
 
 
@@ -34,29 +36,12 @@ def _delayed_age(name: str, stats: Any) -> list[Sample]:
 
 
 KINDS = (
+    Kind("delayed", "oldest_ready_age", "ready scheduled in_flight redelivered dead", _delayed_age),
+    Kind("worker", "retried", "accepted sent retried refused dead_lettered lost pending"),
     Kind(
-        "delayed",
-        "oldest_ready_age",
-        ("ready", "scheduled", "in_flight", "redelivered", "dead"),
-        _delayed_age,
+        "source", "refilling", "size capacity in_flight fetched duplicates refills empty_refills errors starved_pulls"
     ),
-    Kind("worker", "retried", ("accepted", "sent", "retried", "refused", "dead_lettered", "lost", "pending")),
-    Kind(
-        "source",
-        "refilling",
-        (
-            "size",
-            "capacity",
-            "in_flight",
-            "fetched",
-            "duplicates",
-            "refills",
-            "empty_refills",
-            "errors",
-            "starved_pulls",
-        ),
-    ),
-    Kind("scheduler", "steps", ("steps", "paused"), _scheduler_sources),
+    Kind("scheduler", "steps", "steps paused", _scheduler_sources),
 )
 
 
@@ -67,5 +52,7 @@ def kind_of(stats: object) -> Kind | None:
 
 def samples_of(kind: Kind, name: str, stats: Any) -> list[Sample]:
     """The samples of an object's ``stats()`` under a name."""
-    own: list[Sample] = [(f"drainq_{kind.name}_{field}", [name], getattr(stats, field)) for field in kind.fields]
+    own: list[Sample] = [
+        (f"drainq_{kind.name}_{field}", [name], getattr(stats, field)) for field in kind.fields.split()
+    ]
     return own + kind.more(name, stats)
