@@ -1,11 +1,11 @@
 //! `QueueAwaitable`: what `get_async()` and `put_async()` return, a coroutine in Rust.
 //!
-//! The coroutine has `send`, `throw`, `close` and `__await__`, so asyncio takes it wherever asyncio takes a
-//! coroutine. Each step tries the call ([`AsyncCall`]) and sleeps on a future of the running loop only if
-//! the call has to wait. The item is taken or put when the coroutine is resumed, in one step with returning
-//! the result. So a task that is cancelled while it sleeps has neither taken nor put anything.
+//! The coroutine has `send`, `throw`, `close` and `__await__`, so asyncio accepts it in place of a coroutine. Each step
+//! tries the call ([`AsyncCall`]) and sleeps on a future of the running loop only if the call has to wait. A resumed
+//! coroutine takes or puts the item and returns the result in one step. So a task that is cancelled while it sleeps has
+//! done neither.
 //!
-//! This file names neither of the two classes: what a step tries is a trait.
+//! This file names neither `MultiQueue` nor `SubQueue`: a step calls a trait.
 
 use super::core_types::Wait;
 use super::event_loops::{EventLoops, SleepingTask};
@@ -18,21 +18,21 @@ use pyo3::types::{PyTraceback, PyTuple, PyType};
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// A call that a coroutine makes, as often as it takes.
+/// A call that a coroutine tries until it succeeds.
 pub trait AsyncCall: Send + Sync {
     /// Tries the call: its result, or `None` if the call has to wait.
     fn try_now(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>>;
 
-    /// Returns a waiter for what the call waits for.
+    /// Returns a waiter for the item or the room that the call needs.
     fn waiter(&self) -> Wait;
 
     /// Returns the event loops of the queue, which keep the futures of sleeping tasks.
     fn event_loops(&self) -> &Arc<EventLoops>;
 
-    /// Counts a call that was begun and given up.
+    /// Counts a call that was started and then given up.
     fn count_given_up(&self) {}
 
-    /// Returns the warning for a call that was never begun; `None` where such a call loses nothing.
+    /// Returns the warning for a call that was never started; `None` if such a call loses nothing.
     fn never_awaited(&self) -> Option<&'static CStr>;
 
     /// Shows the objects that the call holds to the garbage collector.
@@ -66,7 +66,7 @@ impl QueueAwaitable {
         self.call.as_deref().ok_or_else(|| errors::bad_state("this has been awaited already; call the method again"))
     }
 
-    /// Registers the task with the running loop and as a waiter; returns what the loop sleeps on.
+    /// Registers the task with the running loop and as a waiter; returns the future of the loop.
     fn fall_asleep(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let event_loop = gil::call(RUNNING.import(py, "asyncio", "get_running_loop")?, [])?;
@@ -84,7 +84,7 @@ impl QueueAwaitable {
         gil::call_method(iterator.bind(py), "__next__", []).map(Bound::unbind)
     }
 
-    /// Ends the coroutine; a call that was begun and has no result is counted.
+    /// Ends the coroutine, and counts a call that was started and has no result.
     fn give_up(&mut self) {
         self.sleep = None;
         if let Some(call) = self.call.take()
@@ -94,13 +94,13 @@ impl QueueAwaitable {
         }
     }
 
-    /// Warns as Python does of a coroutine that is dropped before it ran: a put whose ``await`` was
-    /// forgotten would otherwise lose its item without a word.
+    /// Warns as Python does of a coroutine that is dropped before it ran: a put whose ``await`` was forgotten would
+    /// otherwise lose its item silently.
     fn warn_if_never_awaited(&self) {
         let never_awaited = self.call.as_ref().filter(|_| !self.is_started).and_then(|call| call.never_awaited());
         let Some(message) = never_awaited else { return };
         gil::held(|py| {
-            // The coroutine may be dropped while an exception is on its way, which must stay what it is.
+            // The coroutine may be dropped while an exception is being raised, which must stay set.
             let on_its_way = PyErr::take(py);
             let category = py.get_type::<PyRuntimeWarning>();
             if let Err(error) = PyErr::warn(py, &category, message, 1) {

@@ -1,4 +1,4 @@
-//! Blocked calls of threads: the steps of the core's `Wait`, with Ctrl-C.
+//! Blocking calls of threads: the steps of the core's `Wait`, which Ctrl-C may end.
 
 use super::core_types::Wait;
 use crate::ctrl_c;
@@ -24,12 +24,12 @@ fn main(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     MAIN.import(py, "threading", "main_thread")
 }
 
-/// Looks up what a wait asks, when the module is loaded: a finaliser may wait when nothing can be imported any more.
+/// Looks up Python's functions when the module is loaded, because a finaliser may wait when no import works any more.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
     current(py).and_then(|_| main(py)).map(drop)
 }
 
-/// What a call does if a try has no result.
+/// The next step of a call whose try had no result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Otherwise {
     /// The call waits and tries again.
@@ -40,10 +40,10 @@ pub enum Otherwise {
 
 /// Calls `attempt` until there is a result, waiting in between; `None` if the time ran out.
 ///
-/// The GIL is given up to sleep alone, and taken back for pending signals only on the thread that runs signal
-/// handlers: a hundred blocked threads do not disturb the others. The handler of a signal that comes during the
-/// sleep runs before the next try. However the call ends, the end of `waiter` gives an unused token to the next
-/// waiter, and held items back to their sub-queues.
+/// The GIL is released only to sleep. Only the thread that runs signal handlers takes it back for pending signals, so a
+/// hundred blocked threads do not disturb the others. The handler of a signal that comes during the sleep runs before
+/// the next try. However the call ends, dropping `waiter` passes an unused token to the next waiter, and gives held
+/// items back to their sub-queues.
 pub fn until<R>(
     py: Python<'_>,
     mut waiter: Wait,
@@ -73,12 +73,12 @@ pub fn until<R>(
 enum WokenBy {
     /// The thread was notified.
     Notified,
-    /// Other waiters were notified and do not run.
+    /// Other waiters were notified but do not run.
     OthersStalled(Stalled),
 }
 
-/// Sleeps until this waiter is notified, or the deadline. No lock is taken without the GIL, so that a forked child
-/// finds the locks free.
+/// Sleeps until this waiter is notified, or the deadline. Takes no lock without the GIL, so that a forked child finds
+/// the locks free.
 fn sleep(
     py: Python<'_>,
     sleeper: &mut WaitingThread,

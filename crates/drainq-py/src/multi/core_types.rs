@@ -1,4 +1,4 @@
-//! The core's types with Python objects in them, and how the core starts anew in a forked child.
+//! The core's types over Python objects, and their renewal in a forked child.
 
 use super::label::Label;
 use crate::fork::{self, Renew};
@@ -14,14 +14,14 @@ pub type SubCore = multi::SubQueue<Py<PyAny>, Arc<Label>>;
 pub type Wait = multi::Wait<Py<PyAny>, Arc<Label>>;
 
 impl Renew for multi::MultiShared<Py<PyAny>, Arc<Label>> {
-    /// Empties the multi-queue. Its lock is free in the child, because a thread that holds the lock keeps the GIL, or reads
-    /// between forks.
+    /// Empties the multi-queue. Its lock is free in the child, because a thread that holds the lock also holds the GIL,
+    /// or reads between forks.
     fn renew_in_child(&self, _py: Python<'_>) {
         self.restart_in_child();
     }
 }
 
-/// Has a multi-queue start empty in every forked child.
+/// Registers a multi-queue, which starts empty in every forked child.
 pub fn restart_in_children(core: &Core) {
     fork::register(Arc::downgrade(core.shared()) as Weak<dyn Renew>);
 }

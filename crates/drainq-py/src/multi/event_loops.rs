@@ -1,17 +1,16 @@
 //! Notifies asyncio tasks: one `call_soon_threadsafe` for all tokens that a loop has not used yet.
 //!
-//! A waiting task sleeps on a future of its loop. To notify the task is to set the future's result, in the
-//! loop's thread; the task then tries again by itself, so a cancelled task has taken nothing.
+//! A waiting task sleeps on a future of its loop. Setting the future's result, in the loop's thread, notifies the task.
+//! The task then tries again by itself, so a cancelled task has taken nothing.
 //!
-//! The futures are kept here, where the garbage collector can see them through the owner of
-//! the [`EventLoops`], and not in the core, where the collector cannot.
+//! The futures are kept here and not in the core, because the garbage collector must see them through the owner of the
+//! [`EventLoops`].
 //!
-//! A loop that is not running may run again, or never: its task is made ready all the same, and the
-//! token goes to the next waiter. A loop that runs and is busy is found out by the threads that wait, which
-//! search for tokens that are not used (`blocking.rs`).
+//! A loop that is not running may run again, or never: its task is made ready all the same, and the token goes to the
+//! next waiter. Waiting threads find a busy loop by its unused tokens (`blocking.rs`).
 //!
 //! # Invariants
-//! 1. No Python code runs while `loops` is locked, which happens with the GIL held alone.
+//! 1. No Python code runs while `loops` is locked, and `loops` is only locked with the GIL held.
 //! 2. While `is_scheduled` is set, a call of [`EventLoops::resume`] is due in the loop.
 
 use crate::ctrl_c;
@@ -83,7 +82,7 @@ impl SleepingTask {
         Self { all: all.clone(), address, number }
     }
 
-    /// Returns what the core calls to notify the task.
+    /// Returns the waker that the core calls to notify the task.
     pub fn waker(&self) -> Box<dyn Wake> {
         Box::new(TaskWaker { all: self.all.clone(), address: self.address, number: self.number })
     }
@@ -117,7 +116,7 @@ impl EventLoops {
         let event_loop = event_loop.bind(py);
         let call_soon = || self.call_soon(event_loop, address);
         let scheduled = match is_scheduled.then_some(()).map_or_else(call_soon, Ok) {
-            // A signal handler raised in there: the loop may have the call or not. Two calls do no harm.
+            // A signal handler raised in that call, and the loop may or may not have it. Two calls do no harm.
             Err(error) if !error.is_instance_of::<PyException>(py) => {
                 report(py, error);
                 call_soon()
@@ -180,7 +179,7 @@ impl EventLoops {
     }
 }
 
-/// Reports what a loop raised. A closed loop is no news; what a signal handler raised must not be lost.
+/// Reports an exception of a loop. That of a closed loop is ignored; that of a signal handler must not be lost.
 fn report(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         ctrl_c::come_again(py);

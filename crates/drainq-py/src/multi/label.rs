@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyWeakrefMethods, PyWeakrefReference};
 
-/// Characters of the text of a key, at most.
+/// The most characters of a key's text.
 const LONGEST_TEXT: usize = 200;
 
 /// The key of a sub-queue, and a weak reference on the sub-queue's Python object.
@@ -43,13 +43,13 @@ impl Label {
         self.object.get(py)?.bind(py).upgrade()
     }
 
-    /// Returns the key as messages show the key; raises what [`errors::shown`] raises.
+    /// Returns the key as messages show it; raises as [`errors::shown`] does.
     pub fn name(&self, py: Python<'_>) -> PyResult<String> {
         errors::shown(self.key.bind(py))
     }
 }
 
-/// Runs no code of the key's.
+/// Returns the text of a key, without running the key's code.
 fn text_of(key: &Bound<'_, PyAny>) -> Box<str> {
     let text = match (key.cast_exact::<PyString>(), key.cast_exact::<PyInt>()) {
         (Ok(text), _) => text.to_string_lossy().into_owned(),

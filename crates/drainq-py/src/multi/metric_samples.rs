@@ -1,4 +1,4 @@
-//! What a monitoring system reads of a multi-queue, without the GIL.
+//! The metrics of a multi-queue, read without the GIL.
 
 use super::label::Label;
 use crate::monitoring::catalog::FamilyId as Family;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Sub-queues of one multi-queue with samples of their own, the first slots first.
+/// The most sub-queues of a multi-queue that have their own samples: those of the first slots.
 const MOST_SUB_QUEUES: usize = 1000;
 
 impl Observed for MultiShared<Py<PyAny>, Arc<Label>> {

@@ -1,19 +1,19 @@
-//! The classes of the multi-queue. The algorithm is in `drainq-core`; here are the objects.
+//! The Python classes of the multi-queue, whose algorithm is in `drainq-core`.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `queue/` | `MultiQueue`, a file for each verb: `get`, `get_many`, `get_async`, `sub_queues` |
 //! | `sub_queue/` | `SubQueue`: `put`, `put_async`, `contents`, `settings` |
-//! | `selection.rs` | which sub-queue is next: the core decides, or a Python object |
+//! | `selection.rs` | chooses the next sub-queue, in the core or by a Python object |
 //! | `blocking.rs` | blocked threads, and Ctrl-C |
 //! | `awaitable.rs`, `event_loops.rs` | sleeping tasks, and how they are notified |
 //! | `stats.rs` | snapshots of the counters |
-//! | `label.rs`, `core_types.rs`, `values.rs` | the name of a sub-queue; the core's types; arguments |
+//! | `label.rs`, `core_types.rs`, `values.rs` | the label of a sub-queue; the core's types; arguments |
 //!
 //! # Invariants
 //! 1. Nothing here runs Python code, or drops a Python object, under the core's lock.
-//! 2. The core's lock is taken with the GIL held, and given back before the GIL is given up. So a fork,
-//!    which Python makes with the GIL held, finds the lock free and what it guards whole.
+//! 2. The core's lock is taken with the GIL held, and released before the GIL is. So a fork, which Python makes with
+//!    the GIL held, finds the lock free and its data consistent.
 //! 3. An item in a sub-queue is visited by the garbage collector through that sub-queue alone.
 
 mod awaitable;

@@ -1,4 +1,4 @@
-//! The selection: which sub-queue the next item comes from. The core's selection decides, or a Python object.
+//! The selection, in the core or by a Python object, of the sub-queue from which the next item comes.
 
 use super::core_types::{Core, Wait};
 use super::label::Label;
@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::sync::Arc;
 
-/// What a try to take found.
+/// The result of a try to take.
 pub enum Taken<T> {
-    /// What was taken.
+    /// The taken value.
     Got(T),
     /// No sub-queue has an item now.
     Empty,
@@ -32,7 +32,7 @@ impl<T> From<Result<T, Nothing>> for Taken<T> {
 /// An item, and the label of its sub-queue.
 pub type Labelled = (Arc<Label>, Py<PyAny>);
 
-/// What decides which sub-queue is next.
+/// The rule that chooses the next sub-queue.
 pub enum SelectionRule {
     /// The core.
     Native(Order),
@@ -102,7 +102,7 @@ impl SelectionRule {
         }
     }
 
-    /// Takes up to `most` items into what `waiter` holds, if these are at least `least` then.
+    /// Takes up to `most` items for `waiter` to hold, if it then holds at least `least`.
     pub fn gather(
         &self,
         py: Python<'_>,
@@ -134,7 +134,7 @@ impl SelectionRule {
 
 /// Asks `object` which sub-queue is next and calls `act` with this sub-queue.
 ///
-/// The object is called without any lock. If the sub-queue that it chose is empty by then, the object is asked again.
+/// The object is called without any lock, and again if the sub-queue that it chose is empty by then.
 fn choose<R>(
     py: Python<'_>,
     core: &Core,

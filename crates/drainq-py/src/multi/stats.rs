@@ -1,4 +1,4 @@
-//! The counters at one moment, as `drainq.SubQueueStats` and `drainq.MultiQueueStats`.
+//! Snapshots of the counters, as `drainq.SubQueueStats` and `drainq.MultiQueueStats`.
 
 use super::core_types::{Core, SubCore};
 use crate::statistics;
@@ -20,7 +20,7 @@ pub fn of_sub_queue<'py>(py: Python<'py>, core: &SubCore) -> PyResult<Bound<'py,
     statistics::SUB_QUEUE.make(py, fields(core.stats()))
 }
 
-/// Returns the counters of a multi-queue now, and of these of its sub-queues, each with its key.
+/// Returns the counters of a multi-queue now, and of the given sub-queues with their keys.
 pub fn of_multi_queue<'py>(
     py: Python<'py>,
     core: &Core,

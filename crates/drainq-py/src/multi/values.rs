@@ -1,4 +1,4 @@
-//! Reads arguments, writes values.
+//! Converts between Python's arguments and values and the core's.
 
 use crate::errors;
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ pub fn capacity_out(capacity: usize) -> Option<usize> {
     (capacity != UNBOUNDED).then_some(capacity)
 }
 
-/// Makes the KeyError of a key that no sub-queue has, with those that there are.
+/// Makes the KeyError for an unknown key, which shows the known ones.
 pub fn unknown_key(key: &Bound<'_, PyAny>, known: &Bound<'_, PyList>) -> PyErr {
     let texts = || {
         let shown = PyList::new(key.py(), known.iter().take(SHOWN_KEYS))?;
@@ -52,7 +52,7 @@ pub fn weight_in(weight: i64) -> PyResult<u32> {
     }
 }
 
-/// Reads how many items a bulk get takes, at most and at least: none for `n` of 0 or less.
+/// Reads how many items a bulk get takes, at most and at least. An `n` of 0 or less takes none.
 pub fn amounts_in(n: i64, min_items: i64) -> PyResult<(usize, usize)> {
     let most = usize::try_from(n).unwrap_or(0);
     match usize::try_from(min_items) {

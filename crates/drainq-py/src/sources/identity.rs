@@ -1,16 +1,15 @@
-//! When two Python objects are the same key: equal hash, and identical or equal.
+//! Compares keys: two Python objects are the same key if their hashes are equal and they are identical or equal.
 //!
-//! `__hash__` and `__eq__` are foreign code: they may raise, take locks, or use the queue that
-//! calls them. So they never run under the queue's lock.
+//! `__hash__` and `__eq__` are foreign code, which may raise, take locks, or use the queue that calls it. So they never
+//! run under the queue's lock.
 //!
 //! # Invariants
 //! 1. The hash is taken before the queue is locked.
-//! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two numbers, two
-//!    texts or two bytes of built-in types, or by an answer given before. No foreign code runs. A text
-//!    is never compared with bytes, nor bytes with a number: they differ, and ``python -b`` would warn.
-//! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a
-//!    reference to the compared object; so the answer stays true however the queue changes
-//!    meanwhile, and no object is compared twice.
+//! 2. [`Identity::same`], which runs under the lock, decides by identity, by comparing two numbers, two texts or two
+//!    bytes of built-in types, or by an earlier answer. No foreign code runs. A text is never compared with bytes, nor
+//!    bytes with a number: they differ, and ``python -b`` would warn.
+//! 3. [`Identity::ask`] runs the foreign `__eq__` with no lock held and keeps the answer with a reference to the
+//!    compared object; so the answer stays true however the queue changes, and no object is compared twice.
 
 use crate::{errors, gil};
 use drainq_core::sources::set_queue::Same;
@@ -79,8 +78,8 @@ impl<'py> Identity<'py> {
     }
 }
 
-/// Objects that run no foreign code when they are compared with others of their kind, and that
-/// differ from all others of these kinds.
+/// Objects whose comparison with others of their kind runs no foreign code, and that differ from all objects of the
+/// other kinds.
 #[derive(PartialEq, Eq)]
 enum Plain {
     Number,

@@ -1,7 +1,7 @@
-//! `produce_async` and `offer_async`: an item that a coroutine tries to queue, as often as it takes.
+//! `produce_async` and `offer_async`: a coroutine tries to queue an item until it succeeds.
 //!
-//! The coroutines are written in `drainq/aio.py`: asyncio's own `async def`. Here is one item on its way: its type, its
-//! partition and its weight are found once, and each try is one push that never waits.
+//! The coroutines are `async def` functions of `drainq/aio.py`. An attempt finds the type, the partition and the weight
+//! of the item once; each try is a single push that never waits.
 //!
 //! # Invariants
 //! 1. Every attempt ends once: accepted, rejected because the queue is closed, or given up, which counts as rejected.
@@ -27,7 +27,7 @@ pub struct ProduceAttempt {
     queue: Py<BatchQueue>,
     key: Key,
     partition: PartitionId,
-    /// What the item counts for, if that is not one item.
+    /// The item's weight, if it does not count as one item.
     weight: Option<u64>,
     begun_in: Generation,
     /// The item's object until the end of the attempt. Locked with the GIL held; no object is dropped under the lock.
@@ -35,7 +35,7 @@ pub struct ProduceAttempt {
 }
 
 impl ProduceAttempt {
-    /// Counts the item as rejected, unless the attempt has ended or is the parent's of a forked child.
+    /// Counts the item as rejected, unless the attempt has ended, or belongs to the parent of this forked child.
     fn reject(&self, py: Python<'_>, reason: Rejection) {
         let object = self.object.lock().take();
         if object.is_some() && !self.begun_in.is_past() {
@@ -78,7 +78,7 @@ impl ProduceAttempt {
         }
     }
 
-    /// Ends the attempt without the item: its time is over, or its task was cancelled.
+    /// Ends the attempt without the item: its time ran out, or its task was cancelled.
     fn give_up(&self, py: Python<'_>) {
         self.reject(py, Rejection::Full);
     }
@@ -88,14 +88,14 @@ impl ProduceAttempt {
         self.reject(py, Rejection::WouldDeadlock);
     }
 
-    /// Whether a drain thread waits for the GIL while the partition fills up: the event loop is to let it run.
+    /// Whether a drain thread waits for the GIL while the partition fills up. The event loop then yields to it.
     fn is_crowded(&self) -> bool {
         let shared = self.queue.get().shared();
         let queue = shared.queue();
         shared.process().gil_yield.is_wanted() && queue.holds_one_in(queue.partition(self.partition), FAST_SHARE)
     }
 
-    /// Shows the garbage collector the queue and the item: either may hold the task that holds the attempt.
+    /// Shows the garbage collector the queue and the item: both may refer to the task that holds the attempt.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.queue)?;
         self.object.try_lock().map_or(Ok(()), |object| visit.call(&*object))

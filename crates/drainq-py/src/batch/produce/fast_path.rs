@@ -1,8 +1,8 @@
-//! One item whose class has a route in the cache: the fast path, and the call that reopens it.
+//! Queues one item whose class has a route in the cache, on the fast path or by a call that reopens it.
 //!
-//! The first item of a class takes the slow path (`slow_path.rs`), which adds the route. From then on a
-//! produce call reads the item's class, finds the route, and stores the item in the next slot, as long as
-//! the fast path of the partition is open (`ring/fast_path.rs` in the core).
+//! The first item of a class takes the slow path (`slow_path.rs`), which adds the route. Later produce calls read the
+//! item's class, find the route, and store the item in the next slot while the fast path of the partition is open
+//! (`ring/fast_path.rs` in the core).
 //!
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's fast path asks for.
@@ -23,8 +23,8 @@ impl SharedQueue {
         Item::fits(object) && unsafe { partition.push_fast(|| Item::tagged(object, tag)) }
     }
 
-    /// Queues one item whose dispatch key lies at this address, if that is the first of its equals, it has a route and
-    /// the fast path is open: true if the item was queued.
+    /// Queues one item whose dispatch key lies at this address: true if the key is the first of its equals and has a
+    /// route, and the fast path is open.
     #[inline(always)]
     pub fn produce_fast_by_name(&self, object: &Bound<'_, PyAny>, name: usize) -> bool {
         let Some(CachedRoute { tag, partition }) = self.routing.named_routes.find(name) else { return false };
@@ -53,15 +53,14 @@ impl SharedQueue {
             && (unsafe { partition.push_fast(|| Item::tagged(object, tag)) } || self.produce_and_reopen(object, route))
     }
 
-    /// Queues one item by the cached route where the fast path is closed: wakes the drain thread if it sleeps,
-    /// and reopens the fast path. True if the item was queued; false if its class has no route or there is no
-    /// room.
+    /// Queues one item by the cached route if the fast path is closed: wakes the drain thread if it sleeps, and reopens
+    /// the fast path. True if the item was queued; false if its class has no route or there is no room.
     pub fn produce_by_cached_route(&self, object: &Bound<'_, PyAny>) -> bool {
         let route = self.routing.routes.of_class(object.get_type_ptr());
         Item::fits(object) && route.is_some_and(|route| self.produce_and_reopen(object, route))
     }
 
-    /// Queues one item that fits where the fast path is closed, and reopens it: true if there was room.
+    /// Queues one item while the fast path is closed, and reopens the fast path: true if there was room.
     fn produce_and_reopen(&self, object: &Bound<'_, PyAny>, CachedRoute { tag, partition }: CachedRoute<'_>) -> bool {
         let process = self.process();
         // SAFETY: the object fits, and the tag holds the key alone.

@@ -1,19 +1,19 @@
 //! The GIL yield: producers give up the GIL for a drain thread before a partition fills up.
 //!
-//! A thread that asks for the GIL gets it when the holder gives it up, or 5 ms later (the switch
-//! interval), per thread that waits. Producers in Python code give it up rarely, so a drain thread would
-//! wait while its partitions fill up. So the drain thread announces here that it asks for the GIL. A
-//! producer whose partition is a quarter full then gives the GIL up, and waits until the drain thread has
-//! had it. Below a quarter the producer does so only for a drain thread that has waited for long already:
-//! a yield at each item would only move the wait from the drain thread to the producers.
+//! A thread that asks for the GIL gets it when the holder releases it, or after 5 ms (the switch interval) for each
+//! waiting thread. Producers in Python code release it rarely, so a drain thread would wait while its partitions fill
+//! up. Therefore the drain thread announces here that it asks for the GIL. A producer whose partition is a quarter full
+//! then releases the GIL, and waits until the drain thread has had it. Below a quarter the producer does so only for a
+//! drain thread that has already waited for long: a yield at each item would only move the wait from the drain thread
+//! to the producers.
 //!
 //! # Invariants
 //! 1. `asking` counts the threads between [`GilYield::ask`] and [`GilYield::granted`] or
 //!    [`GilYield::granted_to_sleep`]; drain threads alone change it. A producer reads it with the GIL held.
-//! 2. A producer enlists before it gives the GIL up, and `granted` is called with the GIL held: so
-//!    `granted` notifies every producer that yielded to its thread.
-//! 3. A thread that was granted the GIL to sleep, and leaves items in the queue, does not sleep: it, or the thread
-//!    whose they are, takes them and asks again. So the producers are notified then, when there is room.
+//! 2. A producer enlists before it releases the GIL, and `granted` is called with the GIL held: so `granted` notifies
+//!    every producer that yielded to its thread.
+//! 3. If items are left in the queue when a thread was granted the GIL to sleep, their owner takes them and asks for
+//!    the GIL again. So the producers are notified then, when there is room.
 //!
 //! Measured: with four producers that spend 2 us of Python per item, 64 to 71 % of the items
 //! found their partition full without this, and none with it, at 3 to 7 ms for the
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// the drain thread does.
 const LATE: Duration = Duration::from_micros(2_500);
 
-/// A producer goes on after this long even if no drain thread got the GIL.
+/// The longest wait of a producer if no drain thread gets the GIL.
 const LONGEST_YIELD: Duration = Duration::from_millis(20);
 
 /// Buckets of the histogram: bucket `n` counts waits below `2^n` microseconds.
@@ -47,7 +47,7 @@ pub struct GilYield {
     /// `origin`.
     since: AtomicU64,
     origin: Instant,
-    /// Producers that gave the GIL up.
+    /// Producers that released the GIL.
     producers: Waiters,
     yields: AtomicU64,
     waits: [AtomicU64; BUCKETS],
@@ -97,7 +97,7 @@ impl GilYield {
     }
 
     /// Records that a drain thread has the GIL that it asked for before it sleeps (invariant 3). Called with the GIL
-    /// held. Its wait held up no items, so it is none of those that [`Self::waits`] counts.
+    /// held. [`Self::waits`] does not count its wait, which held up no items.
     pub fn granted_to_sleep(&self, is_queue_empty: bool) {
         self.got();
         if is_queue_empty {
@@ -134,7 +134,7 @@ impl GilYield {
         }
     }
 
-    /// Gives the GIL up until a drain thread has had it.
+    /// Releases the GIL until a drain thread has had it.
     #[cold]
     pub fn yield_to_drain_thread(&self, py: Python<'_>) {
         self.yields.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl GilYield {
         waiter.served();
     }
 
-    /// Returns how often a producer gave the GIL up.
+    /// Returns how often a producer released the GIL.
     pub fn yields(&self) -> u64 {
         self.yields.load(Ordering::Relaxed)
     }

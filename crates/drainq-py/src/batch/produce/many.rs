@@ -1,5 +1,5 @@
-//! Many items in one call. Items of one partition that follow each other in a list go in together on the fast path,
-//! where it is open; else items of one class that follow each other go in as a run that claims its slots at once.
+//! Many items in one call. Consecutive items of one partition are pushed together if its fast path is open. Otherwise
+//! consecutive items of one class claim their slots together.
 //!
 //! # Invariants
 //! 1. The GIL is held, and is the lock that the core's produce calls ask for.
@@ -58,7 +58,7 @@ impl SharedQueue {
         Ok(accepted)
     }
 
-    /// Queues the items of one partition from index `from` of a list on, while the fast path can be kept open;
+    /// Queues consecutive items of one partition from index `from` of a list, while the fast path can be kept open;
     /// returns how many.
     fn produce_run_fast(&self, list: &Bound<'_, PyList>, from: usize) -> usize {
         let process = self.process();
@@ -76,8 +76,8 @@ impl SharedQueue {
         run.index - from
     }
 
-    /// Takes further items of the class that the run is of from the list; returns how many. Classes are the types of
-    /// this queue.
+    /// Adds further items of the same class from the list to the run; returns how many. Classes are the types of this
+    /// queue.
     ///
     /// No Python code runs in here, so the list stays as it is meanwhile.
     fn extend_run(&self, list: &Bound<'_, PyList>, from: usize, key: Key, run: &mut Vec<Item>) -> usize {
@@ -110,7 +110,7 @@ impl SharedQueue {
         let (mut accepted, mut refusal) = bulk(&mut items);
         let process = self.process();
         process.gil_yield.yield_if_due(py, &process.queue, process.queue.partition(partition));
-        // Where the bulk stopped for lack of room, the rest goes one by one, waiting or not.
+        // If the bulk stopped for lack of room, the rest is queued one by one, waiting or not.
         while let Some(item) = items.next() {
             if refusal == Some(Refusal::NoMemory) {
                 return Err(errors::no_memory(py));
@@ -134,7 +134,7 @@ impl SharedQueue {
     }
 }
 
-/// Items of one partition that follow each other in a list, and whose classes have routes.
+/// Consecutive items of one partition in a list, whose classes have routes.
 ///
 /// No Python code runs in here, so the list stays as it is meanwhile.
 struct Run<'a, 'py> {
@@ -145,7 +145,7 @@ struct Run<'a, 'py> {
     /// The class of the last item, and its route.
     class: *mut ffi::PyTypeObject,
     route: CachedRoute<'a>,
-    /// The next item is of another partition or of a class without a route, or there is none.
+    /// Whether the next item has another partition or no route, or there is none.
     is_over: bool,
 }
 
@@ -174,7 +174,8 @@ impl<'a, 'py> Run<'a, 'py> {
         }
     }
 
-    /// Whether items of this class go to the partition of the run: then it is the class of the last item.
+    /// Whether items of this class go to the partition of the run. If so, the class is remembered as that of the last
+    /// item.
     #[inline(always)]
     fn goes_on_with(&mut self, class: *mut ffi::PyTypeObject) -> bool {
         if ptr::eq(class, self.class) {

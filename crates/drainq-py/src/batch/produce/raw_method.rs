@@ -1,9 +1,8 @@
-//! `produce` and `produce_many` as raw methods: half the price of a method with a wrapper.
+//! `produce` and `produce_many` as raw methods, which cost half as much as methods with a wrapper.
 //!
-//! The wrapper that PyO3 writes takes part in its bookkeeping of references and panics, at
-//! about 10 ns a call. A raw method does without where no Python code runs and no call can fail: the item's
-//! class, or the dispatch key that it holds, has a route in the cache, and its partition has room. Every other call
-//! takes PyO3's steps ([`call_method`]).
+//! The wrapper that PyO3 writes takes part in its bookkeeping of references and panics, at about 10 ns a call. A raw
+//! method skips these steps if no Python code runs and no call can fail: the item's class, or the dispatch key that it
+//! holds, has a route in the cache, and its partition has room. Every other call takes PyO3's steps ([`call_method`]).
 //!
 //! # Invariants
 //! 1. CPython calls a method with the GIL held, with `self` an instance of the class whose
@@ -42,11 +41,11 @@ fn call_method<'py, R: IntoPyObject<'py>>(
     }
 }
 
-/// Returns the queue and the argument of a call.
+/// Returns the queue and the argument of a raw call.
 ///
 /// # Safety
 ///
-/// They are those that CPython calls a method of the class with (invariant 1).
+/// CPython passed both to a method of the class (invariant 1).
 #[inline(always)]
 unsafe fn arguments<'a>(
     queue: *mut ffi::PyObject,
@@ -67,12 +66,12 @@ unsafe extern "C" fn produce(queue: *mut ffi::PyObject, item: *mut ffi::PyObject
     if this.shared().produce_fast(&object) {
         return py_true(object.py());
     }
-    // SAFETY: as CPython calls it. It is the last call of this function, so that the fast path keeps no registers
-    // for it.
+    // SAFETY: as CPython calls it. It is the last call of this function, so that the fast path saves no registers for
+    // it.
     unsafe { produce_by_name_within(queue, item) }
 }
 
-/// Takes the fast path of an item that holds its dispatch key. What follows it is the last call again.
+/// Takes the fast path of an item that holds its dispatch key. The next step is again the last call of the function.
 #[inline(never)]
 unsafe extern "C" fn produce_by_name_within(queue: *mut ffi::PyObject, item: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as CPython calls it.
@@ -100,8 +99,8 @@ unsafe extern "C" fn produce_off_fast_path(queue: *mut ffi::PyObject, item: *mut
         }
         return call_method(this, &object, |_, object| shared.produce(object, shared.may_wait()));
     }
-    // The dispatch key is asked once, whichever way the item goes then. Its exception, and that of a comparison of what
-    // it returned, is CPython's to hand on.
+    // The dispatch key is called once, whichever path the item takes. CPython raises its exception, and that of a
+    // comparison of the returned key.
     let Some(name) = shared.routing.keys.name_or_set(&object) else { return ptr::null_mut() };
     if shared.produce_fast_by_name(&object, name.as_ptr().addr()) {
         return py_true(object.py());

@@ -2,9 +2,9 @@
 //! of its items.
 //!
 //! # Invariants
-//! 1. A queue has two caches, and at most one of them is in use: of classes, where the class of an item is its type,
-//!    or of the firsts of equal names, where there is a dispatch key. A name is in the cache only where it alone decides
-//!    key and partition (no selector, no `len_of`), and only once the drain threads were started.
+//! 1. A queue has two caches, and at most one of them is in use: of classes, if the class of an item is its type, or of
+//!    the firsts of equal names, if there is a dispatch key. A name is in the cache only if it alone decides key and
+//!    partition (no selector, no `len_of`), and only after the drain threads were started.
 //! 2. Its partitions belong to the queue of this process: they never move, and live as long as the
 //!    `SharedQueue` that the cache is a field of. A forked child starts with an empty cache. The names are
 //!    kept alive by `types/keys.rs`, so an object at the address of a name is that name.
@@ -19,13 +19,13 @@ use std::hint::assert_unchecked;
 /// Where the items of a name go.
 #[derive(Clone, Copy)]
 pub struct CachedRoute<'a> {
-    /// The key, in the upper 16 bits, where a ring item has it.
+    /// The key, in the upper 16 bits, as in a ring item.
     pub tag: u64,
     /// The partition.
     pub partition: &'a Partition<Item>,
 }
 
-/// The routes of the names of which items were produced in this process.
+/// The routes of the names whose items were produced in this process.
 pub struct RouteCache(AddressMap);
 
 impl RouteCache {

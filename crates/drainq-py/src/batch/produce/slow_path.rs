@@ -1,5 +1,5 @@
-//! The slow path: an item's key, its partition, its weight; then a slot, or the reason why not. Where there is no room,
-//! `wait_for_room.rs` goes on.
+//! The slow path: finds an item's key, partition and weight, then pushes the item or returns the reason why not. If
+//! there is no room, `wait_for_room.rs` takes over.
 //!
 //! # Invariants
 //! 1. Every push of a queue, and its close, happens with the GIL held; waiting happens
@@ -20,9 +20,9 @@ impl SharedQueue {
         if self.blocks() { MayWait::for_ever() } else { MayWait::No }
     }
 
-    /// Adds the name of this key to the route cache, if the name alone decides where its items go. The name is not
-    /// read from an item, because the item may have another class by now. The threads run: no Python code, which may
-    /// fork, has run since their start.
+    /// Adds the name of this key to the route cache, if the name alone decides the partition. The name is not read from
+    /// an item, whose class may have changed by now. The threads run, because no Python code, which may fork, has run
+    /// since their start.
     pub(super) fn cache_route(&self, py: Python<'_>, key: Key) {
         let process = self.process();
         if !self.routing.is_by_name() {

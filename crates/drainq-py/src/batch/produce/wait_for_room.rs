@@ -1,4 +1,4 @@
-//! A produce call that found its partition full: it waits for room, looks for Ctrl-C meanwhile, or gives the item up.
+//! A produce call that found its partition full: waits for room and checks for Ctrl-C meanwhile, or gives the item up.
 //!
 //! # Invariants
 //! 1. Every push happens with the GIL held, which is the lock that `try_produce_serialised` asks for; waiting happens
@@ -17,7 +17,8 @@ use drainq_core::ring::Refusal;
 use pyo3::prelude::*;
 
 impl SharedQueue {
-    /// Queues an item whose partition was full: waits for room as `may_wait` says. True if the item was queued.
+    /// Queues an item whose partition was full: waits for room as long as `may_wait` allows. True if the item was
+    /// queued.
     #[cold]
     pub(super) fn produce_when_room(
         &self,
@@ -66,8 +67,8 @@ impl SharedQueue {
         }
     }
 
-    /// Rejects an item for which there is no room and no time to wait. If a drain thread waits for the GIL,
-    /// the producer first yields the GIL to it and tries once more: the drain thread may make room.
+    /// Rejects an item that found no room in time. If a drain thread waits for the GIL, the producer first yields the
+    /// GIL to it and tries once more: the drain thread may make room.
     fn produce_after_gil_yield(&self, py: Python<'_>, partition: PartitionId, mut item: Item) -> PyResult<bool> {
         let (mut reason, weight) = (Rejection::Full, item.weight());
         if self.process().gil_yield.is_wanted() {

@@ -13,7 +13,7 @@ use pyo3::types::PyList;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// What a shutdown does to a coroutine that gets an item.
+/// The effect of a shutdown on a coroutine that gets an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AtShutdown {
     /// Raises `ShutDown`.
@@ -87,7 +87,7 @@ impl AsyncCall for GetItem {
     }
 }
 
-/// The call that takes what is there, at least one item.
+/// The call that takes the available items, at least one.
 struct GetMany {
     queue: Py<MultiQueue>,
     most: usize,
@@ -99,7 +99,7 @@ impl AsyncCall for GetMany {
         let core = &queue.core;
         match queue.selection.take_all(core, 1, self.most) {
             Some(items) => Ok(Some(PyList::new(py, items)?.into_any().unbind())),
-            // A selection of the user's is asked for each item.
+            // A user's selection chooses each item.
             None => match or_wait(py, queue.take(py)?)? {
                 Some(item) => Ok(Some(PyList::new(py, [item])?.into_any().unbind())),
                 None => Ok(None),

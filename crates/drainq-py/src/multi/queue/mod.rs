@@ -64,7 +64,7 @@ pub struct MultiQueue {
 }
 
 impl MultiQueue {
-    /// Returns what the metrics endpoint reads.
+    /// Returns the object that the metrics endpoint reads.
     pub fn observed(&self) -> Weak<dyn Observed> {
         Arc::downgrade(self.core.shared()) as Weak<dyn Observed>
     }
@@ -82,7 +82,7 @@ impl MultiQueue {
     }
 }
 
-/// Returns `None` for nothing now, and an exception for nothing ever.
+/// Returns `None` if there is no item now, and an exception if there will never be one.
 fn or_wait<R>(py: Python<'_>, taken: Taken<R>) -> PyResult<Option<R>> {
     match taken {
         Taken::Got(taken) => Ok(Some(taken)),

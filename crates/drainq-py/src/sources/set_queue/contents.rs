@@ -1,4 +1,4 @@
-//! What a set queue holds: looked up, listed, taken out.
+//! Looks up, lists and takes out the items of a set queue.
 
 use super::SetQueue;
 use drainq_core::sources::set_queue::EntryState;

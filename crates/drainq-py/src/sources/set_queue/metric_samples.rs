@@ -1,4 +1,4 @@
-//! What a monitoring system reads of a set queue, without the GIL.
+//! The metrics of a set queue, read without the GIL.
 
 use super::state::Guarded;
 use crate::monitoring::catalog::FamilyId as Family;

@@ -4,21 +4,20 @@
 //! | --- | --- |
 //! | `put.rs`, `get.rs`, `done.rs` | put, take, acknowledge items |
 //! | `contents.rs` | look up, list, clear |
-//! | `metric_samples.rs` | what a monitoring system reads |
+//! | `metric_samples.rs` | the metrics |
 //! | `waiting.rs` | wait for an item or for room |
-//! | `state.rs` | what the lock guards |
+//! | `state.rs` | the state that the lock guards |
 //! | here | find an item's key; shut down, count |
 //!
 //! # Invariants
-//! 1. Foreign code (`key`, `__hash__`, `__eq__`, `__del__`, an item's iterator, a clock) runs with
-//!    the lock not held. So no call can deadlock, and a call that raises has changed nothing.
+//! 1. Foreign code (`key`, `__hash__`, `__eq__`, `__del__`, an item's iterator, a clock) runs without the lock. So no
+//!    call can deadlock, and a call that raises has changed nothing.
 //! 2. A lookup and the change that follows from it happen under one hold of the lock.
-//! 3. Nothing that is done under the lock waits, or drops a Python object.
+//! 3. No code under the lock waits, or drops a Python object.
 //! 4. A call that waited leaves the waiters when it ends, and a token that it did not use goes to the next.
-//! 5. The lock is taken with the GIL held, and given back before the GIL is given up; `metric_samples.rs` alone takes it
-//!    without the GIL, between forks. So a fork, which
-//!    Python makes with the GIL held, finds the lock free and what it guards whole; in the child the state is
-//!    replaced, and the parent's is forgotten: the child must not drop the parent's items.
+//! 5. The lock is taken with the GIL held, and released before the GIL is; only `metric_samples.rs` takes it without
+//!    the GIL, between forks. So a fork, which Python makes with the GIL held, finds the lock free and its data
+//!    consistent. The child replaces the state and leaks the parent's, whose items it must not drop.
 
 mod contents;
 mod done;
@@ -77,11 +76,11 @@ pub struct SetQueue {
     state: Arc<Mutex<Guarded>>,
 }
 
-/// The locked state, and the number and state of the entry that was looked for.
+/// The locked state, and the number and state of the entry that was found.
 type Located<'a> = (MutexGuard<'a, Guarded>, Option<(EntryId, EntryState)>);
 
 impl SetQueue {
-    /// Returns what the metrics endpoint reads.
+    /// Returns the object that the metrics endpoint reads.
     pub fn observed(&self) -> Weak<dyn Observed> {
         Arc::downgrade(&self.state) as Weak<dyn Observed>
     }
@@ -125,7 +124,7 @@ impl SetQueue {
         Ok(())
     }
 
-    /// Reads the clock, where the time matters.
+    /// Reads the clock, if the time matters.
     #[inline]
     fn now(&self, py: Python<'_>) -> PyResult<Duration> {
         match (self.after_take, &self.clock) {

@@ -7,7 +7,7 @@ use crate::deadline::MayWait;
 use crate::{arguments, errors};
 use pyo3::prelude::*;
 
-/// What became of an item that was put.
+/// The outcome of a put.
 enum PutOutcome {
     /// The item is in the queue.
     Put,

@@ -1,4 +1,4 @@
-//! What a set queue's lock guards. The invariants are in `mod.rs`.
+//! The state that a set queue's lock guards. The invariants are in `mod.rs`.
 
 use crate::fork::Renew;
 use crate::{arguments, errors};
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct KnownItem {
     /// The item's identity.
     pub key: Py<PyAny>,
-    /// The item; `None` where the item is its own key, or was taken.
+    /// The item; `None` if the item is its own key, or was taken.
     pub item: Option<Py<PyAny>>,
 }
 
@@ -22,7 +22,7 @@ pub struct Guarded {
     pub getters: Tickets,
     pub putters: Tickets,
     last_ticket: Ticket,
-    /// Waiters that are woken once the lock is given back.
+    /// Waiters to wake once the lock is released.
     wakes: Wakes<WaitFor>,
     pub closed: bool,
     pub put: u64,
@@ -41,7 +41,7 @@ pub enum WaitFor {
 
 impl Renew for Mutex<Guarded> {
     fn renew_in_child(&self, _py: Python<'_>) {
-        // The lock is free in the child, because it is taken with the GIL alone (invariant 5).
+        // The lock is free in the child, because it is only taken with the GIL held, or between forks (invariant 5).
         let mut state = self.lock();
         std::mem::forget(state.queue.reset());
         std::mem::forget(std::mem::take(&mut state.getters));
@@ -67,7 +67,7 @@ impl Guarded {
         }
     }
 
-    /// Takes the first item, and notifies a putter of the room.
+    /// Takes the first item, and notifies a putter.
     #[inline]
     pub fn take<'py>(&mut self, py: Python<'py>, now: Duration) -> Option<TakenItem<'py>> {
         let (item, key) = self.queue.take(
@@ -90,20 +90,20 @@ impl Guarded {
         }
     }
 
-    /// Returns a ticket that was never given out before, in a forked child neither.
+    /// Returns a ticket that was never given out before, not even before a fork.
     pub fn next_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
         self.last_ticket
     }
 
-    /// Whether there is a waiter to notify, or one that was notified and is to be woken.
+    /// Whether there is a waiter to notify or to wake.
     #[inline]
     pub fn has_waiters(&self) -> bool {
         !self.getters.is_idle() || !self.putters.is_idle() || !self.wakes.is_empty()
     }
 
-    /// Notifies getters of the items there are and putters of the room there is; all of both after the shutdown.
-    /// Returns the waiters to wake once the lock is given back.
+    /// Notifies getters for the available items and putters for the available room; all of them after the shutdown.
+    /// Returns the waiters to wake once the lock is released.
     #[inline]
     pub fn notify(&mut self, capacity: Option<usize>) -> Wakes<WaitFor> {
         let offer = |there| if self.closed { Offer::END } else { Offer::of(there) };
@@ -123,7 +123,8 @@ impl Guarded {
     }
 }
 
-/// A taken item, with its key: the end of a key may run foreign code, so it comes after the lock (invariant 1).
+/// A taken item, with its key: dropping a key may run foreign code, so it is dropped after the lock is released
+/// (invariant 1).
 pub struct TakenItem<'py> {
     pub item: Bound<'py, PyAny>,
     _key: Option<Py<PyAny>>,

@@ -9,7 +9,7 @@ use drainq_core::wait::thread::WaitingThread;
 use drainq_core::wait::tickets::{Request, Ticket};
 use pyo3::prelude::*;
 
-/// A call that may wait. The end of the value leaves the waiters, and gives an unused token to the next waiter
+/// A call that may wait. Dropping the value leaves the waiters, and passes an unused token to the next waiter
 /// (invariant 4).
 pub(super) struct WaitingCall<'a> {
     queue: &'a SetQueue,
@@ -23,7 +23,7 @@ impl<'a> WaitingCall<'a> {
         Self { queue, wait_for, ticket: None }
     }
 
-    /// Enters the waiters, gives the lock back and sleeps; returns false if the time ran out.
+    /// Enters the waiters, releases the lock and sleeps; returns false if the time ran out.
     ///
     /// A call that waits again keeps its ticket, and with it its seniority.
     pub fn wait(
@@ -54,7 +54,7 @@ impl Drop for WaitingCall<'_> {
 }
 
 impl SetQueue {
-    /// Gives the lock back, and wakes the waiters for which the call has made room or brought an item.
+    /// Releases the lock, and wakes the waiters for which the call made room or put an item.
     #[inline]
     pub(super) fn release(&self, state: MutexGuard<'_, Guarded>) {
         if state.has_waiters() {
