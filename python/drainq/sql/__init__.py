@@ -1,21 +1,21 @@
-"""The database room: every other room reaches SQLite and PostgreSQL through this one.
+"""Database access: all of drainq reaches SQLite and PostgreSQL through this package.
 
-| module | what it alone does |
+| module | what it does |
 | --- | --- |
-| ``dialect`` | what differs from database to database, as an object |
+| ``dialect`` | the interface for the differences between databases |
 | ``sqlite``, ``postgres`` | the two dialects; importing one registers it |
-| ``url``, ``postgres_url`` | read a database URL, and hide passwords |
+| ``url``, ``postgres_url`` | read database URLs, and hide passwords |
 | ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
-| ``postgres_connection`` | the connections to PostgreSQL: a wait for a silent server can be ended |
-| ``quoting`` | quotes |
-| ``driver_errors``, ``failure`` | say what a driver's error means |
+| ``postgres_connection`` | connections to PostgreSQL, whose waits another thread can end |
+| ``quoting`` | quotes names and texts |
+| ``driver_errors``, ``failure`` | classify a driver's errors |
 | ``error_text`` | describes an error without the values of items |
-| ``database`` | a connection with the few verbs that writers need |
+| ``database`` | a connection with the few methods that writers need |
 | ``postgres_text`` | write Python values as the texts that PostgreSQL reads |
-| ``upsert``, ``row_by_row`` | the one statement that inserts or merges; rows that are refused stand alone |
+| ``upsert``, ``row_by_row`` | insert or merge rows by one statement; isolate the rows that the database refuses |
 
-SQLite comes with Python; PostgreSQL needs ``pip install 'drainq[postgres]'``. Identifiers are always quoted,
-values always bound, and no message shows a password.
+SQLite comes with Python; PostgreSQL needs ``pip install 'drainq[postgres]'``. Identifiers are always quoted, and values
+always bound. No message shows a password.
 """
 
 from drainq.sql import postgres, sqlite  # noqa: F401  (registers the two)

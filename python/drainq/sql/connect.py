@@ -1,11 +1,11 @@
-"""Connections: the one place where drainq opens a database, with the drivers imported when they are asked for.
+"""Opens connections to databases, and imports their drivers at first use.
 
-1. A connection is in autocommit mode: one statement is its own transaction, and a caller that needs several says BEGIN.
-2. No wait is without an end. A connection to PostgreSQL is given up after ``connect_timeout``; one whose other side
-   fell silent is noticed by TCP: keepalives while it waits for an answer, ``tcp_user_timeout`` while it sends. What
-   the URL says about these comes first.
+1. A connection is in autocommit mode: a statement is its own transaction, and a caller that needs several runs BEGIN.
+2. Every wait has an end. Connecting to PostgreSQL ends after ``connect_timeout``. TCP notices a server that fell
+   silent: by keepalives while waiting for an answer, by ``tcp_user_timeout`` while sending. Parameters of the URL
+   overrule these settings.
 3. Text travels between PostgreSQL and a connection as UTF-8, whatever the environment, the URL, the role or the
-   database set; the server converts it into the database's encoding, or refuses what that does not have.
+   database set. The server converts it to the database's encoding, or refuses characters that the encoding lacks.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _SILENCE = {
 
 
 def postgres_driver() -> Any:
-    """The module ``psycopg``.
+    """Import ``psycopg``.
 
     Raises:
-        ImportError: it is not installed; the message names the extra.
+        ImportError: psycopg is not installed; the message names the extra.
     """
     try:
         import psycopg
@@ -62,15 +62,15 @@ def connect(url: DatabaseUrl) -> Any:
 def connect_sqlite(
     path: str, *, lock_timeout: float = LOCK_TIMEOUT, write_ahead: bool = False, cached_statements: int = 128
 ) -> sqlite3.Connection:
-    """Open an SQLite file; it is created if it is not there.
+    """Open an SQLite file, which is created if it is missing.
 
-    A file that may only be read is opened for reading; if its directory may not be written either, as it stands,
-    without what may be left in a write-ahead log.
+    A file without write permission is opened for reading. If its directory is not writable either, the rows of a
+    leftover write-ahead log are not seen.
 
     Args:
         path: the file.
         lock_timeout: seconds to wait for another connection's transaction to end.
-        write_ahead: keep a write-ahead log, so that readers go on beside a writer; the file keeps that setting.
+        write_ahead: keep a write-ahead log, so that readers work beside a writer; the file keeps that setting.
         cached_statements: how many parsed statements are kept.
     """
     import sqlite3
@@ -124,11 +124,10 @@ def connect_postgres(
     """Connect to PostgreSQL.
 
     Args:
-        url: where; what it says about timeouts and keepalives comes before what is set here. The client encoding is
-            UTF-8 in any case.
-        timeout: seconds that each attempt to reach a host may take; None for the usual.
-        options: settings for the session, as ``-c name=value``; those of the URL follow, and so overrule them.
-        connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: one that can be cut.
+        url: the address. Its timeouts and keepalives overrule those set here. The client encoding is always UTF-8.
+        timeout: seconds for each attempt to reach a host; None for the default.
+        options: settings for the session, as ``-c name=value``. Those of the URL overrule them.
+        connection_class: a :class:`~drainq.sql.postgres_connection.PostgresConnection`; None: a ``CuttableConnection``.
     """
     psycopg = postgres_driver()
     said = psycopg.conninfo.conninfo_to_dict(url.target)

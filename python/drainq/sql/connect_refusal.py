@@ -1,9 +1,9 @@
-"""Find out the code (SQLSTATE) with which a PostgreSQL server refused a connection.
+"""Connection refusals: finds the code (SQLSTATE) with which a PostgreSQL server refused a connection.
 
-A refusal of the server holds a code and a text in the server's language. libpq passes on the text alone, which a
-program cannot interpret. So :func:`refusal_code` connects once more with libpq's trace switched on, and reads the code
-from the trace. The code stays unknown where there is no such trace: libpq before version 18 does not trace the
-beginning of a connection, and psycopg can switch the trace on under Linux only.
+The server answers with a code, and with a text in its own language. libpq passes on only the text, which a program
+cannot interpret. So :func:`refusal_code` connects once more with libpq's trace switched on, and reads the code from the
+trace. The code stays unknown without a trace: libpq before version 18 does not trace the start of a connection, and
+psycopg can switch the trace on under Linux only.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _CODE = re.compile(rb'\tErrorResponse\t.*? C "([0-9A-Z]{5})"')
 
 
 def refusal_code(psycopg: Any, conninfo: str, *, seconds: float) -> str | None:
-    """Try to connect, and return the SQLSTATE with which the server refuses; None if it does not, or is not heard.
+    """Try to connect, and return the SQLSTATE with which the server refuses. None if it does not refuse, or the code is
+    unknown.
 
     Args:
         psycopg: the module.
         conninfo: where to connect to.
-        seconds: how long that may take.
+        seconds: the time limit.
     """
     pq = psycopg.pq
     until = time.monotonic() + seconds

@@ -1,9 +1,9 @@
-"""One connection to SQLite or PostgreSQL, with the few verbs that the writers need.
+"""Database: one connection to SQLite or PostgreSQL, with the few methods that writers need.
 
-Why not DB-API alone: transactions begin differently, placeholders differ, and the drivers' errors
-have no common root. Everything else is left to the drivers.
+DB-API alone is not enough, because transactions begin differently, placeholders differ, and the drivers' errors have no
+common base class. All other work is left to the drivers.
 
-1. Nothing is written outside :meth:`Database.transaction`; it commits whole or not at all.
+1. All writes are inside :meth:`Database.transaction`, which commits all of them or none.
 2. A connection may be used by several threads, one at a time.
 """
 
@@ -21,7 +21,7 @@ Row = Sequence[Any]
 
 
 class Database:
-    """A connection; a context manager that closes it.
+    """A connection to a database, and a context manager that closes it.
 
     Args:
         url: a :class:`~drainq.sql.url.DatabaseUrl` or its text.
@@ -47,9 +47,9 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what the block writes if it ends well, else nothing of it.
+        """Commit the writes of the block if it ends well, or roll them back.
 
-        The transaction takes SQLite's write lock at once, so that it cannot fail half-way for want of it.
+        The transaction takes SQLite's write lock at its start, so that it cannot fail to get the lock later.
         """
         self.connection.execute(self.dialect.begin)
         try:
@@ -66,7 +66,7 @@ class Database:
         return cursor.fetchall() if cursor.description else []
 
     def stream(self, statement: str, values: Row = (), *, size: int = 10_000) -> Iterator[tuple[Any, ...]]:
-        """Run one query and yield its rows without holding them all. PostgreSQL: inside a transaction."""
+        """Run one query and yield its rows without holding all of them. In PostgreSQL this needs a transaction."""
         yield from self.dialect.stream(self.connection, statement, values, size)
 
     def execute_many(self, statement: str, rows: Iterable[Row]) -> None:
@@ -74,7 +74,7 @@ class Database:
         self.dialect.execute_many(self.connection, statement, rows)
 
     def close(self) -> None:
-        """Close the connection; what was not committed is rolled back."""
+        """Close the connection. Uncommitted writes are rolled back."""
         self.connection.close()
 
     def __enter__(self) -> Database:

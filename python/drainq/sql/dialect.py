@@ -1,7 +1,7 @@
-"""What differs from database to database, as an object: every other module asks it, and none asks which database it is.
+"""Dialect: the interface for the differences between databases. No other module asks which database it uses.
 
 A new database is a :class:`Dialect` in a module of its own, which calls :func:`register`, and a line that imports the
-module. What SQLite and PostgreSQL have in common stands here as the default.
+module. Methods that SQLite and PostgreSQL share have their default here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from drainq.sql.quoting import quote
 
 
 class UrlParts(NamedTuple):
-    """What a dialect reads out of a URL.
+    """The parts of a URL, as a dialect reads them.
 
     Attributes:
         target: the file's path, or the address as the driver reads it, without passwords.
         secrets: passwords, by the driver's name for each.
-        text: the URL as messages show it; empty: as :meth:`Dialect.shown` says.
+        text: the URL as messages show it; empty: the result of :meth:`Dialect.shown`.
     """
 
     target: str
@@ -29,21 +29,21 @@ class UrlParts(NamedTuple):
 
 
 class Dialect(ABC):
-    """The SQL of one database, and how its driver is used.
+    """The SQL of one database, and the use of its driver.
 
     Attributes:
-        name: what the database is called in URLs that are made here, and in messages.
+        name: the database's name in messages and in URLs that drainq makes.
         schemes: the schemes of its URLs.
-        forms: its URLs by example, for a refusal.
-        placeholder: what stands for a bound value in a statement.
+        forms: examples of its URLs, for error messages.
+        placeholder: the placeholder of a bound value in a statement.
         types: the SQL types of ``text``, ``int``, ``float``, ``number`` (exact) and ``bytes``.
         begin: the statement that begins a transaction which writes.
         larger, smaller: the functions for the larger and the smaller of two values.
-        byte_order: what follows a text column so that texts are compared byte by byte.
-        rows_in_key: what follows a table's definition so that its rows are kept in the primary key.
-        is_server: whether connections are to a server: they can be lost, and rows reach it faster by COPY.
-        keeps_transaction: whether a statement that fails leaves its transaction usable.
-        merges_row_by_row: whether an upsert may name a key twice: then the later row is merged into the earlier one.
+        byte_order: the suffix of a text column that makes texts compare byte by byte.
+        rows_in_key: the suffix of a table's definition that stores its rows in the primary key.
+        is_server: whether the database is a server: connections can be lost, and COPY is the fastest way to send rows.
+        keeps_transaction: whether a transaction stays usable after a failed statement.
+        merges_row_by_row: whether an upsert may name a key twice and merges the later row into the earlier one.
     """
 
     SQLITE: ClassVar[Dialect]
@@ -63,50 +63,51 @@ class Dialect(ABC):
     merges_row_by_row = True
 
     def quote(self, identifier: str) -> str:
-        """Quote a table or column name, whatever it holds, for a statement with bound values.
+        """Quote a table or column name for a statement with bound values.
 
         Raises:
-            ValueError: the name is empty or holds a NUL, which no database takes.
+            ValueError: the name is empty or holds a NUL, which no database accepts.
         """
         return quote(identifier)
 
     def fill(self, template: str, names: Mapping[str, str]) -> str:
-        """A statement in which ``?`` stands for bound values and ``{name}`` for names, as the driver reads it."""
+        """Return a statement in the driver's form. In the argument ``?`` stands for a bound value, and ``{name}`` for a
+        name."""
         quoted = {name: self.quote(full) for name, full in names.items()}
         return template.replace("?", self.placeholder).format(**quoted, **self.types)
 
     @abstractmethod
     def read_url(self, scheme: str, rest: str) -> UrlParts | None:
-        """Read what follows ``scheme://`` in a URL; None if it is no URL of this database.
+        """Read the part of a URL after ``scheme://``. None if it is no URL of this database.
 
         Raises:
-            ValueError: it can be read in more than one way, or names a database that cannot be used.
+            ValueError: the URL is ambiguous, or names a database that cannot be used.
         """
 
     @abstractmethod
     def shown(self, target: str) -> str:
-        """The URL of a target, as messages show it: without a password."""
+        """Return the URL of a target, as messages show it: without a password."""
 
     def address(self, target: str) -> str:
-        """What two targets have in common that name the same database."""
+        """Return a value that is equal for two targets of the same database."""
         return target
 
     def why_missing(self, target: str) -> str | None:
-        """Why there is nothing at ``target``, where connecting would create it; None where connecting finds out."""
+        """Return why there is no database at ``target``, if connecting would create one; else None."""
         return None
 
     @abstractmethod
     def connect(self, target: str, secrets: Sequence[tuple[str, str]], *, write_ahead: bool = False) -> Any:
-        """Open a connection in autocommit mode, as the driver makes it.
+        """Open a connection in autocommit mode.
 
         Args:
             target: see :class:`UrlParts`.
             secrets: see :class:`UrlParts`.
-            write_ahead: keep a write-ahead log, where the database asks.
+            write_ahead: keep a write-ahead log, if the database has that choice.
 
         Raises:
             ImportError: the driver is not installed.
-            Exception: an error of the driver: the database cannot be opened.
+            Exception: the driver's error if the database cannot be opened.
         """
 
     @property
@@ -116,14 +117,14 @@ class Dialect(ABC):
 
     @abstractmethod
     def failure_of(self, error: BaseException) -> Failure | None:
-        """What an error of the driver means; None for an error of anything else."""
+        """Classify an error of the driver. None for any other error."""
 
     def is_lost(self, error: BaseException) -> bool:
-        """Whether a connection is of no more use after this error, and another one may be."""
+        """Return whether this error makes a connection unusable, while a new one may work."""
         return False
 
     def stream(self, connection: Any, statement: str, values: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
-        """Yield a query's rows without holding them all; ``size``: rows in one answer of a server."""
+        """Yield a query's rows without holding all of them. ``size``: rows in one answer of a server."""
         yield from connection.execute(statement, values)
 
     def execute_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -132,23 +133,23 @@ class Dialect(ABC):
 
     @abstractmethod
     def cancel(self, connection: Any, seconds: float) -> None:
-        """Ask the database to end the statement that another thread runs; wait no longer than that for its answer."""
+        """Ask the database to end the statement of another thread. Wait at most ``seconds`` for its answer."""
 
     def cut(self, connection: Any) -> None:  # noqa: B027 - a database in this process always hears a request to cancel
-        """End the wait of another thread on the connection, whatever the database does."""
+        """End the wait of another thread on the connection, without the database's help."""
 
     def limit_lock_wait(self, connection: Any, milliseconds: int) -> None:  # noqa: B027 - most databases need nothing
-        """Have statements wait no longer than this for another connection's lock, where the driver waits by itself."""
+        """Limit the time for which statements wait for another connection's lock, if the driver waits by itself."""
 
     def lock_table(self, connection: Any, table: str) -> None:  # noqa: B027 - most databases need nothing
-        """Hold off other writers of the table until the transaction ends, where that takes a statement."""
+        """Keep other writers off the table until the transaction ends, if the database needs a statement for that."""
 
     def lock_creation(self, connection: Any, what: str) -> None:  # noqa: B027 - most databases need nothing
-        """Let one transaction at a time make the tables called ``what``, where two would fail."""
+        """Let one transaction at a time create the tables called ``what``, if concurrent ones would fail."""
 
     @abstractmethod
     def tables_among(self, connection: Any, names: Iterable[str]) -> set[str]:
-        """Which of these tables there are."""
+        """Return those of the tables that exist."""
 
     def __repr__(self) -> str:
         return f"Dialect.{self.name.upper()}"
@@ -161,17 +162,17 @@ _BY_SCHEME: dict[str, Dialect] = {}
 
 
 def register(dialect: Dialect) -> Dialect:
-    """Have URLs with the dialect's schemes read by it; return it."""
+    """Use the dialect for URLs with its schemes. Return it."""
     for scheme in dialect.schemes:
         _BY_SCHEME[scheme] = dialect
     return dialect
 
 
 def dialect_of(scheme: str) -> Dialect | None:
-    """The dialect of a URL's scheme, None if no database has it."""
+    """Return the dialect of a URL's scheme, or None."""
     return _BY_SCHEME.get(scheme)
 
 
 def registered() -> list[Dialect]:
-    """All dialects, in the order in which they were registered."""
+    """Return all dialects, in the order in which they were registered."""
     return list(dict.fromkeys(_BY_SCHEME.values()))

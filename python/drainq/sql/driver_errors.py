@@ -1,22 +1,23 @@
-"""What a driver's error means: one table for both databases and for every room that calls one.
+"""Classifies the errors of both database drivers, in one table for all of drainq.
 
 | meaning | what to do |
 | --- | --- |
-| ``PASSES`` | wait and call again: a lost connection, a full disk, a server that starts or became read-only, a lock |
-| ``CANNOT_PASS`` | a person must put something right: a missing table or right, a wrong password, a damaged file |
-| ``DATA`` | the database works and refuses these values; others it would take |
+| ``PASSES`` | wait and call again: a lost connection, a full disk, a starting or read-only server, a lock |
+| ``CANNOT_PASS`` | a person must change something: a missing table or right, a wrong password, a damaged file |
+| ``DATA`` | the database works, but refuses these values |
 
-Decisions for codes that could mean either:
+Decisions for ambiguous codes:
 
-1. ``25006`` (read-only transaction) passes: it is what a demoted primary says, and a new connection finds the new one.
-2. ``57P04`` (database dropped) passes: the connection is gone, and the next one finds out whether the database still
+1. ``25006`` (read-only transaction) passes: a demoted primary answers with it, and a new connection finds the new
+   primary.
+2. ``57P04`` (database dropped) passes: the connection is lost, and the next one shows whether the database still
    exists.
 3. ``XX000`` (internal error) passes: PostgreSQL raises it for races with other sessions' DDL ("tuple concurrently
    updated", "cache lookup failed"). ``XX001`` and ``XX002`` (damaged data, damaged index) cannot pass.
-4. A failure to connect comes without a code, because libpq does not hand on the server's. A host without an address is
-   recognised by the error number of the resolver, a missing password by a flag of libpq, and a refusal in English by
-   its text. For any other refusal :mod:`drainq.sql.connect_refusal` connects once more to read the code; if it finds
-   none, the failure passes.
+4. A failure to connect has no code, because libpq does not pass it on. A host without an address is recognised by the
+   error number of the resolver, a missing password by a flag of libpq, and a refusal in English by its text. For any
+   other refusal :mod:`drainq.sql.connect_refusal` connects once more to read the code. Without a code the failure
+   passes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from drainq.sql.url import without_password
 
 
 class DatabaseError(DrainqError):
-    """A database could not be opened or did not do what it was asked; the message never shows a password."""
+    """Raised if a database cannot be opened or refuses a request. The message never shows a password."""
 
 
 _PASSES, _CANNOT, _DATA = Failure.PASSES, Failure.CANNOT_PASS, Failure.DATA
@@ -106,13 +107,13 @@ GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """The SQLSTATE of a PostgreSQL error, None if it has none."""
+    """Return the SQLSTATE of a PostgreSQL error, or None."""
     code: Any = getattr(error, "sqlstate", None)
     return code if isinstance(code, str) else None
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """Return what an error of a database's driver means; None if it is of none.
+    """Classify an error of a database's driver. None for any other error.
 
     Example:
         >>> import sqlite3
@@ -125,28 +126,28 @@ def failure_of(error: BaseException) -> Failure | None:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether the same call may succeed later."""
     return failure_of(error) is _PASSES
 
 
 def connection_is_gone(error: BaseException) -> bool:
-    """Whether a PostgreSQL connection is of no more use after this error."""
+    """Return whether this error makes a PostgreSQL connection unusable."""
     code = sqlstate_of(error)
     return GONE.match(code) is not None if code is not None else failure_of(error) is _PASSES
 
 
 def table_is_missing(error: BaseException | None) -> bool:
-    """Whether a driver's error says that a table is not there."""
+    """Return whether a driver's error reports a missing table."""
     return error is not None and (sqlstate_of(error) == "42P01" or "no such table" in str(error))
 
 
 def one_line(error: BaseException | str) -> str:
-    """A driver's message as one line without a password."""
+    """Return a driver's message as one line without a password."""
     return without_password(" ".join(str(error).split()))
 
 
 def failure_of_sqlite(error: Any) -> Failure | None:
-    """What an error of sqlite3 means; None if it is none."""
+    """Classify an error of sqlite3. None for any other error."""
     sqlite3: Any = sys.modules.get("sqlite3")  # an error's module is loaded
     if sqlite3 is None or not isinstance(error, sqlite3.Error):
         return None
@@ -161,7 +162,7 @@ def failure_of_sqlite(error: Any) -> Failure | None:
 
 
 def _cannot_connect(error: Any) -> bool:
-    """Whether no waiting changes that a connection could not be made."""
+    """Return whether waiting cannot change that connecting failed."""
     unresolved = _UNRESOLVED.match(str(error))
     if unresolved:
         return int(unresolved[1]) in _NO_SUCH_HOST
@@ -170,7 +171,7 @@ def _cannot_connect(error: Any) -> bool:
 
 
 def reason_is_open(error: Any) -> bool:
-    """Whether the code of a refused connection is still to be found out: nothing else says why it was refused."""
+    """Return whether the reason of a refused connection is still unknown, so that its code must be found out."""
     psycopg: Any = sys.modules["psycopg"]
     if sqlstate_of(error) is not None or isinstance(error, psycopg.errors.ConnectionTimeout):
         return False
@@ -178,7 +179,7 @@ def reason_is_open(error: Any) -> bool:
 
 
 def failure_of_postgres(error: Any) -> Failure | None:
-    """What an error of psycopg means; None if it is none."""
+    """Classify an error of psycopg. None for any other error."""
     psycopg: Any = sys.modules.get("psycopg")  # an error's module is loaded
     if psycopg is None or not isinstance(error, psycopg.Error):
         return None

@@ -1,16 +1,16 @@
-"""Describes an error in a log line, or in an error of drainq, without the values of items.
+"""Error texts: describes an error in a log line, or in an error of drainq, without the values of items.
 
 Drivers put values into their messages: PostgreSQL's ``Key (email)=(ann@example.org) already exists``, Python's
-``invalid literal for int() with base 10: 'secret'``. So :func:`error_text` shows what holds none:
+``invalid literal for int() with base 10: 'secret'``. So :func:`error_text` shows only parts without values:
 
-| error | what is shown |
+| error of | text |
 | --- | --- |
-| of drainq | its text, which holds no value |
-| of PostgreSQL | its class, SQLSTATE and names; its primary message, unless the error is about values |
-| of SQLite | its class and code; its message, where SQLite's own text holds names alone |
-| of the operating system | its class and the system's words for its number |
-| of msgspec | its class; its text, where that names types and fields alone |
-| any other | its class, and the line of code that raised it |
+| drainq | its text, which holds no value |
+| PostgreSQL | its class, SQLSTATE and names; its primary message, unless the error is about values |
+| SQLite | its class and code; its message, if SQLite's own text holds only names |
+| the operating system | its class and the system's text for its number |
+| msgspec | its class; its text, if that names only types and fields |
+| any other code | its class, and the line of code that raised it |
 
 ``values=True`` shows the whole text instead. Passwords are never shown.
 """
@@ -46,8 +46,8 @@ def error_text(error: object, *, values: bool = False) -> str:
     """Return an error, or a reason, as one line of at most 1,000 characters, without values of items.
 
     Args:
-        error: an error; or a text that holds no value, which is returned as one line.
-        values: show the error's own text, whatever it holds.
+        error: an error, or a text that holds no value.
+        values: show the error's own text, even if it holds values.
 
     Example:
         >>> try:
@@ -64,10 +64,10 @@ def error_text(error: object, *, values: bool = False) -> str:
 
 
 def to_show(error: BaseException, *, values: bool = False) -> BaseException:
-    """Return what to log with a traceback, or to name as a cause, in an error's place: itself, if it may show values.
+    """Return a stand-in for an error that may be logged with its traceback, or named as a cause.
 
-    Otherwise it is an exception of a class of the same name with the same traceback, whose text, and that of whatever
-    it was raised from, is :func:`error_text`'s.
+    If the error may show values, this is the error itself. Otherwise it is an exception of a class with the same name
+    and the same traceback. Its text, and that of its causes, comes from :func:`error_text`.
     """
     return error if values else _copy(error, set())
 

@@ -1,4 +1,4 @@
-"""The three meanings of a database's error; ``driver_errors.py`` says which error has which."""
+"""Failure: the three kinds of a database's errors. ``driver_errors.py`` classifies the errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Failure(enum.Enum):
-    """What a driver's error means for the caller."""
+    """The meaning of a driver's error for the caller."""
 
     PASSES = "passes"
     CANNOT_PASS = "cannot pass"

@@ -1,4 +1,4 @@
-"""PostgreSQL as a dialect: what differs from other databases. Its URLs are read in ``postgres_url.py``."""
+"""The dialect of PostgreSQL. ``postgres_url.py`` reads its URLs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PostgresDialect(Dialect):
         return connection_is_gone(error)
 
     def stream(self, connection: Any, statement: str, values: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
-        """By a cursor of the server's, inside a transaction."""
+        """Yield rows by a cursor of the server, inside a transaction."""
         with connection.cursor(name="drainq_stream") as cursor:
             cursor.itersize = size
             cursor.execute(statement, values)

@@ -1,8 +1,8 @@
-"""The connections to PostgreSQL that drainq opens: waiting for a silent server holds up no thread, and can be ended.
+"""Connections to PostgreSQL. Waiting for a silent server blocks no other thread, and can be ended.
 
-The driver waits without the GIL and looks up ten times a second, with one exception. Before libpq 17 a request to
-cancel opens a connection and waits for its end inside libpq, without a limit, while the driver holds the GIL. All
-threads of the process stand still until the server answers. Such a request is never made here.
+The driver waits without the GIL and checks ten times a second, with one exception. Before libpq 17 a request to cancel
+opens a connection and waits inside libpq, without a limit, while the driver holds the GIL. All threads of the process
+would stop until the server answers. So drainq never makes such a request.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import psycopg
 
 
 class PostgresConnection(psycopg.Connection[Any]):
-    """A connection on which a request to cancel has a limit, or is refused."""
+    """A connection whose requests to cancel have a time limit, or are refused."""
 
     def cancel_safe(self, *, timeout: float = 30.0) -> None:
-        """Ask the server to end the statement that runs, and wait for its answer no longer than ``timeout``.
+        """Ask the server to end the running statement. Wait at most ``timeout`` for its answer.
 
         Raises:
-            psycopg.NotSupportedError: libpq is older than 17.
-            psycopg.Error: the server did not take the request in time.
+            psycopg.NotSupportedError: libpq is older than 17. psycopg.Error: the server did not accept the request in
+            time.
         """
         if not psycopg.capabilities.has_cancel_safe():
             raise psycopg.NotSupportedError("libpq 17 or later is needed to cancel a statement without a wait")
@@ -34,7 +34,7 @@ class CuttableConnection(PostgresConnection):
     _is_cut = False
 
     def cut(self) -> None:
-        """Have the call that waits, and each later one, raise ``OperationalError`` when it next looks up."""
+        """Make the waiting call, and each later one, raise ``OperationalError`` at its next check."""
         self._is_cut = True
 
     def wait(self, gen: Any, *arguments: Any, **more: Any) -> Any:

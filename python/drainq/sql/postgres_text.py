@@ -1,14 +1,14 @@
-"""Write Python values as the texts that PostgreSQL reads: the one form in which rows are sent, however many there are.
+"""Writes Python values as PostgreSQL's text format, the only form in which rows are sent.
 
-The server reads such a text as the type of the column, whether it comes by COPY or as a bound value of no type. So what
-is stored depends on the value and the column alone. A value that is bound with a type of its own would be cast instead:
-a ``UUID`` becomes another text then, and 1.5 is rounded where the column holds integers.
+The server reads such a text as the type of the column, both in COPY and as a bound value without a type. So the stored
+value depends only on the value and the column. A value that is bound with its own type would be cast instead: a
+``UUID`` would become another text, and 1.5 would be rounded for an integer column.
 
 1. A float that is a whole number below 2**63 is written without a point, so that an integer column takes it.
-2. A bool is ``true`` or ``false``; a UUID has its hyphens; all else is as the driver writes it.
+2. A bool is ``true`` or ``false``, and a UUID has its hyphens. The driver writes all other types.
 
-Why COPY is not left to the driver: it would write floats and UUIDs in its own way. Whole columns of one type are
-written here by few calls, so it costs no more.
+COPY is not left to the driver, which would write floats and UUIDs differently. Whole columns of one type are written by
+few calls, so this costs no more.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Texts = Sequence["str | None"]
 
 
 def text_of(connection: Any) -> Callable[[Any], str | None]:
-    """Return the function that writes one value for a connection; None is NULL.
+    """Return the function that writes one value for a connection. None becomes NULL.
 
-    The function raises ``psycopg.Error``, ``TypeError`` or ``ValueError`` for what cannot be written.
+    The function raises ``psycopg.Error``, ``TypeError`` or ``ValueError`` for a value that cannot be written.
     """
     import psycopg
 
@@ -74,7 +74,7 @@ def _of_column(connection: Any, column: tuple[Any, ...]) -> Texts:
 
 
 def _escaped(texts: Texts) -> Sequence[str]:
-    """Texts as fields of COPY."""
+    """Escape texts as fields of COPY."""
     fields = ["" if text is None else text for text in texts]
     together = "".join(fields)
     if any(character in together for character in "\\\t\n\r"):

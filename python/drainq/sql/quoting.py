@@ -1,20 +1,20 @@
-"""Names and texts as they stand in a statement: the one place that quotes.
+"""Quotes names and texts for statements.
 
-Values are bound and never come here; names cannot be bound, so each is quoted, whatever it holds.
+Values are bound and never quoted. Names cannot be bound, so each is quoted.
 """
 
 from __future__ import annotations
 
 
 def quote(name: str) -> str:
-    """A table's, index's or column's name as a delimited identifier of standard SQL.
+    """Quote the name of a table, index or column as a delimited identifier of standard SQL.
 
-    psycopg takes a ``%`` in a statement with bound values for a placeholder: see
-    :meth:`drainq.sql.Dialect.quote`, which doubles it.
+    psycopg reads a ``%`` in a statement with bound values as a placeholder; :meth:`drainq.sql.Dialect.quote` doubles
+    it.
 
     Raises:
-        TypeError: it is no text.
-        ValueError: the name is empty or holds a NUL, which no database takes.
+        TypeError: the name is no str.
+        ValueError: the name is empty or holds a NUL, which no database accepts.
 
     Example:
         >>> print(quote('an "odd" name'))
@@ -28,7 +28,7 @@ def quote(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Text as a literal of standard SQL, for what must stand in a statement as a constant.
+    """Quote a text as a literal of standard SQL, for a statement that needs a constant.
 
     Example:
         >>> print(literal("it's"))

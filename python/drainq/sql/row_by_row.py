@@ -1,12 +1,12 @@
-"""Write the rows that a database takes, and say which it refuses: one transaction, each row by itself.
+"""Writes the rows that a database accepts, and reports the refused ones: one transaction, each row by itself.
 
-Why: a batch with poison in it is refused whole. To halve it costs two transactions for each poison row, 94 s for 5,000
-of 10,000; here such a batch costs a few times what it costs clean.
+A database refuses a whole batch because of one poison row. Halving the batch costs two transactions for each poison
+row, 94 s for 5,000 of 10,000. Here such a batch costs a few times as much as a clean one.
 
-1. Rows are written in the order in which they come, so of one key the last wins, whatever the database takes for equal.
+1. Rows are written in their order, so the last row of a key wins.
 2. SQLite undoes a statement that fails and keeps the transaction. PostgreSQL does so in a block of PL/pgSQL: rows are
    copied as text into a temporary table, and written from there one by one, each in a subtransaction.
-3. Only what :data:`drainq.sql.driver_errors.SQLSTATES` calls ``DATA`` is a refusal; everything else ends the
+3. Only an error that :data:`drainq.sql.driver_errors.SQLSTATES` classifies as ``DATA`` is a refusal. Any other ends the
    transaction.
 """
 
@@ -32,7 +32,7 @@ def write_each(database: Database, upsert: Upsert, rows: Sequence[Row]) -> list[
     Args:
         rows: each with a value for every column.
     Returns:
-        For each refused row its place and the reason, in order.
+        The index and the reason of each refused row, in order.
     """
     if database.dialect.keeps_transaction:
         return _write_row_by_row(database, upsert, rows)
@@ -80,7 +80,7 @@ def _write_in_subtransactions(database: Database, upsert: Upsert, rows: Sequence
 
 
 def _as_texts(database: Database, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
-    """Rows with their place, each value as the text that PostgreSQL reads; and the rows that have none."""
+    """Return the rows with their index, each value as PostgreSQL's text; and the rows that cannot be written."""
     write = text_of(database.connection)
     texts, refused = [], []
     for place, row in enumerate(rows):
@@ -92,7 +92,7 @@ def _as_texts(database: Database, rows: Sequence[Row]) -> tuple[list[Any], list[
 
 
 def _block(database: Database, upsert: Upsert, columns: list[str]) -> str:
-    """PL/pgSQL that writes the staged rows, each in a subtransaction."""
+    """Return the PL/pgSQL that writes the staged rows, each in a subtransaction."""
     table = upsert.table
     types = dict(
         database.execute(

@@ -1,4 +1,4 @@
-"""SQLite as a dialect: what differs from other databases. Connections to it are opened in ``connect.py``."""
+"""The dialect of SQLite. ``connect.py`` opens the connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SQLiteDialect(Dialect):
     rows_in_key = " WITHOUT ROWID"
 
     def read_url(self, scheme: str, rest: str) -> UrlParts | None:
-        """Read a path as it is: no escapes, no options, so any file name can be said."""
+        """Read a path without escapes and options, so that any file name can be written."""
         if rest in ("", "/", "/:memory:"):
             raise ValueError(
                 f"{f'{scheme}://{rest}'!r} would be another database on each connection: name a file "

@@ -1,17 +1,17 @@
-"""Insert rows or merge them into those of the same key: one statement, atomic, safe beside other writers.
+"""Upsert: inserts rows or merges them into those of the same key, by one atomic statement.
 
-Why one statement: read, merge and write are three steps that two processes can interleave, and then a count is
-lost. ``INSERT ... ON CONFLICT DO UPDATE SET n = n + excluded.n`` is one step in both databases.
+Two processes that read, merge and write in three steps can interleave and lose a count. ``INSERT ... ON CONFLICT DO
+UPDATE SET n = n + excluded.n`` is one step in both databases.
 
-1. What is one key the database decides: ``1`` and ``"1"`` are one in a text column, NULL is never the same as NULL.
-   Rows whose keys are surely one are merged beforehand. SQLite merges the rest; PostgreSQL refuses to touch a row twice
-   in one statement (21000), and such a batch is for :func:`drainq.sql.row_by_row.write_each`.
-2. PostgreSQL gets the same texts of a row whether it comes in a small batch, in a large one or by itself
-   (:mod:`drainq.sql.postgres_text`): what is stored does not depend on its company.
+1. The database decides which keys are equal: ``1`` and ``"1"`` are equal in a text column, NULL never equals NULL. Rows
+   whose keys are surely equal are merged beforehand. SQLite merges the rest. PostgreSQL refuses to touch a row twice in
+   one statement (21000), so :func:`drainq.sql.row_by_row.write_each` writes such a batch.
+2. PostgreSQL gets the same texts of a row in a small batch, in a large one or alone (:mod:`drainq.sql.postgres_text`),
+   so the stored values do not depend on the batch.
 3. PostgreSQL gets a batch in the order of its keys, so two writers that touch the same rows do not deadlock.
-4. NULL is "nothing yet": merged with a value it gives the value.
+4. NULL means "no value yet": merged with a value it gives the value.
 
-Source: SkyWalking's ``MetricsPersistentWorker`` reads, merges and writes; ours lets the database merge.
+Source: SkyWalking's ``MetricsPersistentWorker``, which reads, merges and writes. Here the database merges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_VALUES = 65_535  # bound values of a statement
 
 
 class Merge(enum.Enum):
-    """What becomes of a stored value and a new one of the same key."""
+    """The rule that merges a stored value and a new one of the same key."""
 
     SUM = "sum"
     MAX = "max"
@@ -42,11 +42,11 @@ class Merge(enum.Enum):
 
     @property
     def function(self) -> Callable[[Any, Any], Any]:
-        """The same in Python: (stored, new) -> merged."""
+        """Return the Python function (stored, new) -> merged."""
         return _FUNCTIONS[self]
 
     def expression(self, dialect: Dialect, stored: str, new: str) -> str:
-        """The same in SQL."""
+        """Return the SQL expression of the merged value."""
         if self is Merge.LAST:
             return new
         if self is Merge.FIRST:
@@ -75,10 +75,10 @@ class Upsert:
     """Writes rows into one table, merging by key.
 
     Args:
-        table: the table's name; it exists, with a primary key or unique index on ``key``.
+        table: the name of an existing table with a primary key or unique index on ``key``.
         columns: the names of a row's values, in order.
         key: the columns that identify a row; empty: every row is inserted.
-        merge: column -> :class:`Merge` or its value; a column neither here nor in ``key`` takes the last value.
+        merge: column -> :class:`Merge` or its value. Any other column outside ``key`` takes the last value.
     Raises:
         TypeError: an argument is of the wrong kind.
         ValueError: ``key`` or ``merge`` names an unknown column or rule, or a merged column is part of the key.
@@ -86,8 +86,7 @@ class Upsert:
     Example:
         >>> upsert = Upsert("hits", ["page", "n"], key=["page"], merge={"n": "sum"})
         >>> print(upsert.statement(Dialect.SQLITE))
-        INSERT INTO "hits" ("page", "n") VALUES (?, ?) ON CONFLICT ("page") DO UPDATE SET "n" = CASE \
-WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits"."n" ELSE "hits"."n" + excluded."n" END
+        INSERT INTO "hits" ("page", "n") VALUES (?, ?) ON CONFLICT ("page") DO UPDATE SET "n" = CASE WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits"."n" ELSE "hits"."n" + excluded."n" END
     """
 
     def __init__(
@@ -126,7 +125,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         ]
 
     def statement(self, dialect: Dialect, source: str | None = None) -> str:
-        """The statement for one row of bound values, or for all rows of the query ``source``."""
+        """Return the statement for one row of bound values, or for all rows of the query ``source``."""
         quote = dialect.quote
         names = ", ".join(map(quote, self.columns))
         rows = source or f"VALUES ({', '.join([dialect.placeholder] * len(self.columns))})"
@@ -154,16 +153,16 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         database.execute(f"EXPLAIN {self.statement(database.dialect, nothing)}")
 
     def merged(self, rows: Iterable[Row]) -> list[Row]:
-        """One row for each key, in the order of the keys; without a key the rows as they are.
+        """Return one row for each key, in the order of the keys. Without a key the rows are unchanged.
 
-        Keys are surely the same if each value is: an int, str or bytes equal to the other's, or another type with the
-        same repr. A key with NULL is the same as no other. What a column's type makes equal beyond that (``1`` and
-        ``"1"``, letters of either case) the database merges. Keys of several types have no order.
+        Keys are surely equal if each value is: an equal int, str or bytes, or another type with the same repr. A key
+        with NULL equals no other. The database merges keys that only a column's type makes equal (``1`` and ``"1"``,
+        upper and lower case). Keys of several types have no order.
         """
         return self._in_order(self._distinct(list(rows)))
 
     def _distinct(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """One row for each key, in the order of their last ones."""
+        """Return one row for each key, in the order in which the keys last appear."""
         if not self.key:
             return rows
         keys = self._plain_keys(rows)
@@ -187,17 +186,17 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         return list(by_key.values())
 
     def _plain_keys(self, rows: Sequence[Row]) -> list[Any]:
-        """For each row an object that is equal to that of another if the keys surely are."""
+        """Return an object for each row that equals another one if their keys are surely equal."""
         columns = [[row[place] for row in rows] for place in self._key_places]
         if all(len(kinds) == 1 and _PLAIN.issuperset(kinds) for kinds in (set(map(type, c)) for c in columns)):
             return columns[0] if len(columns) == 1 else list(zip(*columns))
         return [object() if None in values else tuple([_plain(value) for value in values]) for values in zip(*columns)]
 
     def write(self, database: Database, rows: Sequence[Row]) -> int:
-        """Write a batch inside the caller's transaction; return how many rows the database got.
+        """Write a batch inside the caller's transaction. Return how many rows the database got.
 
         Raises:
-            sqlite3.Error, psycopg.Error: the database refuses; nothing of the batch may be committed.
+            sqlite3.Error, psycopg.Error: the database refuses the batch, and none of it may be committed.
         """
         if not rows:
             return 0
@@ -215,7 +214,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
         return len(batch)
 
     def _in_order(self, rows: Sequence[Row]) -> list[Row]:
-        """In the order of the keys, so that two writers of the same rows do not wait for each other in a circle."""
+        """Sort rows by key, so that two writers of the same rows do not deadlock."""
         if not self.key:
             return list(rows)
         try:
@@ -240,7 +239,7 @@ WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits".
                     copy.write(piece)
 
     def _copy_and_merge(self, database: Database, batch: Sequence[Row]) -> None:
-        """COPY into a temporary table of this connection, then one upsert from there."""
+        """COPY rows into a temporary table of this connection, then merge them by one upsert."""
         quote = database.dialect.quote
         name = hashlib.sha256(repr((self.table, self.columns)).encode()).hexdigest()[:16]
         staged = quote(f"drainq_staged_{name}")
