@@ -1,10 +1,10 @@
-"""Arguments of the public calls: each check names the parameter, says what to pass, and shows the value.
+"""Checks arguments of public calls. Each error names the parameter, shows the value, and tells what to pass.
 
-The Python half; ``crates/drainq-py/src/arguments.rs`` is the half of the native classes, and its rules are the same:
+``crates/drainq-py/src/arguments.rs`` does the same for the native classes, with the same rules:
 
-1. A time is a number of seconds or a ``datetime.timedelta``, everywhere.
+1. A time is a number of seconds or a ``datetime.timedelta``.
 2. A whole number is an int, or an object with ``__index__``; a bool is no number.
-3. Each check returns what to go on with, so that a value is read once.
+3. Each check returns the converted value, so that a value is read once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Seconds = float | timedelta
 
 
 def check_clock_if_given(clock: Any) -> None:
-    """Refuse what is neither a clock nor None.
+    """Raise an error unless the argument is a clock or None.
 
     Raises:
-        TypeError: it has no ``now()``, such as ``time.time`` itself.
+        TypeError: the argument has no ``now()``, such as ``time.time`` itself.
     """
     if clock is not None and not callable(getattr(clock, "now", None)):
         raise TypeError(
@@ -37,7 +37,7 @@ def seconds(name: str, value: Any, *, positive: bool = False) -> float:
     """Return a number of seconds that is finite and not negative.
 
     Args:
-        name: what the caller knows the parameter as.
+        name: the name of the caller's parameter.
         value: a number of seconds, or a timedelta.
         positive: whether 0 is refused too.
     Raises:
@@ -59,7 +59,7 @@ def seconds(name: str, value: Any, *, positive: bool = False) -> float:
 
 
 def seconds_or_none(name: str, value: Any, *, positive: bool = False) -> float | None:
-    """Return a number of seconds from 0 on, or None for no limit; infinity is no limit either.
+    """Return a number of seconds from 0 on, or None for no limit. Infinity means no limit, too.
 
     Raises:
         TypeError, ValueError: with the name, the value and what to pass.
@@ -80,7 +80,7 @@ def whole(name: str, value: Any, *, least: int, what: str = "a whole number (int
     """Return a whole number that is not below ``least``.
 
     Args:
-        name: what the caller knows the parameter as.
+        name: the name of the caller's parameter.
         value: an int, or an object with ``__index__``.
         least: the smallest number that is accepted.
         what: what the number counts, for the message.
@@ -101,10 +101,10 @@ def whole(name: str, value: Any, *, least: int, what: str = "a whole number (int
 
 
 def flag(name: str, value: Any) -> bool:
-    """Check an option that is on or off.
+    """Check that an option is True or False.
 
     Raises:
-        TypeError: it is neither True nor False.
+        TypeError: the value is no bool.
     """
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")

@@ -1,8 +1,8 @@
-"""Whether what is handed over to be called would really run: checked at the door, in one place.
+"""Validates user callables: rejects async functions, generators and wrong signatures.
 
-A handler that is ``async def``, or a generator function, can be called with a batch, and nothing of it runs:
-the call makes an object that no code waits for. A callable that takes other arguments fails at its first call, on
-another thread, with data in its hands. Both are known when it is handed over, so they are refused there.
+A call of an ``async def`` function or a generator function runs none of its code: it makes an object that no code waits
+for. A callable with another signature fails at its first call, on another thread, with a batch that may be lost. Both
+can be found when the callable is passed in.
 
 ``inspect`` is imported by the first check, not by ``import drainq``.
 """
@@ -16,16 +16,16 @@ __all__ = ["check_answer", "check_callable", "is_async"]
 
 
 def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = False) -> None:
-    """Refuse what cannot be called with these arguments, or would do nothing if it were.
+    """Raise an error for a callable that cannot be called with these arguments, or whose call would run nothing.
 
-    Bound methods, ``functools.partial`` and objects with ``__call__`` are looked through. What does not say what
-    it takes, as some builtins, is accepted.
+    Bound methods, ``functools.partial`` and objects with ``__call__`` are resolved. A callable without a signature,
+    such as some builtins, is accepted.
 
     Args:
-        name: what the caller knows the parameter as.
-        value: what was handed over.
-        arguments: for each positional argument of the calls to come, what it is.
-        may_yield: whether a generator function will do, for the caller walks through what the call returns.
+        name: the name of the caller's parameter.
+        value: the argument to check.
+        arguments: names of the positional arguments of later calls.
+        may_yield: whether a generator function is allowed, because the caller iterates over the result.
     Raises:
         TypeError: with the name, the value and what to do.
 
@@ -57,9 +57,9 @@ def check_callable(name: str, value: Any, *arguments: str, may_yield: bool = Fal
 
 
 def check_answer(name: str, answer: Any) -> None:
-    """Refuse what a call returned if nothing of the call has run: a coroutine or a generator.
+    """Raise an error if a call returned a coroutine or a generator, because none of its code has run.
 
-    No check before the call can find it where an async function hides behind a lambda.
+    Before the call, an async function behind a lambda cannot be found.
 
     Args:
         name: what was called.
@@ -85,7 +85,7 @@ def check_answer(name: str, answer: Any) -> None:
 
 
 def is_async(value: Any) -> bool:
-    """Whether a call of ``value`` makes a coroutine: ``async def``, also behind a partial or ``__call__``.
+    """Return whether a call of ``value`` makes a coroutine: ``async def``, also behind a partial or ``__call__``.
 
     Example:
         >>> from drainq.callables import is_async
@@ -98,7 +98,7 @@ def is_async(value: Any) -> bool:
 
 
 def _refusal(value: Any, arguments: tuple[str, ...]) -> tuple[str, str]:
-    """What a callable takes, and why not these arguments; nothing of both if it does or does not say."""
+    """Return a callable's signature and why the arguments do not fit. Both are empty if they fit or are unknown."""
     import functools
     import inspect
 
@@ -130,7 +130,7 @@ _GENERATOR = "make it a plain function without yield"
 
 
 def _lazy(value: Any) -> tuple[str, str] | None:
-    """What a callable is that only makes an object when it is called, and what to do about it."""
+    """Return the kind of a callable whose call only makes an object, and a remedy."""
     import functools
     import inspect
 

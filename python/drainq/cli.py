@@ -1,10 +1,10 @@
 """The ``drainq`` command.
 
-Each part brings its own sub-commands: a module with ``add_commands(subparsers)``, named in ``COMMANDS``. It imports
-what it needs when its command runs, so ``drainq --help`` is quick and needs no extra. A command that is named first on
-the command line is read with its own module alone.
+``COMMANDS`` names the modules of the sub-commands, each with ``add_commands(subparsers)``. A module imports its
+dependencies when its command runs, so ``drainq --help`` is quick and needs no extra. If the command line begins with a
+command, only the module of that command is loaded.
 
-1. Exit codes: 0 done; 1 done, but something is not accounted for; 2 the user can put it right; 130 interrupted.
+1. Exit codes: 0 done; 1 done, but some items are not accounted for; 2 a user's mistake; 130 interrupted.
 2. A user's mistake is one line on stderr, never a traceback.
 """
 
@@ -31,9 +31,9 @@ COMMANDS = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line: what is wrong and where to look it up; argparse would print the usage as well.
+        """Print one line with the mistake and where to look it up. argparse would print the usage as well.
 
-        The line shows no password: a URL may stand behind an option that is mistyped.
+        The line shows no password, because a URL may follow a misspelt option.
         """
         from drainq.sql.url import shown
 
@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser with the sub-commands of one command; with those of all, if none or an unknown one is named."""
+    """Return the parser with the sub-commands of one command, or of all if the name is missing or unknown."""
     parser = _Parser(
         prog="drainq",
         description="The queue layer between a Spark task, or any Python program, and everything slow behind it.",
@@ -56,7 +56,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def _name_commands(parser: argparse.ArgumentParser) -> None:
-    """Have what is parsed say which command's parser read it last: that one refuses what is left."""
+    """Make each parser record its command, so that the last one refuses the remaining arguments."""
     parser.set_defaults(parser=parser)
     for action in parser._actions:
         for command in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():

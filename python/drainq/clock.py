@@ -1,7 +1,7 @@
-"""The time that decides: what is due, what is leased, what fires.
+"""Clock: tells which messages are due, which leases have ended, and which schedules fire.
 
-Waiting itself always takes real time; a clock only says what time it is. So a test hands in a clock that it
-moves by hand (:class:`drainq.testing.ManualClock`) and waits for nothing.
+Waiting always takes real time. A clock only tells the time, so a test can pass a clock that it moves by hand
+(:class:`drainq.testing.ManualClock`) and need not wait.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Anything with ``now() -> float``, in seconds since 1970-01-01 UTC."""
+    """Any object with ``now() -> float``, in seconds since 1970-01-01 UTC."""
 
     def now(self) -> float:
-        """The time, in seconds since the epoch."""
+        """Return the time in seconds since the epoch."""
         ...
 
 
@@ -27,14 +27,13 @@ class SystemClock:
     """
 
     def now(self) -> float:
-        """The time, in seconds since the epoch."""
+        """Return the time in seconds since the epoch."""
         return time.time()
 
 
 class MonotonicClock:
-    """The machine's monotonic clock, for what lasts no longer than the process: a correction of the calendar's time
-    moves no back-off."""
+    """The machine's monotonic clock, for times within one process, which no change of the system clock affects."""
 
     def now(self) -> float:
-        """The time, in seconds since some moment in the past."""
+        """Return the seconds since some moment in the past."""
         return time.monotonic()

@@ -1,7 +1,7 @@
-"""What can go wrong, each with a name of its own.
+"""The exceptions of drainq.
 
-A bad value is a plain :class:`ValueError` or :class:`TypeError` that shows the value;
-the classes here are for what only a queue can run into.
+A bad argument is a plain :class:`ValueError` or :class:`TypeError` that shows the value. The classes here are for
+failures that only a queue has.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import warnings
 
 
 class DrainqError(RuntimeError):
-    """The root of drainq's own errors."""
+    """The base class of drainq's errors."""
 
 
 class DuplicateName(DrainqError):
-    """A queue of this name exists; take another name, or ``get`` the one that is there."""
+    """Raised if a queue of this name exists. Use another name, or ``get`` the existing queue."""
 
 
 class ModeConflict(DrainqError):
-    """A queue is asked to be both: one consumer for everything, and a handler per type."""
+    """Raised if a queue would get both a consumer for all items and handlers for types."""
 
 
 class WouldDeadlock(DrainqError):
-    """A handler asked its own queue for something that only this handler could make happen."""
+    """Raised if a handler waits for an event of its own queue that only this handler could cause."""
 
 
 class TooManyGroups(DrainqError):
-    """A batch would bring more groups than ``max_groups``; nothing of it was added."""
+    """Raised if a batch would add more groups than ``max_groups``. No row of it was added."""
 
 
 class UnfitItem(DrainqError, TypeError, ValueError):
-    """An item cannot be taken for what it is; the text names types, columns and attributes, never values."""
+    """Raised if an item's type or values cannot be handled. The text names types, columns and attributes, no values."""
 
 
 class DrainqWarning(UserWarning):
-    """A set-up that works, but not as it was written down."""
+    """Warns of a configuration that works differently from what it states."""
 
 
 def warn(message: str) -> None:
@@ -51,8 +51,8 @@ if sys.version_info >= (3, 13):
 else:
 
     class ShutDown(Exception):
-        """The queue was shut down (``queue.ShutDown`` from Python 3.13 on)."""
+        """Raised if the queue was shut down. This is ``queue.ShutDown`` from Python 3.13 on."""
 
 
 class SubQueueRemoved(ShutDown):
-    """The sub-queue was taken out of its multi-queue; nothing can be put into it any more."""
+    """Raised if the sub-queue was removed from its multi-queue, so that no item can be put into it."""

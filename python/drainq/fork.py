@@ -1,21 +1,21 @@
-"""What a forked child does with the Python objects that it got from its parent: one contract, kept in one place.
+"""Forks: resets drainq's Python objects in a forked child.
 
-A fork copies one thread. So in the child every other thread is missing, a lock that one of them held stays taken, a
-connection is shared with the parent, and each item that waited in the parent is there a second time. The contract of
-all of drainq's objects is:
+A fork copies one thread. So in the child all other threads are missing, their locks stay locked, connections are shared
+with the parent, and each waiting item exists twice. The contract of all of drainq's objects is:
 
-1. In the child an object starts empty, its counters at zero, and it works: with locks, threads and connections of
-   its own. The parent keeps its items and notices nothing; no item is delivered by both.
-2. Settings stay, and so does what was said for good, such as ``close()``.
-3. An object enters the registry by :func:`renew_in_child` and is held weakly; in the child, on the only thread there
-   is, its ``_renew_in_child()`` is called once. That method takes no lock that existed before the fork.
-4. What must neither be used nor ended in the child (a connection, a generator that holds one) is handed to
-   :func:`leave_to_parent`: it is kept for ever, so that its destructor cannot speak on the parent's behalf.
+1. In the child an object starts empty, with counters at zero and with its own locks, threads and connections. The
+   parent keeps its items and is not affected. No item is delivered by both.
+2. Settings stay. A closed object stays closed.
+3. :func:`renew_in_child` registers an object, which is held weakly. In the child its ``_renew_in_child()`` is called
+   once, on the only thread. That method takes no lock that existed before the fork.
+4. :func:`leave_to_parent` keeps objects that the child must neither use nor close (a connection, or a generator that
+   holds one) for ever, so that their destructors never run in the child.
 
-The native classes register themselves; ``os.register_at_fork`` is below both. Where a platform has no fork, nothing
-here has anything to do.
+The native classes register themselves. Both registries use ``os.register_at_fork``. On a platform without forks this
+file does nothing.
 
-Source: ``threading._after_fork`` and ``logging._after_at_fork_child_reinit_locks`` in CPython, which renew locks alike.
+Source: ``threading._after_fork`` and ``logging._after_at_fork_child_reinit_locks`` in CPython, which renew locks in the
+same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drainq.logger import log as _log
 
 
 class Forkable(Protocol):
-    """What the registry holds."""
+    """The interface of a registered object."""
 
     def _renew_in_child(self) -> None:
         """Start empty, with locks, threads and connections of this process."""
@@ -41,7 +41,7 @@ _left_to_parent: list[object] = []
 
 
 def renew_in_child(thing: Forkable) -> None:
-    """Have ``thing._renew_in_child()`` called in every child that this process forks, for as long as it lives.
+    """Call ``thing._renew_in_child()`` in every child that this process forks, as long as the object lives.
 
     Args:
         thing: an object that can be referenced weakly; it is not kept alive.
@@ -51,7 +51,7 @@ def renew_in_child(thing: Forkable) -> None:
 
 
 def leave_to_parent(*things: Any) -> None:
-    """Keep what belongs to the parent process, so that it is never ended in this one; call it in the child."""
+    """Keep an object of the parent process for ever, so that the child never closes it. Call it in the child."""
     _left_to_parent.extend(thing for thing in things if thing is not None)
 
 

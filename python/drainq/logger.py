@@ -1,12 +1,12 @@
-"""The logger ``drainq`` and the handler that it has from the start: the one place where the package touches logging.
+"""The logger ``drainq``, and its only handler.
 
-A library adds a ``logging.NullHandler`` to its logger and leaves all others to the program, says Python's guide to
-logging. A plain one would also silence a program that configures no logging, and the log alone says that a handler
-without an ``error_handler`` raised, or that a type has no handler. So this one passes warnings and errors on to
-Python's last resort, which writes them to standard error, as long as no other handler would get them.
+Python's guide to logging tells a library to add only a ``logging.NullHandler`` to its logger. That would hide all log
+lines of a program that configures no logging. But only the log reports that a handler without an ``error_handler``
+raised, or that a type has no handler. So this handler passes warnings and errors to Python's last resort, which writes
+them to standard error, as long as no other handler gets them.
 
-Each module takes the logger by its name. The two modules that import this one, :mod:`drainq._calls` and
-:mod:`drainq.fork`, are loaded before anything of the package writes to the log.
+Each module gets the logger by its name. The two modules that import this one, :mod:`drainq._calls` and
+:mod:`drainq.fork`, are loaded before any code of the package writes to the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["log"]
 
 
 class QuietHandler(logging.NullHandler):
-    """Writes nothing where the program configured logging; where it did not, what Python's last resort writes."""
+    """Writes nothing if the program configured logging. Otherwise it writes what Python's last resort writes."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Pass a warning or an error to ``logging.lastResort``, if no other handler gets it."""

@@ -1,8 +1,8 @@
-"""The error for objects that cannot be sent to another process: its text is written here, for all classes.
+"""Pickling: raises the error for objects that cannot be sent to another process.
 
-Configurations, policies, selectors and sketches are values: they can be pickled. An object that has threads,
-connections or items cannot. Without this module, :mod:`pickle` would complain of a lock somewhere inside the object and
-not say what to send instead. The native module raises the same error through :func:`refuse`.
+Configurations, policies, selectors and sketches are values and can be pickled. An object with threads, connections or
+items cannot. Without this module, :mod:`pickle` would report a lock inside the object, without naming what to send
+instead. The native module raises the same error through :func:`refuse`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ __all__ = ["refuse"]
 
 
 def refuse(value: object, why: str, instead: str) -> NoReturn:
-    """Refuse to pickle or to copy an object: the body of a ``__reduce__``, which ``pickle`` and ``copy`` both call.
+    """Refuse to pickle or copy an object. Use it as the body of ``__reduce__``, which ``pickle`` and ``copy`` both
+    call.
 
     Args:
         value: the object.
-        why: what keeps it here, as the first half of a sentence.
-        instead: what to send, and what to do with it there.
+        why: the reason, as the first half of a sentence.
+        instead: what to send, and what the receiver does with it.
     Raises:
         TypeError: always.
 

@@ -1,4 +1,4 @@
-"""``drainq completion``: a script that has a shell complete the commands and options, by the package ``shtab``."""
+"""``drainq completion``: prints a script that completes commands in a shell, made by the package ``shtab``."""
 
 from __future__ import annotations
 

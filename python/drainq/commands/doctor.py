@@ -1,7 +1,7 @@
-"""``drainq doctor``: whether this machine has what drainq needs, and what each optional package gives.
+"""``drainq doctor``: checks whether this machine meets drainq's needs, and what each optional package adds.
 
-1. It looks and changes nothing: no file, no Java, no session of Spark is made.
-2. Exit codes: 0 nothing is broken (a missing optional package is no fault), 1 something is.
+1. It changes nothing: it creates no file and starts neither Java nor Spark.
+2. Exit codes: 0 no check failed (a missing optional package is no failure), 1 a check failed.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True)
 class Check:
-    """One look.
+    """The result of one check.
 
     Args:
-        name: what was looked at.
+        name: what was checked.
         state: ``"ok"``, ``"missing"`` for something optional, ``"warning"`` or ``"broken"``.
-        found: what there is.
-        remedy: what to do, if there is something to do.
+        found: what the check found.
+        remedy: what the user can do, if anything.
     """
 
     name: str
@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Check]:
-    """Make all looks; one that raises is reported as broken."""
+    """Run all checks. One that raises is reported as broken."""
     for look in (_drainq, _python, _gil, _cores, _files, _sqlite, _java, _pyspark_python):
         yield _guarded(look)
     for extra in EXTRAS:

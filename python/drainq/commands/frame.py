@@ -1,4 +1,4 @@
-"""One frame of ``drainq top`` as lines of text, which fit 40 columns; a terminal colours them by their first word."""
+"""One frame of ``drainq top`` as lines of text of at least 40 columns. A terminal colours a line by its first word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 16
 
 
 def frame(processes: Iterable[dict[str, Any]], columns: int) -> list[str]:
-    """The lines of a frame.
+    """Return the lines of a frame.
 
     Args:
         processes: snapshots, as :func:`drainq.commands.snapshot.snapshot` makes them.

@@ -1,4 +1,4 @@
-"""Lines that fit a terminal, down to 40 columns, for the commands of this room."""
+"""Layout: fits the commands' lines to a terminal, down to 40 columns."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _PIPE = 100  # columns where the output goes to no terminal, and no environment 
 
 
 def width() -> int:
-    """Columns of a line."""
+    """Return the number of columns of a line."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return _PIPE
     return max(20, shutil.get_terminal_size().columns)
 
 
 def hung(mark: str, text: str, columns: int) -> str:
-    """A text behind a mark, in as many lines as it takes; further lines stand below the text."""
+    """Wrap a text after a mark. Further lines are indented below the text."""
     indent = " " * (len(mark) + 1)
     return textwrap.fill(text, columns, initial_indent=f"{mark} ", subsequent_indent=indent) or mark
 
 
 def amount(number: float) -> str:
-    """A number in at most six characters: 999, 12.3k, 1.20M.
+    """Format a number in at most six characters: 999, 12.3k, 1.20M.
 
     Example:
         >>> amount(999), amount(12_345), amount(1_200_000), amount(0.25)

@@ -1,7 +1,7 @@
-"""Samples of running programs, from their metrics endpoints: text in Prometheus's format, read over HTTP.
+"""Scrape: reads samples from the metrics endpoints of running programs, in Prometheus's text format over HTTP.
 
-Only what :class:`drainq.monitoring.MetricsServer` writes is understood, which is a part of the format: one sample a
-line, labels with escapes, no timestamps.
+It reads only the part of the format that :class:`drainq.monitoring.MetricsServer` writes: one sample a line, labels
+with escapes, no timestamps.
 
 Source: "Exposition formats" of the Prometheus documentation.
 """
@@ -30,18 +30,18 @@ _SPACE = 64 << 20  # bytes of the largest answer that is read
 
 
 class ScrapeError(DrainqError):
-    """An endpoint does not answer, or answers with something else."""
+    """Raised if an endpoint does not answer, or answers without samples."""
 
 
 @dataclass
 class Scrape:
-    """What one process said.
+    """The answer of one process.
 
     Args:
-        url: where.
-        at: when, in seconds of a steady clock.
+        url: the endpoint.
+        at: the time of the answer, in seconds of a steady clock.
         samples: the values by name; each with its labels.
-        error: why there are none; None if there are.
+        error: the reason if there are no samples, else None.
     """
 
     url: str
@@ -50,22 +50,23 @@ class Scrape:
     error: str | None = None
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of the samples of a name that have these labels; 0 if there is none."""
+        """Return the sum of the samples of a name that have these labels; 0 if there is none."""
         wanted = labels.items()
         return sum(value for found, value in self.samples.get(name, ()) if wanted <= found.items())
 
     def labels(self, name: str, label: str, **having: str) -> list[str]:
-        """The values of a label among the samples of a name that have these other labels, each once, in their order."""
+        """Return the values of a label in the samples of a name that have these other labels, each once, in their
+        order."""
         wanted = having.items()
         found = (own for own, _ in self.samples.get(name, ()) if label in own and wanted <= own.items())
         return list(dict.fromkeys(own[label] for own in found))
 
 
 def endpoint_url(text: str) -> str:
-    """The URL of an endpoint from what a user types: a port, ``host:port`` or a URL.
+    """Return the URL of an endpoint for a user's input: a port, ``host:port`` or a URL.
 
     Raises:
-        DrainqError: it is none of these.
+        DrainqError: the input is none of these.
 
     Example:
         >>> endpoint_url("9464"), endpoint_url("db1:9464"), endpoint_url("http://db1:9464/metrics")
@@ -83,7 +84,7 @@ def endpoint_url(text: str) -> str:
 
 
 def scrape(url: str) -> Scrape:
-    """Read an endpoint; one that does not answer gives a scrape with an ``error``."""
+    """Read an endpoint. If it does not answer, the scrape has an ``error``."""
     opener = build_opener(ProxyHandler({}))  # a proxy has no business between this and a program of one's own
     try:
         with opener.open(url, timeout=PATIENCE) as answer:

@@ -1,8 +1,8 @@
-"""What ``drainq top`` shows of a process: the difference of two scrapes, as plain values.
+"""Snapshot: the difference of two scrapes of a process as plain values, which ``drainq top`` shows.
 
-1. A rate is a difference of counters over the time between the scrapes; a counter that went back, as after a restart,
-   and a first scrape give no rate (None).
-2. Every value here goes into ``--json`` as it is.
+1. A rate is a difference of counters over the time between the scrapes. It is None after the first scrape, or if a
+   counter decreased, as after a restart.
+2. ``--json`` prints every value unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOST = ("failed", "unrouted", "abandoned")
 
 
 def snapshot(now: Scrape, before: Scrape | None) -> dict[str, Any]:
-    """The state of a process.
+    """Return the state of a process.
 
     Args:
         now: the scrape to show.
@@ -39,7 +39,7 @@ def snapshot(now: Scrape, before: Scrape | None) -> dict[str, Any]:
 
 
 def rate(now: Scrape, before: Scrape | None, name: str, **labels: str) -> float | None:
-    """How much a counter grows in a second."""
+    """Return the growth of a counter per second."""
     if before is None or before.error is not None or now.at <= before.at:
         return None
     grown = now.value(name, **labels) - before.value(name, **labels)

@@ -1,8 +1,8 @@
-"""``drainq top``: the queues of running programs on one screen, read from their metrics endpoints.
+"""``drainq top``: shows the queues of running programs on one screen, read from their metrics endpoints.
 
-1. On a terminal the screen is drawn again each interval, with colours if ``rich`` is installed; elsewhere one frame is
+1. On a terminal the screen is redrawn each interval, with colours if ``rich`` is installed. Otherwise one frame is
    printed, as with ``--once``.
-2. Exit codes: 0 every endpoint answered, 1 one did not, 2 the user can put it right, 130 interrupted.
+2. Exit codes: 0 every endpoint answered, 1 an endpoint did not, 2 a user's mistake, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def look(urls: Sequence[str], before: Sequence[Scrape | None]) -> tuple[list[Scrape], list[dict[str, Any]]]:
-    """Read all endpoints at once; return the scrapes, and what they show beside the ones before."""
+    """Read all endpoints at once. Return the scrapes, and their snapshots compared with the scrapes before."""
     with ThreadPoolExecutor(min(len(urls), 32)) as threads:
         scrapes = list(threads.map(scrape, urls))
     return scrapes, [snapshot(now, earlier) for now, earlier in zip(scrapes, before)]
 
 
 def one_frame(urls: Sequence[str], interval: float, *, as_json: bool, pause: Callable[[float], object]) -> int:
-    """Print one frame, with rates over one interval; return the exit code."""
+    """Print one frame, with rates over one interval. Return the exit code."""
     first, _ = look(urls, [None] * len(urls))
     if any(one.error is None for one in first):
         pause(interval)
@@ -96,7 +96,7 @@ def _live(urls: Sequence[str], interval: float) -> int:
 
 
 class _Plain:
-    """A screen by the two control sequences that every terminal knows: home, and clear what follows."""
+    """A screen that needs only two control sequences, which every terminal knows: home, and clear the rest."""
 
     def __enter__(self) -> Callable[[list[str]], None]:
         sys.stdout.write("\x1b[2J")
@@ -112,7 +112,7 @@ class _Plain:
 
 
 class _Rich:
-    """A screen of ``rich``: on the terminal's second page, so that the first is as it was afterwards."""
+    """A screen of ``rich`` on the terminal's second page, so that the first page is unchanged afterwards."""
 
     def __init__(self, live: Any, text: Any) -> None:
         self._live, self._text = live, text

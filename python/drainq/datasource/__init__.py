@@ -1,18 +1,18 @@
-"""The delayed queue as a data source of Spark, for PySpark 4.0 and newer.
+"""The data source ``drainq`` of Spark: reads and writes delayed queues, with PySpark 4.0 and newer.
 
-| module | what it alone does |
+| module | what it does |
 | --- | --- |
-| ``source`` | the class that Spark knows as ``drainq`` |
+| ``source`` | the class that Spark registers as ``drainq`` |
 | ``options`` | reads and checks the options |
-| ``payload_form`` | says what a payload is in a column, and in the queue |
-| ``columns`` | turns record batches and rows into messages, and messages into record batches |
+| ``payload_form`` | converts payloads between a column and the queue |
+| ``columns`` | converts record batches and rows to messages, and back |
 | ``tables`` | the data source's own tables, beside the queue's |
-| ``transactions`` | runs a piece of work in one transaction, again while the database is away |
-| ``stage`` | keeps what tasks write until the driver publishes it, once |
+| ``transactions`` | runs a function in one transaction, and again while the database is away |
+| ``stage`` | keeps rows that tasks write until the driver publishes them, once |
 | ``claims`` | moves due messages to one consumer, and keeps them until Spark is done with them |
-| ``writer``, ``peek_reader``, ``stream_reader`` | what Spark calls |
+| ``writer``, ``peek_reader``, ``stream_reader`` | the classes that Spark calls |
 
-:func:`drainq.spark.register` is the way to it.
+:func:`drainq.spark.register` registers it.
 """
 
 from drainq.datasource.source import DrainqDataSource

@@ -1,14 +1,14 @@
-"""Due messages are moved out of the queue for one consumer, in numbered claims, and kept until Spark is done with them.
+"""Claims: move due messages out of the queue for one consumer, and keep them until Spark has processed them.
 
-Why moved, and not on loan: a batch that Spark replays has to have the same rows, and a message on loan can be updated,
-or come back to another consumer when its lease ends, while Spark is still at it.
+Messages are moved and not leased, because a batch that Spark replays must have the same rows. A leased message can be
+updated while Spark works on it, or go to another consumer when its lease ends.
 
 # Invariants
 
-1. A message is in the queue or in one claim, never in both: claiming is one transaction, which acknowledges it.
-2. The numbers of a consumer's claims only grow, also over restarts, and beyond what any checkpoint has seen.
-3. A claim is deleted only when Spark says that the batches up to it are committed.
-4. One process claims for a consumer: the latest that asked. An earlier one is refused from then on.
+1. A message is in the queue or in one claim, never in both: one transaction claims and acknowledges it.
+2. The numbers of a consumer's claims only grow, also over restarts, and are larger than those in any checkpoint.
+3. A claim is deleted only after Spark has committed the batches up to it.
+4. One process claims for a consumer: the latest that started. An earlier one is refused from then on.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ AT_ONCE = 5_000
 
 
 class AnotherReader(DrainqError):
-    """Another streaming query reads with the same ``consumer``."""
+    """Raised if another streaming query reads with the same ``consumer``."""
 
 
 class _Updated(Exception):
-    """A message was updated, or taken over, between the poll and the claim."""
+    """Raised if a message was updated, or taken over, between the poll and the claim."""
 
 
 class Claims:
@@ -75,20 +75,20 @@ class Claims:
         )
 
     def number(self) -> int:
-        """The number of the last claim ever made; 0 if there is none.
+        """Return the number of the last claim ever made; 0 if there is none.
 
         Raises:
-            AnotherReader: this process is not the one that claims.
+            AnotherReader: another process claims for this consumer.
         """
         return self._as_owner(lambda database, number: number)
 
     def done(self, upto: int) -> int | None:
-        """Delete the claims up to this one: their messages were processed.
+        """Delete the claims up to this one, because their messages were processed.
 
         Returns:
-            The number of the last claim after it that is there, one that was made before a crash; None: there is none.
+            The number of the last claim after it, which was made before a crash; None if there is none.
         Raises:
-            AnotherReader: this process is not the one that claims.
+            AnotherReader: another process claims for this consumer.
         """
 
         def work(database: Database, number: int) -> int | None:
@@ -104,8 +104,8 @@ class Claims:
 
         Args:
             queue: the delayed queue.
-            after: the new numbers are beyond this one.
-            most: how many messages at most; None: all that are due.
+            after: the new numbers are larger than this one.
+            most: the largest number of messages; None: all that are due.
         Returns:
             The number of the last new claim; None if nothing is due.
         """
@@ -131,12 +131,12 @@ class Claims:
         return last
 
     def counts(self, after: int, upto: int, parts: int) -> list[tuple[int, int]]:
-        """How many messages of the claims in between each of ``parts`` parts has; parts without any are left out."""
+        """Count the messages of a range of claims by part, for ``parts`` parts. Empty parts are left out."""
         found = self._run(lambda database: database.execute(self._counts, (parts, *self._whose, after, upto)))
         return [(int(part), int(count)) for part, count in found]
 
     def messages(self, after: int, upto: int, part: int, parts: int) -> Iterator[Message]:
-        """The messages of one part."""
+        """Return the messages of one part."""
         values = (*self._whose, after, upto, parts, part)
         for key, payload, at in self._run(lambda database: database.execute(self._rows, values)):
             yield key, bytes(payload), at
@@ -157,7 +157,7 @@ class Claims:
         return work
 
     def _as_owner(self, work: Callable[[Database, int], T]) -> T:
-        """Run ``work(database, number of the last claim)`` in a transaction, if this process is the one that claims."""
+        """Run ``work(database, number of the last claim)`` in a transaction, if this process owns the consumer."""
 
         def checked(database: Database) -> T:
             if not self._owns:

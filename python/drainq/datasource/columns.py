@@ -1,7 +1,7 @@
-"""The columns of a DataFrame and the messages of a queue.
+"""Columns: converts the columns of a DataFrame to messages of a queue, and back.
 
-Written: ``key`` STRING, ``payload`` STRING or BINARY, and ``schedule_at`` TIMESTAMP, which may be missing or NULL: the
-message is due at once then. Read: these three.
+The columns are ``key`` STRING, ``payload`` STRING or BINARY, and ``schedule_at`` TIMESTAMP. When writing,
+``schedule_at`` may be missing or NULL: the message is then due at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _KEY, _PAYLOAD, _AT = "key", "payload", "schedule_at"
 
 
 def form_written(schema: Any, asked: PayloadForm | None) -> PayloadForm:
-    """Check the columns of a DataFrame that is written; return the form of its payloads.
+    """Check the columns of a DataFrame to write. Return the form of its payloads.
 
     Args:
         schema: a ``StructType``.
-        asked: the option.
+        asked: the form that the option names.
     Raises:
         ValueError: a column is missing, unknown, or of another type.
     """
@@ -46,7 +46,7 @@ def form_written(schema: Any, asked: PayloadForm | None) -> PayloadForm:
 
 
 def form_read(schema: Any, asked: PayloadForm | None) -> PayloadForm:
-    """Check the schema that a DataFrame is read with; return the form of its payloads.
+    """Check the schema for reading a DataFrame. Return the form of its payloads.
 
     Raises:
         ValueError: a column is unknown, or of another type.
@@ -62,18 +62,18 @@ def form_read(schema: Any, asked: PayloadForm | None) -> PayloadForm:
 
 
 def read_schema(form: PayloadForm | None) -> str:
-    """The columns that are read if the user names none."""
+    """Return the columns to read if the user names none."""
     return f"{_KEY} string, {_PAYLOAD} {(form or PayloadForm.TEXT).column_type}, {_AT} timestamp"
 
 
 def messages(rows: Iterable[Any], form: PayloadForm) -> Iterator[list[Message]]:
-    """What a task writes, a list of messages at a time.
+    """Yield a task's rows as messages, a list at a time.
 
     Args:
         rows: record batches, or Spark's rows.
-        form: of the payloads.
+        form: the form of the payloads.
     Raises:
-        ValueError: a key, a payload or a time is none.
+        ValueError: a key, a payload or a time is invalid.
     """
     waiting: list[Message] = []
     for values in _values(rows):
@@ -86,7 +86,7 @@ def messages(rows: Iterable[Any], form: PayloadForm) -> Iterator[list[Message]]:
 
 
 def record_batches(found: Iterable[Message], names: Sequence[str], form: PayloadForm) -> Iterator[Any]:
-    """What a task reads, as record batches with these columns."""
+    """Yield a task's messages as record batches with these columns."""
     import pyarrow as pa
 
     text, time_of_day = pa.string(), pa.timestamp("us", "UTC")

@@ -1,4 +1,4 @@
-"""The options of the data source, read and checked in one place; Spark hands them over with names in lower case."""
+"""Options of the data source: reads and checks them. Spark passes their names in lower case."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Options:
     """The options.
 
     Args:
-        url: the database; not shown, for it may hold a password.
+        url: the database; not shown, because it may hold a password.
         queue, table: the queue's name, and its table's.
-        payload: the form of payloads; None: what the column's type says.
+        payload: the form of payloads; None: by the column's type.
         update: whether a row replaces the message of its key.
-        write_id: names a batch write that is published once; None: each write is another one.
+        write_id: names a batch write that is published once; None: each write is new.
         consumer: names a streaming reader.
-        max_rows: messages in a batch; None: not said.
-        partitions: of a streaming batch, at most.
-        poll_interval: seconds that an empty answer is believed.
+        max_rows: messages in a batch; None: not given.
+        partitions: the most partitions of a streaming batch.
+        poll_interval: seconds between two queries of an empty queue.
     """
 
     url: str = field(repr=False)
@@ -44,10 +44,10 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
-        """Read the options that Spark hands over.
+        """Read the options that Spark passes.
 
         Raises:
-            ValueError: one is missing, is not what it should be, or is nearly the name of another.
+            ValueError: an option is missing, invalid, or misspelt.
 
         Example:
             >>> Options.of({"url": "sqlite:///q.db", "queue": "mail", "maxrows": "100"}).max_rows
@@ -84,7 +84,7 @@ class Options:
 
 
 def _refuse_misspelt(said: Mapping[str, str]) -> None:
-    """Spark's own options come along, so only what is nearly one of ours is known to be wrong."""
+    """Refuse misspelt options. Spark passes its own options too, so only names similar to drainq's are refused."""
     ours = {name.lower(): name for name in NAMES}
     for name in said:
         near = [] if name in ours or name == "path" else difflib.get_close_matches(name, ours, n=1, cutoff=0.8)

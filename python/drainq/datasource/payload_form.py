@@ -1,15 +1,15 @@
-"""What a payload is: in the column of a DataFrame, and as the bytes that the queue stores.
+"""Payload form: converts payloads between a DataFrame's column and the bytes that the queue stores.
 
-| form | column | the queue is opened in Python with | a message's payload there |
+| form | column | codec of the queue in Python | payload of a message in Python |
 | --- | --- | --- | --- |
 | ``text`` | STRING, as it is | the default codec | a ``str``, or None |
-| ``json`` | STRING, a JSON document | the default codec | what the document says |
+| ``json`` | STRING, a JSON document | the default codec | the document's value |
 | ``binary`` | BINARY | ``BytesCodec()`` | ``bytes`` |
 | ``utf8`` | STRING, as it is | ``StrCodec()`` | a ``str`` |
 
-1. What cannot be encoded or decoded is an error, which shows neither payload nor key; nothing becomes something else.
-2. The queue itself is opened with :class:`Stored`, which decodes nothing: a message that does not fit the form does not
-   go to the dead letters.
+1. A payload that cannot be encoded or decoded is an error, which shows neither payload nor key.
+2. The queue itself is opened with :class:`Stored`, which decodes nothing, so a message that does not fit the form does
+   not become a dead letter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from drainq.sql.error_text import error_text
 
 
 class PayloadForm(enum.Enum):
-    """What a payload is."""
+    """The type of a payload, in a column and in the queue."""
 
     TEXT = "text"
     JSON = "json"
@@ -42,10 +42,10 @@ class PayloadForm(enum.Enum):
         return Stored({"text": "json", "json": "json", "binary": "bytes", "utf8": "java.lang.String"}[self.value])
 
     def encode(self, value: Any) -> bytes:
-        """The bytes that the queue stores for a value of the column.
+        """Convert a value of the column to the bytes that the queue stores.
 
         Raises:
-            ValueError: there are none.
+            ValueError: the value cannot be encoded.
         """
         if value is None and self is not PayloadForm.TEXT:
             raise ValueError(f"a payload is NULL, which payload={self.value} cannot say")
@@ -61,10 +61,10 @@ class PayloadForm(enum.Enum):
         return bytes(value) if self is PayloadForm.BINARY else str(value).encode()
 
     def decode(self, stored: bytes) -> Any:
-        """The value of the column for what the queue stores.
+        """Convert the bytes that the queue stores to a value of the column.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the bytes cannot be decoded.
 
         Example:
             >>> PayloadForm.TEXT.decode(b'"Hello"'), PayloadForm.JSON.decode(b'"Hello"')
@@ -85,20 +85,20 @@ class PayloadForm(enum.Enum):
 
 @dataclass(frozen=True)
 class Stored:
-    """A codec that leaves payloads as they are stored.
+    """A codec that does not convert payloads.
 
     Args:
-        type_name: of the codec whose queue it is.
+        type_name: the type name of the queue's real codec.
     """
 
     type_name: str
 
     def encode(self, payload: Any) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes unchanged."""
         return bytes(payload)
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes unchanged."""
         return data
 
 

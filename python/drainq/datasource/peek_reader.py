@@ -1,6 +1,6 @@
-"""What Spark calls to read a queue as it stands, without taking a message: ``spark.read``.
+"""PeekReader: reads a queue for ``spark.read``, without taking a message.
 
-A batch reader is never called back when the query has ended, so nothing can be acknowledged from it.
+Spark does not call a batch reader when the query has ended, so it could not acknowledge messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drainq.delayed.queue import DelayedQueue
 
 
 class PeekReader(DataSourceReader):
-    """The first messages by due time, due or not, on loan or not.
+    """Reads the first messages by due time: due or not, leased or not.
 
     Args:
         options: the data source's.
@@ -30,11 +30,11 @@ class PeekReader(DataSourceReader):
         self._options, self._form, self._names = options, form, names
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One: the messages have an order."""
+        """Return one partition, because the messages have an order."""
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The messages as record batches."""
+        """Return the messages as record batches."""
         options = self._options
         with DelayedQueue.open(options.url, options.queue, codec=self._form.codec, table=options.table) as queue:
             rows = queue.peek(options.max_rows or MOST_MESSAGES)

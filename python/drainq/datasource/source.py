@@ -1,4 +1,4 @@
-"""The class that Spark knows as ``drainq``."""
+"""DrainqDataSource: the class that Spark registers as ``drainq``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from drainq.datasource.writer import FrameWriter, StreamWriter
 class DrainqDataSource(DataSource):
     """A delayed queue as a data source, in an SQLite file or a PostgreSQL database.
 
-    ``spark.dataSource.register(DrainqDataSource)`` makes it known; :func:`drainq.spark.register` does that, too. The
-    options and what is promised are in ``docs/howto/spark_data_source.md``.
+    ``spark.dataSource.register(DrainqDataSource)`` or :func:`drainq.spark.register` registers it. The options and
+    promises are in ``docs/howto/spark_data_source.md``.
 
     Example:
         >>> spark.dataSource.register(DrainqDataSource)  # doctest: +SKIP
@@ -26,15 +26,15 @@ class DrainqDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """``drainq``."""
+        """Return ``drainq``."""
         return "drainq"
 
     def schema(self) -> str:
-        """The columns that are read."""
+        """Return the columns to read."""
         return read_schema(self._read().payload)
 
     def reader(self, schema: Any) -> PeekReader:
-        """Read the queue as it stands, and take nothing."""
+        """Read the queue's messages without taking them."""
         options = self._read()
         return PeekReader(options, form_read(schema, options.payload), schema.names)
 

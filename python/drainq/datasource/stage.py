@@ -1,14 +1,13 @@
-"""What tasks write waits here until the driver publishes it, whole and once.
+"""Stage: keeps rows that tasks write until the driver publishes them, whole and once.
 
 # Invariants
 
-1. A task attempt stages under a token of its own, which no other attempt of any run has. Its message to the driver
-   names the token and the number of rows.
-2. Publishing is one transaction: the write is entered as published, the rows of the named tokens are offered to the
-   queue, all staged rows of the write are deleted. A write that is entered already is not published again.
-3. What is published is complete: if a token has another number of rows than its message says, nothing is published.
-4. What no message names is never published: rows of attempts that failed, of tasks that Spark killed and that wrote on,
-   and of drivers that died. They go with the next publication of their write, or after :data:`KEPT` seconds.
+1. A task attempt stages rows under a unique token. Its message to the driver names the token and the number of rows.
+2. Publishing is one transaction: it records the write as published, offers the rows of the named tokens to the queue,
+   and deletes all staged rows of the write. A recorded write is not published again.
+3. A publication is complete: if a token has another number of rows than its message names, no row is published.
+4. Rows that no message names are never published: rows of failed attempts, of tasks that wrote after Spark killed them,
+   and of drivers that died. They are deleted with the next publication of their write, or after :data:`KEPT` seconds.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _COMMITS_KEPT = 1000
 
 
 class StagedRows:
-    """The stage of one table; each method is part of a transaction of the caller's.
+    """The stage of one table. Each method runs in the caller's transaction.
 
     Args:
-        tables: its statements.
+        tables: the statements.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -58,7 +57,7 @@ class StagedRows:
     def add(
         self, database: Database, token: str, first: int, messages: Sequence[Message], *, write_id: str, batch: int
     ) -> None:
-        """Stage messages of a task attempt, from place ``first`` on; the same call again changes nothing."""
+        """Stage messages of a task attempt, from index ``first`` on. A repeated call changes nothing."""
         now = _now()
         rows = [(token, first + n, write_id, batch, *message, now) for n, message in enumerate(messages)]
         database.execute_many(self._add, rows)
@@ -73,7 +72,7 @@ class StagedRows:
         staged_as: str,
         update: bool,
     ) -> bool:
-        """Offer what is staged under these tokens.
+        """Offer the rows that are staged under these tokens.
 
         Args:
             database: in a transaction.
@@ -98,7 +97,7 @@ class StagedRows:
         return is_new
 
     def forget(self, database: Database, tokens: Sequence[str], staged_as: str | None) -> None:
-        """Delete what is staged under these tokens, and under a write's name. What is published stays published."""
+        """Delete the rows that are staged under these tokens, and under a write's name. Published messages stay."""
         for token in tokens:
             database.execute(self._forget_token, (token,))
         if staged_as is not None:

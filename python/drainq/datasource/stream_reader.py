@@ -1,11 +1,11 @@
-"""What Spark calls to read a queue as a stream: an offset is the number of a claim.
+"""StreamReader: reads a queue as a stream for Spark. An offset is the number of a claim.
 
-1. ``latestOffset(start)`` means that everything up to ``start`` is committed: those claims are deleted there, even
-   while no message comes. PySpark before 4.2 hands over no ``start``; there ``commit`` deletes them, one batch later.
-2. Claims after ``start`` that are there already come first: they were made before a crash, and no batch has them.
-   Without a ``start`` they come together with new ones: under ``availableNow`` PySpark before 4.2 asks only once.
-3. An empty queue is asked at most once in ``pollInterval`` seconds, and asking writes nothing.
-4. An object of this class is pickled and sent to tasks: connections are opened where they are used.
+1. ``latestOffset(start)`` means that all claims up to ``start`` are committed, so it deletes them, even without new
+   messages. PySpark before 4.2 passes no ``start``. There ``commit`` deletes them, one batch later.
+2. Existing claims after ``start`` come first: they were made before a crash, and no batch has them. Without a ``start``
+   they come together with new ones, because under ``availableNow`` PySpark before 4.2 asks only once.
+3. An empty queue is queried at most once in ``pollInterval`` seconds, and the query writes nothing.
+4. An object of this class is pickled and sent to tasks, so connections are opened at their first use.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _LEASE = 60.0  # seconds from a poll to the claim, at most
 
 
 class ClaimedPart(InputPartition):
-    """One part of the claims in between two offsets."""
+    """One part of the claims between two offsets."""
 
     def __init__(self, after: int, upto: int, part: int, parts: int, rows: int) -> None:
         super().__init__((after, upto, part, parts, rows))
 
 
 class _Until:
-    """A clock that stops at a time."""
+    """A clock that stops at a given time."""
 
     def __init__(self) -> None:
         self.end = float("inf")
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return min(time.time(), self.end)
 
 
@@ -87,7 +87,7 @@ def _claims(options: Options, form: PayloadForm, transactions: Transactions) -> 
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The due messages of a queue, each in one batch.
+    """Reads the due messages of a queue, each in one batch.
 
     Args:
         options: the data source's.
@@ -105,19 +105,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_opened": None}
 
     def initialOffset(self) -> dict[str, int]:
-        """Before every claim."""
+        """Return the offset before every claim."""
         return {"number": 0}
 
     def getDefaultReadLimit(self) -> Any:
-        """The option ``maxRows``."""
+        """Return the option ``maxRows``."""
         return ReadMaxRows(self._options.max_rows or MAX_ROWS)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take nothing that becomes due from now on."""
+        """Ignore messages that become due from now on."""
         self._open().clock.end = time.time()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
-        """Acknowledge what is committed, and claim what is due.
+        """Acknowledge the committed messages, and claim the due ones.
 
         Args:
             start: the end of the last committed batch; None: not known.
@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"number": claims.done(after) or self._claim(claims, after, most) or after}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Parts of the claims in between, as many as their messages are worth."""
+        """Split the claims between two offsets into parts, as many as the number of messages justifies."""
         after, upto = int(start["number"]), int(end["number"])
         claims = self._open().claims
         total = sum(count for _, count in claims.counts(after, upto, 1))
@@ -146,10 +146,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [ClaimedPart(after, upto, part, parts, rows) for part, rows in claims.counts(after, upto, parts)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The messages of a part as record batches.
+        """Return the messages of a part as record batches.
 
         Raises:
-            DrainqError: messages of the batch are gone.
+            DrainqError: messages of the batch are missing.
         """
         after, upto, part, parts, rows = partition.value
         with Transactions(self._options.url) as transactions:
@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from record_batches(found, self._names, self._form)
 
     def commit(self, end: dict[str, int]) -> None:
-        """The batches up to this offset are committed."""
+        """Delete the claims up to this offset, because their batches are committed."""
         self._open().claims.done(int(end["number"]))
 
     def stop(self) -> None:
@@ -172,7 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             opened.close()
 
     def _without_start(self, claims: Claims, most: int | None) -> int:
-        """Claim after the claims that are there: the first answer of a process has both, for it may be the only one."""
+        """Claim new messages after the existing claims. The first answer of a process has both, as it may be the only
+        one."""
         if self._reported is None:
             self._reported = claims.number()
         if time.monotonic() >= self._look_again:

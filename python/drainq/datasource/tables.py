@@ -1,11 +1,11 @@
-"""The data source's own tables; they lie beside the queue's, so that one transaction can change both.
+"""The data source's own tables, in the queue's database, so that one transaction can change both.
 
 | table | a row is |
 | --- | --- |
-| ``stage`` | a row that a task has written, until the driver publishes it or it is given up |
+| ``stage`` | a row that a task has written, until the driver publishes or deletes it |
 | ``commits`` | a write, or a batch of a streaming query, that was published |
 | ``readers`` | a consumer, the number of its last claim, and the process that reads for it |
-| ``claims`` | a message that was moved out of the queue for a consumer, until Spark is done with it |
+| ``claims`` | a message that was moved out of the queue for a consumer, until Spark has processed it |
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STATEMENTS = (
 
 
 class Tables:
-    """The statements of one queue table's data source, in one dialect.
+    """The statements for the tables beside one queue table, in one dialect.
 
     Args:
         table: the queue's table.
-        dialect: the database's.
+        dialect: the database's dialect.
 
     Example:
         >>> Tables("delayed_queue", Dialect.POSTGRESQL).fill("SELECT number FROM {readers} WHERE queue = ?")
@@ -57,11 +57,11 @@ class Tables:
             raise ValueError(f"the table name {table!r} is too long for the data source: {longest!r} has over 63 bytes")
 
     def fill(self, template: str) -> str:
-        """The statement with its names filled in, and ``?`` as the driver writes it."""
+        """Return the statement with its names filled in, and with ``?`` in the driver's form."""
         return self._dialect.fill(template, self._names)
 
     def create(self, database: Database) -> None:
-        """Make the tables if they are missing, in a transaction of the caller's."""
+        """Create missing tables, in the caller's transaction."""
         database.dialect.lock_creation(database.connection, "drainq data source tables")
         there = database.dialect.tables_among(database.connection, self._names.values())
         if not {full for name, full in self._names.items() if name != "stage_index"} <= there:

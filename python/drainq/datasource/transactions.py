@@ -1,4 +1,4 @@
-"""A piece of work in one transaction, on a connection that is opened when it is needed, and again after it was lost."""
+"""Runs a function in one transaction, on a connection that is opened at first use, and again after it was lost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Transactions:
-    """A connection that is used by one thread at a time; a context manager that closes it.
+    """A connection for one thread at a time, and a context manager that closes it.
 
     Args:
         url: the database's.
-        retry: how patiently a database that is away is called again.
+        retry: how long, and how often, to try again while the database is away.
     """
 
     def __init__(self, url: str, *, retry: RetryConfig | None = None) -> None:
@@ -27,13 +27,13 @@ class Transactions:
         self._database: Database | None = None
 
     def run(self, work: Callable[[Database], T]) -> T:
-        """Run ``work(database)`` in a transaction, and commit; again, from its start, while the database is away.
+        """Run ``work(database)`` in a transaction, and commit. Run it again from its start while the database is away.
 
-        An answer that got lost makes it run again although it was committed: ``work`` has to see that.
+        If the answer to a commit is lost, ``work`` runs again after the commit, which ``work`` must detect.
 
         Raises:
             QueueUnavailable: the database stayed away.
-            QueueBroken: the database refuses, and no waiting changes that.
+            QueueBroken: the database refuses for a reason that waiting does not change.
             Exception: what ``work`` raised.
         """
 
@@ -50,7 +50,7 @@ class Transactions:
         return with_retries(attempt, self._retry, lambda error: passes(error.__cause__ or error))
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection. The next call opens another one."""
         database, self._database = self._database, None
         if database is not None:
             database.close()

@@ -1,9 +1,10 @@
-"""What Spark calls to write: tasks stage rows, the driver publishes them.
+"""Writers of the data source: tasks stage rows, and the driver publishes them.
 
-1. Spark makes a new object for each micro-batch of a stream, and calls ``commit`` in another process than ``write``:
-   all that connects them is in the messages. The name of a streaming batch is Spark's own, query and batch.
-2. ``commit`` publishes what the messages name, once. Spark calls it again if it crashed before it noted that it had.
-3. ``abort`` deletes staged rows and nothing else: it may be called after a ``commit`` that did publish.
+1. Spark makes a new writer for each micro-batch, and calls ``commit`` in another process than ``write``, so the
+   messages hold all that connects them. The name of a streaming batch is Spark's: query and batch.
+2. ``commit`` publishes the rows that the messages name, once. Spark calls it again if it crashed before it recorded the
+   call.
+3. ``abort`` deletes only staged rows, because it may be called after a ``commit`` that did publish.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _log = logging.getLogger("drainq")
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What a task attempt has staged: its token, and how many rows; of a stream its query."""
+    """The message of a task attempt: its token, its number of rows, and for a stream its query."""
 
     token: str
     rows: int
@@ -46,7 +47,7 @@ class Staged(WriterCommitMessage):
 
 
 class Writing:
-    """What both writers share.
+    """The base of both writers.
 
     Args:
         options: the data source's.
@@ -58,7 +59,7 @@ class Writing:
         self._tables = Tables(options.table, DatabaseUrl.parse(options.url).dialect)
 
     def prepare(self) -> None:
-        """Reach the database and make what is missing; called in the driver, before tasks start."""
+        """Connect to the database and create missing tables. Called in the driver, before tasks start."""
         with self._open_queue(), Transactions(self._options.url) as transactions:
             transactions.run(self._tables.create)
 
@@ -101,7 +102,7 @@ class Writing:
 
 
 class FrameWriter(Writing, DataSourceArrowWriter):
-    """``df.write``: published when all tasks have ended well."""
+    """The writer of ``df.write``. It publishes when all tasks have succeeded."""
 
     def __init__(self, options: Options, form: PayloadForm) -> None:
         super().__init__(options, form)
@@ -113,16 +114,16 @@ class FrameWriter(Writing, DataSourceArrowWriter):
         return self._stage(iterator, write_id=self._staged_as, batch=0, query_id=None)
 
     def commit(self, messages: Any) -> None:
-        """Publish."""
+        """Publish the rows."""
         self._publish(messages, published_as=(self._name, 0), staged_as=self._staged_as)
 
     def abort(self, messages: Any) -> None:
-        """Forget what tasks have staged, also those that failed."""
+        """Delete the staged rows of all tasks, also of those that failed."""
         self._forget(messages, self._staged_as)
 
 
 class StreamWriter(Writing, _StreamWriterBase):
-    """``df.writeStream``: each micro-batch is published when its tasks have ended well."""
+    """The writer of ``df.writeStream``. It publishes each micro-batch when its tasks have succeeded."""
 
     def write(self, iterator: Any) -> Staged:
         """Stage the rows of a task."""
@@ -140,5 +141,5 @@ class StreamWriter(Writing, _StreamWriterBase):
             self._publish(messages, published_as=(name, batchId), staged_as=name)
 
     def abort(self, messages: Any, batchId: int) -> None:
-        """Forget what tasks have staged; the rest goes with the next batch of the query."""
+        """Delete the rows that tasks have staged. The next batch of the query deletes the rest."""
         self._forget(messages, None)

@@ -86,7 +86,8 @@ class Upsert:
     Example:
         >>> upsert = Upsert("hits", ["page", "n"], key=["page"], merge={"n": "sum"})
         >>> print(upsert.statement(Dialect.SQLITE))
-        INSERT INTO "hits" ("page", "n") VALUES (?, ?) ON CONFLICT ("page") DO UPDATE SET "n" = CASE WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits"."n" ELSE "hits"."n" + excluded."n" END
+        INSERT INTO "hits" ("page", "n") VALUES (?, ?) ON CONFLICT ("page") DO UPDATE SET "n" = CASE \
+WHEN "hits"."n" IS NULL THEN excluded."n" WHEN excluded."n" IS NULL THEN "hits"."n" ELSE "hits"."n" + excluded."n" END
     """
 
     def __init__(

@@ -105,8 +105,7 @@ class TableSink(Sink):
             return write_each(database, upsert, rows)
 
     def failure_of(self, error: Exception) -> Failure:
-        """Classify an error by SQLSTATE or SQLite's code. A value that the driver cannot bind is an error of the row.
-        """
+        """Classify an error by SQLSTATE or SQLite's code. A value that the driver cannot bind is the row's error."""
         if isinstance(error, DatabaseError):
             cause = error.__cause__
             return (failure_of(cause) if cause is not None else None) or Failure.CANNOT_PASS
