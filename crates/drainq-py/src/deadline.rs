@@ -1,18 +1,18 @@
-//! Until when a call waits, as `timeout` and `block` say. How it waits is in `ctrl_c.rs`.
+//! The deadline of a call, from its arguments `timeout` and `block`. `ctrl_c.rs` waits for it.
 
 use crate::errors;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// The moment at which a call gives up; `None` never comes.
+/// The moment at which a call gives up; `None` if it never does.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Makes the deadline `timeout` seconds from now; ``None`` never comes.
+    /// Makes the deadline `timeout` seconds from now; `None` makes one that never comes.
     ///
-    /// Raises ValueError if `timeout` is negative or not a number. A timeout beyond what the
-    /// machine's clock can hold never comes.
+    /// Raises ValueError if `timeout` is negative or not a number. A deadline that the machine's clock cannot represent
+    /// never comes.
     pub fn after(name: &str, timeout: Option<f64>) -> PyResult<Self> {
         let Some(seconds) = timeout else { return Ok(Self(None)) };
         if seconds.is_nan() || seconds < 0.0 {

@@ -1,5 +1,5 @@
-//! The exceptions that this module raises: the classes, which live in `drainq/errors.py`, and how one is made.
-//! Which of them a refusal of the core becomes is in `core_errors.rs`.
+//! Makes the exceptions that this module raises, of the classes in `drainq/errors.py`. `core_errors.rs` turns the
+//! core's refusals into them.
 
 use crate::gil;
 use pyo3::exceptions::{
@@ -62,7 +62,7 @@ pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
 /// `queue.Full`.
 pub static FULL: ErrorClass = ErrorClass::of("queue", "Full");
 
-/// Looks all of them up, when the module is loaded: a finaliser may need one when nothing can be imported any more.
+/// Looks all of them up when the module is loaded, because a finaliser may need one when no import works any more.
 pub fn look_up(py: Python<'_>) -> PyResult<()> {
     let ours = [&DRAINQ_ERROR, &DUPLICATE_NAME, &MODE_CONFLICT, &WOULD_DEADLOCK, &SHUT_DOWN, &SUB_QUEUE_REMOVED];
     let others = [&EMPTY, &FULL];
@@ -79,7 +79,7 @@ pub fn bad_value(message: impl Into<String>) -> PyErr {
     PyValueError::new_err(message.into())
 }
 
-/// Makes an OSError with the system's number of the error, if there is one, and `message`; its class goes by the number.
+/// Makes an OSError with `message` and the system's error number, if there is one, which decides its class.
 pub fn os_error(number: Option<i32>, message: String) -> PyErr {
     match number {
         Some(number) => PyOSError::new_err((number, message)),
@@ -97,10 +97,10 @@ pub fn internal(message: impl Into<String>) -> PyErr {
     PySystemError::new_err(message.into())
 }
 
-/// Makes a MemoryError, for which no memory is needed.
+/// Makes a MemoryError without allocating memory.
 #[cold]
 pub fn no_memory(py: Python<'_>) -> PyErr {
-    // SAFETY: the GIL is held; it sets an exception that the interpreter has made before.
+    // SAFETY: the GIL is held; it sets an exception that the interpreter made in advance.
     unsafe { ffi::PyErr_NoMemory() };
     PyErr::fetch(py)
 }
@@ -110,10 +110,10 @@ pub fn bad_type(message: impl Into<String>) -> PyErr {
     PyTypeError::new_err(message.into())
 }
 
-/// Returns the text that a refusal shows for `value`: its repr, or, where the repr raises, its class and the
-/// class of the exception.
+/// Returns the text that a refusal shows for `value`: its repr, or its class and the class of the exception if the repr
+/// raises.
 ///
-/// Raises only what no handler of exceptions should hide: Ctrl-C, say.
+/// Raises only exceptions that no handler should hide, such as Ctrl-C.
 pub fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let py = value.py();
     match gil::repr(value) {
@@ -147,13 +147,13 @@ pub fn stop_async_iteration() -> PyErr {
     PyStopAsyncIteration::new_err(())
 }
 
-/// Returns `error`, which ended a call that puts many items; its attribute `accepted` is the number of items
-/// that went in before.
+/// Returns `error`, which ended a call that puts many items; its attribute `accepted` is the number of items accepted
+/// before.
 pub fn after_accepting(py: Python<'_>, error: PyErr, accepted: usize) -> PyErr {
     match error.value(py).setattr("accepted", accepted) {
         Ok(()) => error,
         Err(no_attribute) => {
-            // An exception whose class has no room for the attribute still ended the call.
+            // The call still raises an exception whose class cannot have the attribute.
             no_attribute.write_unraisable(py, None);
             error
         }

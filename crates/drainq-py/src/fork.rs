@@ -1,26 +1,24 @@
-//! What a fork does to the classes of this module: one contract, one mechanism.
+//! Forks: one contract and one mechanism for all classes of this module.
 //!
-//! `os.fork` copies the whole memory, but of the threads only the one that calls it. The contract, for every class:
-//! the child starts empty and works, the parent keeps its items, nothing is delivered twice, and no lock is left
-//! taken.
+//! `os.fork` copies the whole memory, but only the calling thread. The contract, for every class: the child starts
+//! empty and works, the parent keeps its items, nothing is delivered twice, and no lock is left taken.
 //!
 //! # Invariants
-//! 1. Python code forks with the GIL held. So a lock that a thread takes and releases without giving up the GIL in
-//!    between is free in the child, and the data that it protects is consistent. Such locks need no treatment: those
-//!    of the registries of queues, pools and forkable objects, of the handlers, and of the drops.
-//! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered
-//!    ([`register`]) and replaces the value in the child, before other code of the child runs. The
-//!    old value is never touched again, because its locks may be taken by threads that the child does
-//!    not have. The old value is leaked.
-//! 3. The contract holds for a fork between calls. A fork in the middle of a call of drainq can happen only in user code
-//!    that the call runs: a callback, a finaliser, a signal handler. The child must not return from there into the call,
-//!    which would go on with the parent's value. It ends by itself, as a child of `multiprocessing` does. An object
-//!    that outlives calls and belongs to one process asks [`Generation::is_past`].
+//! 1. Python code forks with the GIL held. So a lock that a thread takes and releases without releasing the GIL in
+//!    between is free in the child, and the data that it protects is consistent. Such locks need no treatment: those of
+//!    the registries of queues, pools and forkable objects, of the handlers, and of the drops.
+//! 2. Every other lock, and every item, lies in a [`ForkCell`]. The owner of the cell is registered ([`register`]) and
+//!    replaces the value in the child, before other code of the child runs. The old value is leaked and never touched
+//!    again, because its locks may be held by threads that the child does not have.
+//! 3. The contract holds for a fork between calls. A fork in the middle of a call of drainq can happen only in user
+//!    code that the call runs: a callback, a finaliser, a signal handler. The child must not return from there into the
+//!    call, which would use the parent's value. It must end by itself, as a child of `multiprocessing` does. An object
+//!    that outlives calls and belongs to one process checks [`Generation::is_past`].
 //! 4. Between the fork and the end of the renewal the garbage collector may run in the child, because Python's own
 //!    fork hooks run first. The collection must not take a lock of a cell's value: while [`is_renewed`] is false,
 //!    `__traverse__` visits nothing, and the collector frees no object that it did not visit.
-//! 5. A thread that reads, without the GIL, data that other threads write with the GIL does so in [`between_forks`]. A
-//!    fork waits until that read has ended, and no other begins until the fork is over; no lock is held while fork
+//! 5. A thread that reads data without the GIL, while other threads write it with the GIL, reads in [`between_forks`].
+//!    A fork waits until that read has ended, and no other begins until the fork is over; no lock is held while fork
 //!    hooks of other modules run. So invariant 1 also holds for the locks that such a thread takes.
 //! 6. The locks of the core have no state outside themselves (`sync/real.rs`), so that a child's new
 //!    locks have nothing in common with the old ones.
@@ -32,10 +30,10 @@ use std::process;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
 
-/// Forks between the process that loaded this module and this one.
+/// The number of forks from the process that loaded this module to this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The last process in which everything was renewed, the one that loaded this module at first.
+/// The id of the last process in which everything was renewed; at first of the process that loaded this module.
 static RENEWED: AtomicU32 = AtomicU32::new(0);
 
 /// The objects that replace something in a child, in the order of registration.
@@ -44,27 +42,27 @@ static REGISTERED: Mutex<Vec<Weak<dyn Renew>>> = Mutex::new(Vec::new());
 /// Forks that were announced and are not over.
 static ANNOUNCED: AtomicU32 = AtomicU32::new(0);
 
-/// Held by a thread that reads without the GIL; in a child a new one.
+/// Held by a thread that reads without the GIL. A child gets a new lock.
 static READING: OnceLock<ForkCell<Mutex<()>>> = OnceLock::new();
 
 fn reading() -> &'static Mutex<()> {
     READING.get_or_init(|| ForkCell::new(Mutex::new(()))).get()
 }
 
-/// Runs `work`, which never waits for the GIL, while no fork happens; `None` while one is under way (invariant 5).
+/// Runs `work`, which never waits for the GIL, while no fork happens; `None` during a fork (invariant 5).
 pub fn between_forks<R>(work: impl FnOnce() -> R) -> Option<R> {
     let _reading = reading().lock();
     (ANNOUNCED.load(Ordering::Relaxed) == 0).then(work)
 }
 
-/// Something with a [`ForkCell`].
+/// An object with a [`ForkCell`].
 pub trait Renew: Send + Sync {
-    /// Replaces the values of the cells. Runs in the child, as its only thread, with the GIL held;
-    /// what was registered before is renewed already.
+    /// Replaces the values of the cells. Runs in the child, as its only thread, with the GIL held; objects that were
+    /// registered before are renewed already.
     fn renew_in_child(&self, py: Python<'_>);
 }
 
-/// Has an object renewed in every child, as long as the object lives.
+/// Registers an object, which is renewed in every child as long as it lives.
 pub fn register(object: Weak<dyn Renew>) {
     let mut registered = REGISTERED.lock();
     if registered.len() == registered.capacity() {
@@ -92,7 +90,7 @@ pub fn install_hook(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn announce_fork() {
     ANNOUNCED.fetch_add(1, Ordering::Relaxed);
-    // Who reads now has not seen the announcement; who locks later has.
+    // A reader that holds the lock has not seen the announcement; a later reader sees it.
     drop(reading().lock());
 }
 
@@ -121,7 +119,7 @@ pub fn is_renewed() -> bool {
     RENEWED.load(Ordering::Relaxed) == process::id()
 }
 
-/// A process, in the line of forks that leads to the current one.
+/// A process in the line of forks that leads to the current process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(u32);
 
@@ -137,7 +135,7 @@ impl Generation {
     }
 }
 
-/// Holds a value for the life of the cell, or of the process if that forks.
+/// Holds a value for the life of the cell, or of the process if the process forks.
 ///
 /// The pointer comes from `Box::into_raw`, changes in [`ForkCell::replace_in_child`] alone, and what
 /// it points to is freed by the cell's `Drop` or, once replaced, never.

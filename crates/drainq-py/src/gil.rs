@@ -1,7 +1,8 @@
-//! The only file that gives the GIL up and takes it back, and this module's calls of Python code.
+//! The only file that releases and takes the GIL, and that calls Python code.
 //!
-//! CPython ends a thread that asks for the GIL while the interpreter goes away. If this module gave up the GIL itself,
-//! PyO3 halts the thread instead; if Python code that this module called gave it up, the [door](crate::guarded_calls) does.
+//! CPython ends a thread that asks for the GIL while the interpreter is going away. PyO3 halts the thread instead if
+//! this module released the GIL. The [door](crate::guarded_calls) does so if Python code that this module called
+//! released it.
 //!
 //! # Invariants
 //! 1. The linker cannot redirect a C function with a variable number of arguments to the door. Such a function is
@@ -20,7 +21,7 @@ compile_error!(
     "drainq needs a CPython with a GIL, and this one is built without: install drainq for an ordinary CPython."
 );
 
-/// Runs `work` with the GIL given up: other Python threads run meanwhile.
+/// Runs `work` with the GIL released, so that other Python threads run meanwhile.
 pub fn released<R: Ungil>(py: Python<'_>, work: impl Ungil + FnOnce() -> R) -> R {
     py.detach(work)
 }
@@ -34,8 +35,8 @@ pub fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
 
 /// Runs `work` of a raw method, which CPython calls with the GIL held.
 ///
-/// PyO3 learns of the GIL by it, so that references dropped on the way are given back at once. Where the interpreter is
-/// going away PyO3 takes no notice any more; a finaliser may still call, and `work` runs all the same.
+/// Tells PyO3 that the GIL is held, so that references dropped meanwhile are given back at once. PyO3 refuses this once
+/// the interpreter is going away; a finaliser may still call, so `work` runs all the same.
 pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     let mut work = Some(work);
     let mut run = || work.take().map(|work| work());
@@ -43,11 +44,11 @@ pub fn entered<R>(work: impl FnOnce() -> R) -> R {
     done.expect("the work runs once: attached, or not")
 }
 
-/// Counts one more reference to `object`, in place: a call would cost as much as the rest of a produce call.
+/// Counts one more reference to `object`, inline, because a call would cost as much as the rest of a produce call.
 ///
-/// The stable ABI of 3.10 allows it: its headers do the same. An immortal object is not counted, because the interpreter
-/// would never count it down again. CPython since 3.12 takes an object for immortal if the lower half of its first word
-/// is negative. In an older one that half is negative when there are 2^31 references, and they all count.
+/// The stable ABI of 3.10 allows it: its headers do the same. An immortal object is not counted, because the
+/// interpreter would never count it down again. In CPython since 3.12 an object is immortal if the lower half of its
+/// first word is negative. In older versions that half is negative if there are 2^31 references, which all count.
 #[inline(always)]
 pub fn count_reference(object: &Bound<'_, PyAny>) {
     if cfg!(not(target_pointer_width = "64")) {
@@ -67,7 +68,7 @@ pub fn count_reference(object: &Bound<'_, PyAny>) {
 /// Whether the interpreter has objects that it does not count (PEP 683).
 static HAS_IMMORTAL_OBJECTS: AtomicBool = AtomicBool::new(true);
 
-/// Learns how the interpreter counts, when the module is loaded.
+/// Sets [`HAS_IMMORTAL_OBJECTS`], when the module is loaded.
 pub fn learn_how_to_count(py: Python<'_>) {
     HAS_IMMORTAL_OBJECTS.store(py.version_info() >= (3, 12), Ordering::Relaxed);
 }
@@ -117,8 +118,7 @@ pub fn call_with<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTup
     }
 }
 
-/// Calls a method that is Python code, or that calls user code: an event loop's, or a dict's, which hashes and compares
-/// keys.
+/// Calls a method that is or calls Python code: of an event loop, or of a dict, which hashes and compares keys.
 pub fn call_method<'py, const N: usize>(
     object: &Bound<'py, PyAny>,
     name: &str,
@@ -154,16 +154,16 @@ pub fn repr<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 /// Returns the hash of an object.
 pub fn hash(object: &Bound<'_, PyAny>) -> PyResult<isize> {
-    // SAFETY: the GIL is held and the object is alive; -1 says that an exception is set.
+    // SAFETY: the GIL is held and the object is alive; -1 means that an exception is set.
     match unsafe { ffi::PyObject_Hash(object.as_ptr()) } {
         -1 => Err(PyErr::fetch(object.py())),
         hash => Ok(hash),
     }
 }
 
-/// Returns the number that an object is, by its `__float__` or `__index__`.
+/// Returns an object as a float, by its `__float__` or `__index__`.
 pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: the GIL is held and the object is alive; -1 may say that an exception is set.
+    // SAFETY: the GIL is held and the object is alive; -1 may mean that an exception is set.
     let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
     match value {
         -1.0 => PyErr::take(object.py()).map_or(Ok(value), Err),
@@ -173,26 +173,25 @@ pub fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
 
 /// Whether two objects are the same or equal.
 pub fn are_equal(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // SAFETY: the GIL is held and the objects are alive; -1 says that an exception is set.
+    // SAFETY: the GIL is held and the objects are alive; -1 means that an exception is set.
     match unsafe { ffi::PyObject_RichCompareBool(left.as_ptr(), right.as_ptr(), ffi::Py_EQ) } {
         -1 => Err(PyErr::fetch(left.py())),
         answer => Ok(answer == 1),
     }
 }
 
-/// Returns what a dict holds for a key.
+/// Returns the value of a key in a dict.
 pub fn look_up<'py>(dict: &Bound<'py, PyDict>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     // SAFETY: a reference is taken at once.
     let found = unsafe { peek_or_set(dict, key) }.map(|found| found.map(|found| found.to_owned()));
     found.ok_or_else(|| PyErr::fetch(key.py()))
 }
 
-/// Returns what a dict holds for a key, without a reference of its own; `None` if there was an exception, which is
-/// left set.
+/// Returns the value of a key in a dict as a borrowed reference; `None` if there was an exception, which is left set.
 ///
 /// # Safety
 ///
-/// The answer is used before any Python code runs and before the GIL is given up: either may change the dict.
+/// The answer is used before Python code runs and before the GIL is released, because both may change the dict.
 #[inline]
 pub unsafe fn peek_or_set<'a, 'py>(
     dict: &'a Bound<'py, PyDict>,
@@ -210,7 +209,7 @@ pub unsafe fn peek_or_set<'a, 'py>(
 /// The items of an iterable, one by one.
 pub struct Items<'py>(Bound<'py, PyAny>);
 
-/// Iterates over an iterable of the user's.
+/// Iterates over a user's iterable.
 pub fn items<'py>(iterable: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
     // SAFETY: the GIL is held and the object is alive; the answer is a new reference, or null with an exception set.
     let iterator = unsafe {
@@ -235,8 +234,8 @@ impl<'py> Iterator for Items<'py> {
     }
 }
 
-/// Makes a list with `length` empty slots. Before Python 3.12 the garbage collector may run in here,
-/// and with it the finalisers of any object.
+/// Makes a list with `length` empty slots. Before Python 3.12 this may run the garbage collector, and thus the
+/// finalisers of any object.
 pub fn empty_list(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the GIL is held; the answer is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyList_New(length as Py_ssize_t)) }

@@ -1,7 +1,7 @@
-//! The door: all calls, from anywhere in this module, of CPython's C functions that may run Python code.
+//! The door: every call from this module to a C function of CPython that may run Python code.
 //!
-//! Up to Python 3.13, CPython calls `pthread_exit` in a thread that asks for the GIL while the interpreter goes away,
-//! and glibc's `pthread_exit` unwinds the thread's stack. Rust allows no such unwinding through its frames: the
+//! Up to Python 3.13, CPython calls `pthread_exit` in a thread that asks for the GIL while the interpreter is going
+//! away, and glibc's `pthread_exit` unwinds the thread's stack. Rust allows no such unwinding through its frames: the
 //! process would abort. If that happens in Python code that this module called, the door halts the thread for ever
 //! instead, as Python 3.14 does by itself.
 //!
@@ -15,8 +15,8 @@
 //!    end of the thread itself. `tests/shape/test_door.py` checks this on the built module.
 //! 2. The real functions are declared to unwind, so that the compiler keeps the landing pad of the [`Halt`] around
 //!    them.
-//! 3. A halted thread holds no lock of drainq that the end of the process needs: the only lock that is held while
-//!    Python code runs is the one that keeps the calls of a handler apart.
+//! 3. A halted thread holds no lock of drainq that the end of the process needs: the only lock held while Python code
+//!    runs is the lock that keeps the calls of a handler apart.
 //!
 //! Source: `HangThread` in pyo3-ffi, which does the same where PyO3 takes the GIL; `--wrap` in the manual of ld.
 
@@ -33,7 +33,7 @@ impl Drop for Halt {
     }
 }
 
-/// Runs `work`, one C function that may run Python code; a thread that is ended in it is halted here.
+/// Runs `work`, one C function that may run Python code. Halts the thread if CPython ends it in there.
 #[inline(always)]
 pub fn through_the_door<R>(work: impl FnOnce() -> R) -> R {
     let halt = Halt;
@@ -59,7 +59,7 @@ macro_rules! through_the_door {
 
                     #[unsafe(export_name = concat!("__wrap_", stringify!($name)))]
                     unsafe extern "C-unwind" fn wrapped($($argument: $of),*) $(-> $answer)? {
-                        // SAFETY: the arguments are handed on as they came, to the function that the caller meant.
+                        // SAFETY: the arguments are passed on unchanged to the function that the caller named.
                         through_the_door(|| unsafe { real($($argument),*) })
                     }
                 };

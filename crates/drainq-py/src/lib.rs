@@ -1,35 +1,36 @@
-//! `drainq._native`: registers the names, no more.
+//! `drainq._native`: registers the names, and states two rules that every file of this crate keeps.
 //!
 //! # The rule of locks
 //!
-//! **No Python code runs under a lock of ours.** Python code is: a call of anything of the user's;
-//! `__hash__`, `__eq__`, `__repr__`, an attribute; a warning, a line of a log, an import; a new object
-//! that the garbage collector knows of; and *the end of an object*, of which any dropped `Py` may be
-//! the last reference. All of it may give the GIL up, and then the next thread waits for our lock with
-//! the GIL held, and the process hangs. Python code may call the same queue again, and then one thread hangs.
+//! **No Python code runs under a lock of this crate.** Python code may release the GIL; the next thread would then wait
+//! for the lock with the GIL held, and the process would hang. Python code may also call the same queue again, and hang
+//! its own thread. Python code runs in:
 //!
-//! So: ask Python first; then lock, copy or move out, and unlock; then call and drop. A lock is taken
-//! with the GIL held, which is not given up before the lock is. (The core's locks are also taken without
-//! the GIL, and nothing in the core waits for the GIL under one. The thread of the metrics endpoint takes locks without
-//! the GIL too, between forks: `fork.rs`.) Hence no thread holds a lock of
-//! this crate when a process forks.
+//! - a call of the user's code, including `__hash__`, `__eq__`, `__repr__` and the read of an attribute,
+//! - a warning, a log line, an import,
+//! - the creation of an object that the garbage collector tracks,
+//! - *the end of an object*: any dropped `Py` may be its last reference.
 //!
-//! Beware of the guard that lives for longer than it seems: in `for x in a.lock().iter() { .. }`,
-//! `match a.lock().get() { .. }` and `if let Some(x) = a.lock().pop() { .. }` it lives to the end of the block.
+//! So call Python first; then lock, copy or move values out, and unlock; then call and drop. A lock is taken with the
+//! GIL held, and released before the GIL is. Hence no thread holds a lock of this crate when a process forks.
+//! (The core's locks are also taken without the GIL, but nothing in the core waits for the GIL under them. The thread
+//! of the metrics endpoint takes locks without the GIL too, between forks: `fork.rs`.)
 //!
-//! One lock is held over Python code because that is its purpose: `Process::serial`, which keeps the
-//! calls of a type's handler apart where several threads drain the type. Only drain threads take it,
-//! around a handler's call alone, and they wait for it without the GIL.
+//! A guard may live for longer than it seems: in `for x in a.lock().iter() { .. }`, `match a.lock().get() { .. }` and
+//! `if let Some(x) = a.lock().pop() { .. }` the guard lives to the end of the block.
+//!
+//! One lock is held while Python code runs, because that is its purpose: `Process::serial` keeps the calls of a type's
+//! handler apart if several threads drain the type. Only drain threads take it, only around a handler's call, and they
+//! wait for it without the GIL.
 //!
 //! # The rule of finalisers
 //!
-//! **A finaliser of ours calls, reports and awaits nothing.** A finaliser is: a `Drop`, a `__clear__`, the callback of
-//! a weak reference. It runs where the collector runs: on any thread, under any lock of the user's or of the standard
-//! library's. A line of the log would wait there for the lock of a handler of the log, whose holder may wait for that
-//! thread. So a finaliser marks, wakes, and gives references back; a thread of ours makes the report
-//! (`batch/drop_reports.rs`). The `Drop` of a `Caller`, which calls `on_close`, is no finaliser: drain threads own the callers
-//! (`batch/caller.rs`). One exception, as in Python itself: an awaitable that was never awaited warns, as a
-//! coroutine does.
+//! **A finaliser of this crate calls, reports and awaits nothing.** Finalisers are a `Drop`, a `__clear__` and the
+//! callback of a weak reference. They run on any thread, under any lock of the user or of the standard library. A log
+//! line, for example, would wait for the lock of a log handler, whose holder may wait for that very thread. So a
+//! finaliser only marks, wakes and gives references back; a drainq thread makes the report (`batch/drop_reports.rs`).
+//! The `Drop` of a `Caller`, which calls `on_close`, is no finaliser, because drain threads own the callers
+//! (`batch/caller.rs`). One exception, as in Python itself: an awaitable that was never awaited warns.
 
 mod arguments;
 mod batch;

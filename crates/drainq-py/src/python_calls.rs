@@ -1,4 +1,4 @@
-//! The functions of `drainq/_calls.py`: the log, error handlers, balancers, threads.
+//! Calls the functions of `drainq/_calls.py`: the log, error handlers, balancers, threads.
 //!
 //! They are looked up when the first queue is made, so that no drain thread imports anything.
 
@@ -47,7 +47,7 @@ pub fn look_up(py: Python<'_>) -> PyResult<()> {
         .try_for_each(|function| function.get(py).map(drop))
 }
 
-/// Returns the exception itself, with the traceback that it was raised with.
+/// Returns the exception itself, with its traceback.
 pub fn value(py: Python<'_>, error: PyErr) -> Bound<'_, PyBaseException> {
     error.into_value(py).into_bound(py)
 }
@@ -57,7 +57,7 @@ pub fn start_thread(py: Python<'_>, name: &str, target: &Bound<'_, PyAny>) -> Py
     Ok(START_THREAD.call(py, [&PyString::new(py, name), target])?.unbind())
 }
 
-/// Writes to the logger `drainq` at `level`; nothing that goes wrong there is raised.
+/// Writes to the logger `drainq` at `level`; never raises.
 pub fn log(py: Python<'_>, level: &str, message: &str) {
     if let Err(error) = try_log(py, level, message) {
         report_unraised(py, error);
@@ -70,17 +70,18 @@ pub fn try_log(py: Python<'_>, level: &str, message: &str) -> PyResult<()> {
     LOG.call(py, [&level, &message]).map(drop)
 }
 
-/// Reports what the log raised in a call that does not raise it. Ctrl-C is not lost: it comes again after the call.
+/// Reports an exception of the log in a call that must not raise it. Ctrl-C is not lost: it is raised again after the
+/// call.
 pub fn report_unraised(py: Python<'_>, error: PyErr) {
     if !interrupt_again(py, error.value(py)) {
         error.write_unraisable(py, None);
     }
 }
 
-/// Whether an exception is Ctrl-C, on the main thread: then it comes again, once the call has returned.
+/// Whether an exception is Ctrl-C on the main thread. If so, it is raised again once the call has returned.
 pub fn interrupt_again(py: Python<'_>, error: &Bound<'_, PyBaseException>) -> bool {
     let is_ctrl_c = IS_CTRL_C.call(py, [error]).and_then(|answer| answer.is_truthy()).unwrap_or_else(|error| {
-        // Ctrl-C came once more, within the question.
+        // Ctrl-C was pressed once more during the check.
         let once_more = error.is_instance_of::<PyKeyboardInterrupt>(py);
         if !once_more {
             error.write_unraisable(py, None);
@@ -101,8 +102,8 @@ pub fn log_error(py: Python<'_>, message: &str, error: &Bound<'_, PyBaseExceptio
     }
 }
 
-/// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with
-/// a true attribute `dead_letters` is asked.
+/// Calls an error handler; returns how many items the handler put into a durable queue. Only a handler with a true
+/// attribute `dead_letters` returns a number.
 pub fn report_failure(
     on_error: &Bound<'_, PyAny>,
     batch: &Bound<'_, PyAny>,
@@ -111,7 +112,7 @@ pub fn report_failure(
     REPORT_FAILURE.call(on_error.py(), [on_error, batch, error])?.extract()
 }
 
-/// Asks a balancer who is to own which partition.
+/// Asks a balancer which thread should own which partition.
 pub fn plan(
     balancer: &Bound<'_, PyAny>,
     throughput: Vec<u64>,
@@ -122,7 +123,7 @@ pub fn plan(
     PLAN.call(balancer.py(), [balancer, &load])?.extract()
 }
 
-/// Refuses the answer of a callable of which nothing has run.
+/// Refuses the answer of a callable whose body has not run, such as a coroutine.
 pub fn check_answer(callable: &str, answer: &Bound<'_, PyAny>) -> PyResult<()> {
     let name = PyString::new(answer.py(), callable);
     CHECK_ANSWER.call(answer.py(), [&name, answer]).map(drop)

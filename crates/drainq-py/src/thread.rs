@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Starts a daemon thread of this name that runs `body` once.
 ///
-/// What `body` holds is let go of if the thread cannot start, though a caller that keeps the error keeps the target.
+/// If the thread cannot start, `body` is dropped, even if the caller keeps the error and thereby the target.
 pub fn start(py: Python<'_>, name: &str, body: impl FnOnce(Python<'_>) + Send + 'static) -> PyResult<Py<PyAny>> {
     let body = Arc::new(Mutex::new(Some(body)));
     let handed_over = body.clone();

@@ -37,7 +37,7 @@ pub struct SubQueueSettings {
     pub priority: i64,
     /// The most items; `usize::MAX` is unbounded.
     pub capacity: usize,
-    /// The number of turns in a row, at least 1.
+    /// The number of turns in a row.
     pub weight: u32,
 }
 
