@@ -55,7 +55,7 @@ def test_agrees_with_the_rules(batch):
 
 
 PIECES = [
-    b" ", b"  ", b'"', b"\\", b'\\"', b"[", b"]", b"-", b"\r", b"\n", b"\0", b"\xff", b"?", b"/", b"://", b"http://h/",
+    b" ", b"  ", b'"', b"\\", b'\\"', b"[", b"]", b"-", b"\r", b"\0", b"\xff", b"?", b"/", b"://", b"http://h/",
     b"HTTP/", b" HTTP/1.1", b"0", b"9", b"1234567890123456", b".", b" 0.5", b"+0000", b"-1200", b"29/Feb/", b"60", b"24", b"a",
 ]  # fmt: skip
 
@@ -164,3 +164,5 @@ def test_what_is_no_array_of_lines_is_refused():
         parse_access_log(pa.chunked_array([[REGULAR, b"short"], [], [REGULAR, None]], pa.binary()))
     with pytest.raises(ValueError, match="line 1 is null: drop nulls first"):
         parse_access_log(pa.array([REGULAR, None], pa.binary()))
+    with pytest.raises(ValueError, match="line 1 has a line end in it"):
+        parse_access_log(pa.array([REGULAR, b"two\nlines"], pa.binary()))

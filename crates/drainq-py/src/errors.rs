@@ -55,7 +55,6 @@ pub static WOULD_DEADLOCK: ErrorClass = ErrorClass::new("WouldDeadlock");
 pub static SHUT_DOWN: ErrorClass = ErrorClass::new("ShutDown");
 /// `drainq.SubQueueRemoved`.
 pub static SUB_QUEUE_REMOVED: ErrorClass = ErrorClass::new("SubQueueRemoved");
-/// `drainq.DrainqWarning`.
 
 /// `queue.Empty`.
 pub static EMPTY: ErrorClass = ErrorClass::of("queue", "Empty");
