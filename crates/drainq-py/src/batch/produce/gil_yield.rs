@@ -125,7 +125,7 @@ impl GilYield {
     }
 
     /// Gives the GIL to a drain thread that asks for it, if the partition fills up or the drain thread has waited for
-    /// long. A drain thread that asks has no handler call under way, so a handler that produces yields to another thread.
+    /// long. A drain thread that asks has no handler call under way: a handler that produces yields to another thread.
     pub fn yield_if_due(&self, py: Python<'_>, queue: &BatchQueue<Item>, partition: &Partition<Item>) {
         if self.is_wanted() && (queue.holds_one_in(partition, FAST_SHARE) || self.is_overdue()) {
             // Another producer may get the GIL before the drain thread does, and must check and yield too.
