@@ -51,13 +51,14 @@ def test_a_stream_is_taken_and_one_that_fails_is_an_error_with_its_reason():
     "values",
     [
         pa.array([None, 1.5, None, 2.0, 9.0]).slice(1, 3),
+        pa.array([9.0, 1.5, 2.0]).slice(1),
         pa.chunked_array([[1.5], [], [None, 2.0]]),
         pa.array([1.5, 2.0], pa.float32()),
         pa.array([1.5, 2.0, 1.5]).dictionary_encode().slice(1),
         pa.array([1, None, 100], pa.int8()),
         pa.array([2**64 - 1, 1], pa.uint64()),
     ],
-    ids=["slice", "chunks", "single", "dictionary", "small", "unsigned"],
+    ids=["slice", "slice without a null", "chunks", "single", "dictionary", "small", "unsigned"],
 )
 def test_a_sketch_takes_arrays_and_leaves_nulls_out(values):
     sketch, plain = DDSketch(), DDSketch()

@@ -9,10 +9,13 @@ import pytest
 
 from drainq.columns import percentiles
 from drainq.metrics.handlers import AddUp, MakeHandlers, SpoolFile
-from drainq.metrics.metric_types import METRICS, EndpointMinute, ServiceMinute, StatusMinute
-from drainq.metrics.partials import slices
+from drainq.metrics.load import _with_stored
+from drainq.metrics.metric_types import METRICS, RELATIVE_ERROR, EndpointMinute, ServiceMinute, StatusMinute
+from drainq.metrics.partials import batches, slices
 from drainq.metrics.reader import metrics_of, with_keys
+from drainq.sketch import DDSketch
 from drainq.spark.task_attempt import TaskInfo
+from drainq.sql import Dialect
 
 PATHS = ["/a", "/b", "/\u00e4", "/a/b"]
 
@@ -66,12 +69,38 @@ def test_slices_are_the_whole_in_order(metric, most, tmp_path):
 
 def test_a_task_hands_groups_out_at_its_bound(tmp_path):
     handler = AddUp(EndpointMinute, SpoolFile("endpoint_minute", tmp_path / "0"), most_groups=30)
-    for seed in range(4):
+    for seed in range(6):
         handler.consume([EndpointMinute(with_keys(records(25, seed)))])
     (file,) = handler.result()
-    assert file.rows > 30
+    assert file.rows > 30 and len(list(batches([file]))) == 3
     (rows,) = slices(EndpointMinute, [file])
-    assert sum(rows["requests"].to_pylist()) == 100 and 30 < len(rows) < file.rows
+    assert sum(rows["requests"].to_pylist()) == 150 and 30 < len(rows) < file.rows
+
+
+class Stored:
+    """A database that has these rows."""
+
+    dialect = Dialect.SQLITE
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def stream(self, statement, parameters):
+        return iter(self.rows)
+
+
+def test_groups_stay_in_their_places_when_their_stored_sketches_are_added():
+    def sketch(value):
+        made = DDSketch(RELATIVE_ERROR)
+        made.add(value)
+        return made.to_bytes()
+
+    rows = [(f"/{place * 7919 % 20_000}", "m", sketch(place)) for place in range(20_000)]
+    groups = pa.table(dict(zip(("endpoint", "minute", "latency"), map(list, zip(*rows)))))
+    found = _with_stored(Stored([("/other", "m", sketch(1)), *reversed(rows)]), EndpointMinute, groups)
+    merged = [DDSketch.from_bytes(latency) for latency in found["latency"].to_pylist()]
+    assert found.select(["endpoint", "minute"]).equals(groups.select(["endpoint", "minute"]))
+    assert [(each.min, each.max, each.count) for each in merged] == [(place, place, 2) for place in range(20_000)]
 
 
 def test_names_that_are_one_as_texts_are_one_group(tmp_path):

@@ -208,9 +208,8 @@ def _with_stored(database: Database, metric: type[JobMetric], groups: pa.Table) 
         columns = [pa.array(column, field.type) for column, field in zip(zip(*rows), schema)]
         wanted.merge(pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rows), pa.int64())], schema=schema))
     merged = wanted.take()
-    merged = merged.take(pc.sort_indices(merged["place"])).slice(
-        0, len(groups)
-    )  # nulls, which are not wanted, are last
+    in_place = pc.sort_indices(merged["place"])  # those without one, which are not wanted, are last
+    merged = merged.take(in_place).slice(0, len(groups))
     latency = pa.chunked_array([merged["latency"]])
     return groups.set_column(groups.column_names.index("latency"), "latency", latency)
 
