@@ -69,8 +69,6 @@ class Hanging(Sink):
 class Letters:
     """A keeper that notes what it is given, and gives it back when asked."""
 
-    required = False
-
     def __init__(self):
         self.kept, self.withdrawn, self.refuses, self.in_between = {}, [], None, lambda: None
 

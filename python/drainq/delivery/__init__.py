@@ -8,7 +8,6 @@
 | ``delivery`` | sends a batch until each item is accounted for; gives up at the deadline |
 | ``outage`` | decides how long to wait out an outage, and with what pauses |
 | ``isolate_poison`` | halves a refused batch until each poison item stands alone |
-| ``given_up_keeper`` | the interface that stores items that a delivery could not send |
 | ``dead_letter_offer`` | puts messages into a delayed queue |
 | ``payload`` | converts typed values to JSON and back |
 | ``dead_letters`` | keeps items that could not be sent in a delayed queue, and sends them again |

@@ -56,8 +56,6 @@ class DeadLetters:
             such as to a sum. None: such items are removed.
     """
 
-    required = False
-
     def __init__(
         self,
         delayed: DelayedQueueLike,

@@ -25,7 +25,7 @@ from typing import Any
 from drainq.backoff import Backoff
 from drainq.clock import Clock, MonotonicClock
 from drainq.delivery.accounting import Books, Outcome
-from drainq.delivery.given_up_keeper import Keeper
+from drainq.delivery.dead_letters import DeadLetters
 from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.outage import Outage
 from drainq.delivery.sink_answer import Answer
@@ -94,7 +94,7 @@ class Delivery:
         books: Books,
         name: str,
         retry_for: float = RETRY_FOR,
-        dead_letters: Keeper | None = None,
+        dead_letters: DeadLetters | None = None,
         size: Callable[[list[Any]], int] = len,
         keep_when_stopped: bool = False,
         backoff: Backoff | None = None,
@@ -272,8 +272,6 @@ class Delivery:
             try:
                 kept = self._dead_letters.park_each(items, [error_text(reason, values=True) for reason in reasons])
             except Exception as error:
-                if self._dead_letters.required:
-                    raise
                 self._log_failure("%s: the delayed queue did not take %d refused items", len(items), error)
                 kept = [False] * len(items)
             if any(kept):
