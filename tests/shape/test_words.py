@@ -6,6 +6,7 @@ project are in docs/glossary.md.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -42,6 +43,16 @@ DOCUMENTED = re.compile(
 )
 METHODS = re.compile(r"^#\[pymethods\]\n.*?^\}", re.MULTILINE | re.DOTALL)
 VERB = re.compile(r" */// (?:[A-Z][a-z]+s|Has|Whether)\b(?! *///)")
+NO_VERB = frozenset(
+    "a an the this that these those it its he they their there such all any both each every no none nothing one two"
+    " what which who whom whose whether how where when while why if unless because so and or but not only"
+    " about after at before between by for from in into of off on per since than to under until up with without as"
+    " is are was were be has true false seconds items texts columns".split()
+)
+"""First words that show that a docstring names a thing, or asks a question, instead of telling what happens."""
+VERBS_FIRST = ("delivery", "workers", "export", "sql", "delayed", "datasource", "commands")
+"""The rooms of the Python package whose functions' docstrings begin with a verb; the others are to come."""
+FILES_AT_THE_TOP = ("arguments", "callables", "cli", "clock", "errors", "fork", "logger", "pickling")
 ROOMS = ("drainq", "drainq.delayed", "drainq.export", "drainq.spark", "drainq.sql", "drainq.workers")
 
 
@@ -58,6 +69,18 @@ def without_a_verb(text: str) -> list[str]:
     return [function for doc, function in DOCUMENTED.findall(METHODS.sub("", text)) if not VERB.match(doc)]
 
 
+def without_a_first_verb(text: str) -> list[str]:
+    """The functions of Python whose docstring begins with a word that is no verb; properties apart."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            words = re.findall(r"\w+", ast.get_docstring(node) or "Does nothing.")
+            if not is_property and (not words or words[0].lower() in NO_VERB):
+                found.append(node.name)
+    return found
+
+
 def found_by(search: Callable[[str], list[str]], paths: Iterable[Path]) -> dict[str, list[str]]:
     """What a search finds in these files, by the file's name; files without a find are left out."""
     found = {name(path): search(path.read_text(encoding="utf-8")) for path in paths}
@@ -69,6 +92,11 @@ def test_the_searches_find_what_is_planted():
     assert not riddles("The word `nobody` and the word *nobody* are no riddles.")
     assert without_a_verb("/// The room.\n#[inline]\npub fn room() {}\n") == ["room"]
     assert without_a_verb("/// Returns the room.\npub fn room() {}\n") == []
+    room = 'class House:\n    {}def room(self):\n        """{}"""\n'
+    assert without_a_first_verb(room.format("", "The room.")) == ["room"]
+    assert without_a_first_verb(room.format("async ", "Whether there is room.")) == ["room"]
+    assert without_a_first_verb(room.format("", "Return the room.")) == []
+    assert without_a_first_verb(room.format("@property\n    ", "The room.")) == []
     assert len(SOURCES) > 400 and len(DOCUMENTS) > 20
 
 
@@ -83,6 +111,14 @@ def test_the_documentation_of_a_function_starts_with_a_verb():
         for path in (CRATES / "drainq-core/src" / room).rglob("*.rs")
     ]
     assert found_by(without_a_verb, [*core, *(CRATES / "drainq-py/src").rglob("*.rs")]) == {}
+
+
+def test_the_docstring_of_a_function_starts_with_a_verb():
+    package = ROOT / "python/drainq"
+    rooms = [path for room in VERBS_FIRST for path in (package / room).rglob("*.py")]
+    top = [package / f"{name}.py" for name in FILES_AT_THE_TOP]
+    assert len(rooms) > 100
+    assert found_by(without_a_first_verb, [*rooms, *top]) == {}
 
 
 def test_the_glossary_explains_each_word_once_in_a_room():

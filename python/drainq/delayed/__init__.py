@@ -1,20 +1,20 @@
-"""A durable delayed queue in memory, SQLite or PostgreSQL: keyed messages for later, delivered at least once.
+"""The delayed queue: durable messages with a key and a due time, delivered at least once.
 
 | module | what it holds |
 | --- | --- |
-| ``queue``, ``admin``, ``aio``, ``cli`` | what a program, an operator, asyncio and a shell call |
+| ``queue``, ``admin``, ``aio``, ``cli`` | the interfaces for a program, an operator, asyncio and a shell |
 | ``offer``, ``poll`` | the methods for producers and for consumers |
-| ``storage_session`` | one open queue's way to its storage, shared by all of these |
-| ``message``, ``encode``, ``codec`` | a message on its way in |
-| ``envelope``, ``consume``, ``lease`` | a message on loan, the consuming loop, the lease's extension |
-| ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; trying again; what a caller runs into |
-| ``wake`` | ending a wait |
-| ``dead_letters_bury``, ``dead_letters_redrive`` | which messages are given up on; how an operator brings them back |
-| ``failed_batches`` | a batch queue's failed batches, kept here |
+| ``storage_session`` | the access of one open queue to its storage, shared by all interfaces |
+| ``message``, ``encode``, ``codec`` | offered messages, and their encoding |
+| ``envelope``, ``consume``, ``lease`` | a leased message, the consuming loop, the lease's extension |
+| ``config``, ``database_retry``, ``deadline``, ``errors`` | times and limits; retries; exceptions |
+| ``wake`` | wakes waiting consumers |
+| ``dead_letters_bury``, ``dead_letters_redrive`` | decide which messages become dead letters; redrive them |
+| ``failed_batches`` | stores a batch queue's failed batches in a delayed queue |
 | ``storage`` | the back ends |
 | ``cron`` | schedules |
 
-Source: funfix ``delayedqueue``.
+Messages are stored in memory, SQLite or PostgreSQL. Source: funfix ``delayedqueue``.
 """
 
 from drainq.delayed.admin import DelayedQueueStats, QueueInfo

@@ -1,6 +1,6 @@
-"""Looking after a queue: what is in it, and taking things out for good. ``dead_letters_redrive.py`` has dead letters.
+"""Administration of a queue: counts, lists, deletes and pauses. ``dead_letters_redrive.py`` handles dead letters.
 
-What a person at a shell or a dashboard asks; consumers and producers need none of it.
+These methods are for a person or a dashboard. Consumers and producers do not need them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DROP_CONFIRMATION = "Yes, please, I know what I'm doing!"
 
 @dataclass(frozen=True)
 class DelayedQueueStats(Statistics):
-    """How a queue stands.
+    """Counts of a queue's messages by state.
 
     Attributes:
-        ready: messages that are due and not on loan; those whose lease ran out are due again.
+        ready: messages that are due and not leased. A message whose lease has ended is due again.
         scheduled: messages that become due later.
-        in_flight: messages on loan.
-        oldest_ready_age: seconds that the longest waiting ready message has been due; 0.0 if none is.
-        redelivered: messages here now that were delivered more than once.
+        in_flight: leased messages.
+        oldest_ready_age: seconds since the oldest ready message became due; 0.0 if there is none.
+        redelivered: stored messages that were delivered more than once.
         dead: dead letters.
     """
 
@@ -54,7 +54,7 @@ class QueueInfo:
 
     Attributes:
         name: the queue's name.
-        codec: the ``type_name`` of the codec that it was opened with; queues of one name and other codecs are apart.
+        codec: the ``type_name`` of its codec. Queues of one name with different codecs are separate.
         paused: whether it is paused.
     """
 
@@ -64,24 +64,24 @@ class QueueInfo:
 
 
 class Admin(DeadLetterAdmin):
-    """The part of :class:`~drainq.delayed.DelayedQueue` that looks and removes."""
+    """The methods of :class:`~drainq.delayed.DelayedQueue` for operators."""
 
     def contains_message(self, key: str) -> bool:
-        """Whether there is a message of this key, due or not, in flight or not."""
+        """Return whether there is a message of this key, in any state."""
         return self._session.call(self._session.storage.contains, self._session.kind, check_key(key))
 
     def drop_message(self, key: str) -> bool:
-        """Delete the message of this key, in flight or not; False if there is none."""
+        """Delete the message of this key, even in flight. Return False if there is none."""
         return self._session.call(self._session.storage.drop, self._session.kind, check_key(key))
 
     def drop_all_messages(self, confirm: str) -> int:
-        """Delete every message of this queue, not its dead letters; other queues of the table keep theirs.
+        """Delete every message of this queue. Its dead letters and the table's other queues stay.
 
         Args:
             confirm: exactly ``Yes, please, I know what I'm doing!``
 
         Returns:
-            How many there were.
+            The number of deleted messages.
 
         Raises:
             ValueError: the confirmation is another text.
@@ -91,11 +91,11 @@ class Admin(DeadLetterAdmin):
         return self._session.call(self._session.storage.drop_all, self._session.kind)
 
     def peek(self, limit: int = 10) -> list[Row]:
-        """The first messages by due time, as they are stored, without taking them."""
+        """Return the first messages by due time, as they are stored, without taking them."""
         return self._session.call(self._session.storage.peek, self._session.kind, check_count("limit", limit))
 
     def stats(self) -> DelayedQueueStats:
-        """Count the messages in each state; reads the whole queue's index, about 0.1 s a million messages."""
+        """Count the messages in each state. This reads the whole queue's index, about 0.1 s for a million messages."""
         now = self._session.now()
         counts = self._session.call(self._session.storage.counts, self._session.kind, now)
         age = 0.0 if counts.oldest_ready is None else (now - counts.oldest_ready) / 1000
@@ -106,7 +106,7 @@ class Admin(DeadLetterAdmin):
     def pause(self) -> bool:
         """Stop the delivery of messages, to every consumer of the queue in every process, until :meth:`resume`.
 
-        Offers and schedules go on, and messages that are in flight are finished.
+        Offers and schedules continue, and consumers finish the messages in flight.
 
         Returns:
             Whether the queue was not paused before.
@@ -114,7 +114,7 @@ class Admin(DeadLetterAdmin):
         return self._set_paused(True)
 
     def resume(self) -> bool:
-        """Undo :meth:`pause`; return whether the queue was paused.
+        """Undo :meth:`pause`. Return whether the queue was paused.
 
         Consumers that wait in other processes notice after at most a poll period.
         """
@@ -147,7 +147,7 @@ class Admin(DeadLetterAdmin):
     # --- finished work
 
     def history(self, limit: int = 100) -> list[FinishedMessage]:
-        """The messages that were acknowledged by queues opened with ``history=``, the latest first."""
+        """Return the messages that were acknowledged by queues opened with ``history=``, the latest first."""
         return self._session.call(self._session.storage.history, self._session.kind, check_count("limit", limit))
 
 
@@ -162,7 +162,7 @@ def queues_at(url: str, table: str) -> list[QueueInfo]:
 
 @contextmanager
 def opened_storage(url: str, table: str) -> Iterator[Storage]:
-    """The storage at a URL, for reading: nothing is created, and an SQLite file that is not there is an error."""
+    """Return the storage at a URL, for reading. It creates nothing, and a missing SQLite file is an error."""
     if url == "memory:":
         raise ValueError("a queue in memory lives and dies with its process: name a database")
     where = DatabaseUrl.parse(url)

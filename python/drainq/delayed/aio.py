@@ -1,8 +1,8 @@
 """The delayed queue for asyncio.
 
-A database call runs in a thread of the queue's own (:mod:`drainq.delayed.call_threads`); waiting does not: it is a
-:class:`~drainq.loop_signal.LoopSignal`, so ten thousand waiting tasks hold no thread. A poll that is cancelled gives
-back what it was just taking, also when it is the end of the event loop that cancels it.
+Database calls run in the queue's threads (:mod:`drainq.delayed.call_threads`). Waiting uses a
+:class:`~drainq.loop_signal.LoopSignal`, so ten thousand waiting tasks hold no thread. A cancelled poll releases the
+messages that it was taking, even if the end of the event loop cancels it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ R = TypeVar("R")
 
 
 class _Queue(Protocol[T]):
-    """What is needed of a :class:`~drainq.delayed.DelayedQueue`, which this module does not import."""
+    """The methods of :class:`~drainq.delayed.DelayedQueue` that this module needs, so that it need not import the
+    class."""
 
     _session: Session
 
@@ -83,15 +84,15 @@ class AsyncDelayedQueue(Generic[T]):
         return await self._threads.run(self._queue.offer_batch, list(messages))
 
     async def try_poll(self) -> AckEnvelope[T] | None:
-        """See :meth:`DelayedQueue.try_poll`; cancelled, it gives the message back."""
+        """Call :meth:`DelayedQueue.try_poll`. When cancelled, release the message."""
         return await self._taking(self._queue.try_poll)
 
     async def try_poll_many(self, n: int) -> AckEnvelope[list[T]]:
-        """See :meth:`DelayedQueue.try_poll_many`; cancelled, it gives the messages back."""
+        """Call :meth:`DelayedQueue.try_poll_many`. When cancelled, release the messages."""
         return await self._taking(lambda: self._queue.try_poll_many(n))
 
     async def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
-        """See :meth:`DelayedQueue.poll`; cancelled, it gives the message back."""
+        """Call :meth:`DelayedQueue.poll`. When cancelled, release the message."""
         timeout = seconds_or_none("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         changed, pause = LoopSignal(), 0.0
@@ -160,7 +161,7 @@ class AsyncDelayedQueue(Generic[T]):
         await asyncio.shield(asyncio.wrap_future(closed))
 
     async def _taking(self, take: Callable[[], R]) -> R:
-        """Run ``take`` in a thread; if we are cancelled meanwhile, what it takes is given back."""
+        """Run ``take`` in a thread. If the task is cancelled meanwhile, release the messages that it takes."""
         return await self._threads.take(take, self._give_back)
 
     def _give_back(self, envelope: Any) -> None:

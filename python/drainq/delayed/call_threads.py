@@ -1,14 +1,13 @@
 """The threads that make the database calls of :class:`~drainq.delayed.AsyncDelayedQueue`.
 
-Why threads of our own: the event loop's default executor belongs to the program, and calls that wait for a database
-would keep its other work from running. And it ends with the loop: what a cancelled poll was just taking has to be given
-back although the loop, or the whole ``asyncio.run``, is over.
+The event loop's default executor is not used, because waiting database calls would block the program's other work
+there. It also ends with the loop, but a cancelled poll must release its messages even after ``asyncio.run`` has ended.
 
 # Invariants
 
-1. What a cancelled call takes is given back by a thread of ours, whether or not the loop still runs.
-2. :meth:`CallThreads.close` returns only when that is done, or the time is up.
-3. A forked child has threads of its own; what the parent was calling is none of its business.
+1. One of these threads releases the messages that a cancelled call takes, even if the loop has ended.
+2. :meth:`CallThreads.close` returns only when that is done, or time runs out.
+3. A forked child has its own threads and ignores the parent's calls.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MOST_THREADS = 10
 
 
 class CallThreads:
-    """Runs calls for coroutines; its threads start when they are needed."""
+    """Runs calls for coroutines. A thread starts when it is needed."""
 
     def __init__(self) -> None:
         self._renew_in_child()
@@ -52,17 +51,17 @@ class CallThreads:
             return self._executor.submit(work)
 
     async def run(self, call: Callable[P, R], /, *arguments: P.args, **more: P.kwargs) -> R:
-        """Return what the call returns.
+        """Run the call in a thread and return its result.
 
-        Cancelled, a call that has not begun is not made; one that has runs to its end, and its answer is lost.
+        When the task is cancelled, a call that has not begun is dropped. A running call ends, and its result is lost.
         """
         context = contextvars.copy_context()
         return await asyncio.wrap_future(self._submit(lambda: context.run(call, *arguments, **more)))
 
     async def take(self, call: Callable[[], R], give_back: Callable[[R], object]) -> R:
-        """Return what the call returns; cancelled, hand what it returned, or will return, to ``give_back``.
+        """Run the call in a thread and return its result. When cancelled, pass the result to ``give_back``.
 
-        So it is, too, if the event loop was closed without an end to the task: nothing wakes it any more.
+        The same happens if the event loop was closed before the task ended, because nothing would wake the task.
         """
         running = self._submit(call)
         loop, cut_off = asyncio.get_running_loop(), [True]
@@ -110,7 +109,7 @@ class CallThreads:
         running.add_done_callback(taken)
 
     def close(self, timeout: float) -> None:
-        """Wait, at most ``timeout`` seconds, for what is being given back; no call is begun after that."""
+        """Wait for results that are being released, at most ``timeout`` seconds. No call begins after that."""
         with self._lock:
             returning, executor, self._executor = set(self._returning), self._executor, None
         wait(returning, timeout)

@@ -1,9 +1,9 @@
 """``drainq delayed``: list, read, pause and clean up delayed queues from a shell.
 
-1. Exit codes: 0 done; 1 done, but for keys that are not there, each with a line on stderr; 2 the user's mistake, or a
-   database that cannot be reached: one line on stderr, no traceback, and nothing was done.
+1. Exit codes: 0 done; 1 done except for missing keys, each with a line on stderr; 2 a user's mistake or an unreachable
+   database: one line on stderr, no traceback, and nothing was done.
 2. A command that only reads creates nothing: no file, no table, no name.
-3. A queue that is unknown is refused, with the names that are known.
+3. An unknown queue is refused, with a list of the known names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from drainq.sql.url import shown, without_password
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``delayed`` and its commands; each sets ``run``, a function from the parsed arguments to an exit code."""
+    """Add ``delayed`` and its commands. Each sets ``run``, a function from the parsed arguments to an exit code."""
     delayed = subparsers.add_parser("delayed", help="look after a delayed queue", description=__doc__.splitlines()[0])
     commands = delayed.add_subparsers(dest="delayed_command", required=True, metavar="COMMAND")
 
@@ -114,7 +114,7 @@ def _add_quiet(parser: argparse._ActionsContainer) -> None:
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that changes something: what it says of that."""
+    """Add the output options of a command that changes the queue."""
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print one line of JSON")
     _add_quiet(output)
@@ -125,7 +125,7 @@ def _add_limit(parser: argparse.ArgumentParser, default: int) -> None:
 
 
 def _duration(text: str) -> float:
-    """Seconds; ``12h`` and the like."""
+    """Parse a number of seconds, or a text such as ``12h``."""
     unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
     try:
         seconds = float(text[:-1]) * unit if unit else float(text)
@@ -154,7 +154,7 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
 
 
 def _guarded(command: Callable[[argparse.Namespace], int | None]) -> Callable[[argparse.Namespace], int]:
-    """The command with a user's mistakes turned into one line and exit code 2."""
+    """Wrap a command: turn a user's mistake into one line and exit code 2."""
 
     def run(arguments: argparse.Namespace) -> int:
         unheard = io.StringIO() if getattr(arguments, "quiet", False) else sys.stdout
@@ -178,5 +178,5 @@ def _refuse(text: str) -> int:
 
 
 def _is_database_error(error: BaseException) -> bool:
-    """Whether the database, or the way to it, refused."""
+    """Return whether an error is a refusal of the database, or a failure to reach it."""
     return failure_of(error) is not None or (error.__cause__ is not None and _is_database_error(error.__cause__))

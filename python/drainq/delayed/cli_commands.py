@@ -1,4 +1,4 @@
-"""What each command of ``drainq delayed`` does: from the parsed arguments to an exit code, None for 0."""
+"""The commands of ``drainq delayed``: each takes the parsed arguments and returns an exit code, or None for 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``drainq delayed`` prints: tables that fit the terminal, and JSON for machines."""
+"""Output of ``drainq delayed``: tables that fit the terminal, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NARROWEST = 6
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON."""
+    """Print one line of JSON."""
     print(msgspec.json.encode(value).decode())
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side; on a terminal the widest are cut, with "...", until a row fits into a line."""
+    """Print aligned columns. On a terminal the widest cells are cut, with "...", until a row fits into a line."""
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     room = _width()
     while room is not None and sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > _NARROWEST:
@@ -31,13 +31,13 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_line(text: str) -> None:
-    """One line; cut to the width of a terminal, and whole in a pipe."""
+    """Print one line, cut to the width of a terminal, and whole in a pipe."""
     room = _width() if sys.stdout.isatty() else None
     print(text if room is None else _cut(text, max(room, _NARROWEST)))
 
 
 def _width() -> int | None:
-    """Characters in a line; None where the output goes to no terminal, and no environment variable says its width."""
+    """Return the characters in a line. None if the output is no terminal and no environment variable sets the width."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return None
     return shutil.get_terminal_size().columns
@@ -48,16 +48,16 @@ def _cut(text: str, width: int) -> str:
 
 
 def shown(payload: bytes, most: int = 60) -> str:
-    """A payload as one line of printable text."""
+    """Return a payload as one line of printable text."""
     return printable(payload.decode("utf-8", "backslashreplace"), most)
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """Text in which nothing moves the cursor."""
+    """Escape characters that would move the cursor."""
     text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
     return text if most is None or len(text) <= most else text[:most] + "..."
 
 
 def second(at: datetime) -> str:
-    """A time to the second, in UTC."""
+    """Format a time to the second, in UTC."""
     return at.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,6 +1,6 @@
-"""The queue that a command of ``drainq delayed`` is about: found, or refused with the names of those that are there.
+"""Finds the queue of a ``drainq delayed`` command, or refuses it with a list of the existing names.
 
-What only reads creates nothing: no file, no table, no name.
+A command that only reads creates no file, no table and no name.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CODECS: dict[str, Callable[[], Codec]] = {
 
 
 class UsageError(Exception):
-    """Something for the user to put right; the text says what."""
+    """A user's mistake, which the text explains."""
 
 
 @contextmanager
 def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
-    """The storage, with tables that are there and up to date; nothing is created."""
+    """Return the storage, which must have current tables. Creates nothing."""
     with opened_storage(arguments.url, arguments.table) as storage:
         if not storage.is_ready():
             raise UsageError(
@@ -44,7 +44,7 @@ def found_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
 
 @contextmanager
 def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
-    """The storage as it is; nothing is created. An SQLite file that is not there is as an empty one."""
+    """Return the storage in its present state. Creates nothing. A missing SQLite file counts as an empty one."""
     where = DatabaseUrl.parse(arguments.url)
     if where.dialect.why_missing(where.target) is not None:
         yield open_empty(table=arguments.table)
@@ -55,7 +55,7 @@ def shown_storage(arguments: argparse.Namespace) -> Iterator[Storage]:
 
 @contextmanager
 def found_queue(arguments: argparse.Namespace) -> Iterator[DelayedQueue[object]]:
-    """The queue, if there is one; nothing is created."""
+    """Return the queue if it exists. Creates nothing."""
     codec = CODECS[arguments.codec]()
     with found_storage(arguments) as storage:
         queue: DelayedQueue[object] = DelayedQueue(

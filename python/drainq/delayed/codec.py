@@ -1,7 +1,7 @@
-"""How a payload becomes bytes and comes back.
+"""Codecs: convert payloads to bytes and back.
 
-A codec is any object with ``type_name``, ``encode`` and ``decode``. The type name is part of a queue's identity: a
-queue of the same name opened with another codec is another queue, so no consumer reads bytes that it cannot decode.
+A codec is any object with ``type_name``, ``encode`` and ``decode``. The type name is part of a queue's identity: the
+same name with another codec is another queue. So no consumer reads bytes that it cannot decode.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
 
 
 class Codec(Protocol[PayloadT]):
-    """What turns payloads into bytes and back."""
+    """The interface of a codec, which converts payloads to bytes and back."""
 
     @property
     def type_name(self) -> str:
@@ -34,11 +34,11 @@ class Codec(Protocol[PayloadT]):
         ...
 
     def encode(self, payload: PayloadT) -> bytes:
-        """Return the payload as bytes; raise TypeError or ValueError for one it cannot encode."""
+        """Return the payload as bytes. Raise TypeError or ValueError if it cannot be encoded."""
         ...
 
     def decode(self, data: bytes) -> PayloadT:
-        """Return the payload; raise ValueError for bytes it cannot decode."""
+        """Return the payload. Raise ValueError if the bytes cannot be decoded."""
         ...
 
 
@@ -47,13 +47,12 @@ _PLAIN = {str, int, float, bool, type(None), list, dict}
 
 
 class MsgspecCodec(Generic[PayloadT]):
-    """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys come back as they were.
+    """JSON by msgspec: str, numbers, bools, None, lists and dicts with str keys are decoded as they were encoded.
 
-    A set is refused where no type says that it is to come back as one; inside a payload a set or a tuple comes back
-    as a list.
+    A set is refused unless the type is a set. Inside a payload, a set or a tuple becomes a list.
 
     Args:
-        type: what to decode to, for instance a :class:`msgspec.Struct`; by default whatever the JSON says.
+        type: the type to decode to, such as a :class:`msgspec.Struct`; by default the types of JSON.
 
     Example:
         >>> codec = MsgspecCodec()
@@ -76,7 +75,7 @@ class MsgspecCodec(Generic[PayloadT]):
         self.type_name = "json" if type is Any else f"json:{getattr(type, '__qualname__', type)}"
 
     def encode(self, payload: PayloadT) -> bytes:
-        """The payload as JSON."""
+        """Encode the payload as JSON."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             raise UnfitItem(
                 f"payload must be what JSON has: {type(payload).__name__} would come back as a str from JSON; "
@@ -96,13 +95,13 @@ class MsgspecCodec(Generic[PayloadT]):
             ) from None
 
     def encode_many(self, payloads: Sequence[Any]) -> list[bytes]:
-        """Each payload as JSON, for a batch; a codec may have this method or not."""
+        """Encode each payload of a batch as JSON. This method is optional for a codec."""
         if set(map(type, payloads)) <= _PLAIN and type(self).encode is MsgspecCodec.encode:
             return list(map(self._encoder.encode, payloads))
         return [self.encode(payload) for payload in payloads]
 
     def decode(self, data: bytes) -> PayloadT:
-        """The payload from JSON."""
+        """Decode the payload from JSON."""
         payload: PayloadT = self._decoder.decode(data)
         return payload
 
@@ -118,11 +117,11 @@ class JsonCodec:
     type_name = "json-stdlib"
 
     def encode(self, payload: Any) -> bytes:
-        """The payload as JSON."""
+        """Encode the payload as JSON."""
         return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
     def decode(self, data: bytes) -> Any:
-        """The payload from JSON."""
+        """Decode the payload from JSON."""
         return json.loads(data)
 
 
@@ -137,18 +136,18 @@ class BytesCodec:
     type_name = "bytes"
 
     def encode(self, payload: Any) -> bytes:
-        """The payload itself."""
+        """Return the payload unchanged."""
         if not isinstance(payload, (bytes, bytearray, memoryview)):
             raise UnfitItem(f"BytesCodec encodes bytes, got a {type(payload).__name__}")
         return bytes(payload)
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes unchanged."""
         return data
 
 
 class StrCodec:
-    """Text as UTF-8; its type name is that of the source's string queues, so that both can share a table.
+    """Text as UTF-8. Its type name is that of the source's string queues, so that both can share a table.
 
     Example:
         >>> StrCodec().encode("h\u00e9")
@@ -160,22 +159,22 @@ class StrCodec:
     type_name = "java.lang.String"
 
     def encode(self, payload: Any) -> bytes:
-        """The text as UTF-8."""
+        """Encode the text as UTF-8."""
         if not isinstance(payload, str):
             raise UnfitItem(f"StrCodec encodes str, got a {type(payload).__name__}")
         check_unicode(payload, "payload")
         return payload.encode("utf-8")
 
     def decode(self, data: bytes) -> str:
-        """The text from UTF-8."""
+        """Decode the text from UTF-8."""
         return data.decode("utf-8")
 
 
 class PickleCodec:
     """Any Python object, by pickle: **only for a table that no other program can write**.
 
-    Decoding a pickle runs whatever code its bytes say. A program that can write one row into the table can run code in
-    every consumer. So this codec is never a default, and it is not exported by name from ``drainq.delayed``.
+    Decoding a pickle runs any code in its bytes, so a program that can write one row into the table can run code in
+    every consumer. Therefore this codec is never a default, and ``drainq.delayed`` does not export it.
 
     Args:
         i_trust_every_writer_of_the_table: must be ``True``, written out.
@@ -191,13 +190,13 @@ class PickleCodec:
             )
 
     def encode(self, payload: Any) -> bytes:
-        """The payload as a pickle."""
+        """Encode the payload as a pickle."""
         import pickle
 
         return pickle.dumps(payload)
 
     def decode(self, data: bytes) -> Any:
-        """The payload from a pickle; runs what the pickle says."""
+        """Decode the payload from a pickle, which runs the pickle's code."""
         import pickle
 
         return pickle.loads(data)

@@ -1,4 +1,4 @@
-"""The times and limits of a delayed queue, each default written here once."""
+"""The times and limits of a delayed queue, with their defaults."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TimeConfig:
     """How long a message is leased, and how often a waiting consumer polls again.
 
     Args:
-        acquire_timeout: seconds that a message belongs to the consumer that polled it; unacknowledged after that, it
-            is delivered again.
-        poll_period: most seconds that a waiting consumer sleeps before it polls again. A due time or an offer that it
-            knows of wakes it earlier.
+        acquire_timeout: seconds for which a message belongs to the consumer that polled it. Without an acknowledgement
+            it is delivered again after that.
+        poll_period: the most seconds that a waiting consumer sleeps before it polls again. A known due time or offer
+            wakes it earlier.
 
     Example:
         >>> TimeConfig(poll_period=0.1)
@@ -39,17 +39,17 @@ class TimeConfig:
 
 @dataclass(frozen=True)
 class RetryConfig:
-    """How often, and how patiently, something that failed is tried again.
+    """How often, and with what delays, a failed call is tried again.
 
-    It governs database calls that failed for a passing reason (a deadlock, a busy file, a lost connection) and the
-    back-off of messages whose handler raised in :meth:`~drainq.delayed.DelayedQueue.consume`.
+    It is used for database calls that failed for a passing reason (a deadlock, a busy file, a lost connection), and for
+    messages whose handler raised in :meth:`~drainq.delayed.DelayedQueue.consume`.
 
     Args:
         initial_delay: seconds before the second try.
-        max_delay: most seconds between two tries.
-        factor: what the delay is multiplied with after each try; at least 1.
+        max_delay: the most seconds between two tries.
+        factor: the growth of the delay after each try; at least 1.
         max_retries: tries after the first; ``None`` for no limit.
-        total_timeout: seconds after which no further try of a database call is begun; ``None`` for no limit.
+        total_timeout: seconds after which no further try of a database call begins; ``None`` for no limit.
         try_timeout: seconds that one try of a database call may take; ``None`` for no limit.
 
     Example:
@@ -81,12 +81,12 @@ class RetryConfig:
             _keep(self, try_timeout=seconds("try_timeout", self.try_timeout, positive=True))
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after the ``failures``-th failed try (1, 2, ...)."""
+        """Return the seconds to wait after the ``failures``-th failed try (1, 2, ...)."""
         return grown_delay(self.initial_delay, self.max_delay, self.factor, failures - 1)
 
 
 def _keep(frozen: object, **values: float) -> None:
-    """Set what was read from an argument, such as the seconds of a timedelta."""
+    """Set a field to the value converted from an argument, such as the seconds of a timedelta."""
     for name, value in values.items():
         object.__setattr__(frozen, name, value)
 

@@ -1,15 +1,16 @@
-"""The loop that gives messages to a handler.
+"""The loop that passes messages to a handler.
 
-The acknowledgement of one message and the fetch of the next are one statement, so a message costs one round trip and
-one commit; for a handler that is quick, a few messages share them (see :mod:`drainq.delayed.consume_prefetch`).
+One statement acknowledges a message and fetches the next, so a message costs one round trip and one commit. If the
+handler is quick, several messages share them (see :mod:`drainq.delayed.consume_prefetch`).
 
 # Invariants
 
-1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only when the database said so.
-2. Whatever was fetched ends as acknowledged, given back, or buried, also when the loop is stopped or interrupted. A
-   message whose end the database did not record comes back when its lease runs out.
-3. A database that fails for a reason that passes never ends the loop; the loop itself is what tries again, one try a
-   step, so that ``stop`` is seen in between. It ends with QueueBroken alone.
+1. ``done`` holds the messages that were handled and not yet acknowledged; they leave it only after the database has
+   acknowledged them.
+2. Every fetched message is acknowledged, released or buried, even if the loop is stopped or interrupted. If the
+   database could not record that, the message is delivered again when its lease ends.
+3. A passing failure of the database never ends the loop. The loop itself tries again, once in each step, so that it
+   checks ``stop`` in between. Only QueueBroken ends it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def consume(
 
 
 def _limits(max_in_flight: int | Mapping[str, int] | None) -> dict[str, int]:
-    """How many messages may be in flight, by key prefix."""
+    """Return the most messages in flight, by key prefix."""
     if max_in_flight is None:
         return {}
     limits = dict(max_in_flight) if isinstance(max_in_flight, Mapping) else {"": max_in_flight}
@@ -135,7 +136,7 @@ class _Loop:
             self._sleep(noted, session.pause_until(fetched.next_due))
 
     def _fetch(self) -> tuple[Fetched, str]:
-        """Acknowledge what is done and take the next, in one round trip."""
+        """Acknowledge the handled messages and take the next ones, in one round trip."""
         session = self._session
         done = self._done
         fetched, lock = session.take_once(done, max(self._batch_size, self._pace.size()), self._limits)
@@ -147,7 +148,7 @@ class _Loop:
         return fetched, lock
 
     def _one_by_one(self, rows: list[Row], payloads: list[Any], lock: str) -> None:
-        """Handle messages that were taken together, each by itself."""
+        """Handle messages of one fetch, each by itself."""
         session = self._session
         if any(row.attempts > 1 for row in rows):
             self._pace.disturbed()
@@ -222,7 +223,7 @@ class _Loop:
             _log.warning("could not give back %d messages; they come back when their lease runs out", len(held.ids))
 
     def _flush(self) -> None:
-        """Acknowledge what is done, without a fetch."""
+        """Acknowledge the handled messages, without a fetch."""
         done, self._done = self._done, None
         if done is None:
             return
@@ -235,7 +236,7 @@ class _Loop:
         return self._session.closed or (self._stop is not None and self._stop.is_set())
 
     def _sleep(self, noted: int, seconds: float) -> None:
-        """Wait for an offer or the time to pass, looking at ``stop`` now and then."""
+        """Wait for an offer or the end of a time, checking ``stop`` now and then."""
         if self._stop is None:
             self._session.wakeup.wait(noted, seconds)
             return

@@ -1,21 +1,20 @@
-"""Messages that a consumer takes together and gives to its handler one by one.
+"""Prefetch: messages that a consumer takes together and passes to its handler one by one.
 
-Why: a message that is fetched by itself costs a round trip and a commit. A handler that needs less time than those
-two waits for the database most of the time. So for a handler that is quick, the next few messages come with one
-statement, and the acknowledgement of all of them travels with the fetch that follows. For any other handler nothing is
-taken ahead.
+Fetching each message by itself costs a round trip and a commit, which a quick handler would mostly wait for. So for a
+quick handler, one statement takes several messages, and the next fetch acknowledges all of them. For any other handler
+no message is prefetched.
 
 # Invariants
 
-1. A call through the same queue object, on any thread, finds the database as if nothing were taken ahead: before it
-   goes on, what was handled is acknowledged and what waits is given back, and for a while nothing is taken ahead.
-2. What waits behind a handler that turns out to be slow is given back by the lease keeper, within a second; what was
-   handled before it is acknowledged then.
-3. A message that was delivered before is handled with nothing taken ahead. So a handler that ends its process spoils at
-   most one delivery of the messages that waited behind it.
-4. No message is handed over after half of its lease has passed.
+1. A call of the same queue object, on any thread, never sees the prefetch: first the handled messages are acknowledged
+   and the waiting ones released, and for a while no message is prefetched.
+2. If a handler turns out to be slow, the lease keeper releases the waiting messages within a second, and acknowledges
+   the handled ones.
+3. A redelivered message is handled without a prefetch. So a handler that ends its process costs the messages behind it
+   at most one delivery.
+4. No message is passed to the handler after half of its lease.
 
-Source: the prefetch count of AMQP's ``basic.qos``; that it adapts itself, and the first three invariants, are ours.
+Source: the prefetch count of AMQP's ``basic.qos``; the adapting size and the first three invariants are drainq's.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _REST = 100
 
 
 class Pace:
-    """Decides how many messages the next fetch takes: each quick call of the handler is to its credit.
+    """Decides how many messages the next fetch takes. Each quick call of the handler raises the number.
 
     Args:
-        most: how many at most; 1: never more than one.
+        most: the largest number; 1: no prefetch.
 
     Example:
         >>> pace = Pace(4)
@@ -62,7 +61,7 @@ class Pace:
         self._credit = 0
 
     def size(self) -> int:
-        """How many messages to take."""
+        """Return how many messages to take."""
         return self._most if self._credit >= _ENOUGH else 1
 
     def handled(self, seconds: float) -> None:
@@ -73,19 +72,19 @@ class Pace:
             self._credit = max(self._credit - _COST, min(self._credit, 0))
 
     def disturbed(self) -> None:
-        """Note that taking ahead was of no use, or may do harm: not for a while."""
+        """Stop the prefetch for a while, because it did not help, or may do harm."""
         self._credit = _ENOUGH - _REST
 
 
 class Prefetched:
-    """The messages of one fetch: those that wait for the handler, and those that it is done with.
+    """The messages of one fetch: those that wait for the handler, and the handled ones.
 
     Args:
-        rows, payloads: what was fetched, in the order of delivery.
-        lock: what they are held by.
+        rows, payloads: the fetched messages, in the order of delivery.
+        lock: the lock of their lease.
         now: tells the time in milliseconds.
-        ack: deletes what is handled, given the time, and returns how many were still ours; may be called again.
-        release: gives back what waits; may be called again.
+        ack: deletes handled messages, given the time, and returns how many were still leased; may be called again.
+        release: releases waiting messages; may be called again.
     """
 
     def __init__(
@@ -107,20 +106,20 @@ class Prefetched:
         """Whether a call of another part of the program settled them before their consumer did."""
 
     def next(self) -> tuple[Row, Any] | None:
-        """The next message for the handler; None: none is left here."""
+        """Return the next message for the handler, or None if none is left."""
         with self._mutex:
             return self._waiting.popleft() if self._waiting else None
 
     def handled(self, held: Held) -> None:
-        """Note that the handler is done with a message, which is to be acknowledged."""
+        """Note that a message is handled and must be acknowledged."""
         with self._mutex:
             self._handled.extend(held.ids)
 
     def settle(self) -> None:
-        """Acknowledge what was handled and give back what waits; a try that fails leaves both as they are.
+        """Acknowledge the handled messages and release the waiting ones. A failed try leaves both unchanged.
 
         Raises:
-            Exception: what the storage raises.
+            Exception: the storage's error.
         """
         now = self._now()
         with self._mutex:
@@ -134,7 +133,7 @@ class Prefetched:
             self.was_settled = True
 
     def rest(self) -> tuple[Held | None, Held | None]:
-        """What is still to be acknowledged, and what is still to be given back; it is the caller's to do so now."""
+        """Return the messages to acknowledge and the messages to release. The caller must do both."""
         with self._mutex:
             handled, waiting = tuple(self._handled), tuple(row.id for row, _ in self._waiting)
             self._handled.clear()
@@ -143,7 +142,7 @@ class Prefetched:
 
 
 def report_lost(acked: int, done: Held) -> None:
-    """Say in the log how many messages of ``done`` were no longer ours."""
+    """Log how many messages of ``done`` were no longer leased."""
     if acked < len(done.ids):
         _log.warning(
             "%d handled messages were updated or taken over before they were acknowledged", len(done.ids) - acked

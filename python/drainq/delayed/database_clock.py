@@ -1,12 +1,12 @@
-"""The database's clock, for programs whose machines' clocks differ.
+"""DatabaseClock: the database's clock, for programs on machines whose clocks differ.
 
-Why not ask at each call: it would double the round trips. The database is asked every ten seconds; in between its time
-goes on by this machine's monotonic clock, which no correction moves.
+The database is queried every ten seconds, because a query at each call would double the round trips. In between, the
+machine's monotonic clock continues its time.
 
 # Invariant
 
-The time is never ahead of the database's (but for what two quartzes drift apart in ten seconds): it is the answer as of
-the moment it arrived, so it is behind by at most the time that the answer took. So nothing is taken before it is due.
+The time is never ahead of the database's, except for the drift of two quartzes in ten seconds. It is behind by at most
+the time that the answer took. So no message is taken before it is due.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ASK_AGAIN = 10.0  # seconds between two questions to the database
 
 
 class DatabaseClock(SystemClock):
-    """A :class:`~drainq.clock.Clock` that goes by a database.
+    """A :class:`~drainq.clock.Clock` that follows a database.
 
     Args:
         ask: asks the database for its time, in seconds since the epoch.
-        monotonic: the clock that goes on in between.
+        monotonic: the clock between two queries.
     """
 
     def __init__(self, ask: Callable[[], float], *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -41,10 +41,10 @@ class DatabaseClock(SystemClock):
         self._asking = threading.Lock()
 
     def now(self) -> float:
-        """The time, in seconds since the epoch.
+        """Return the time in seconds since the epoch.
 
         Raises:
-            DrainqError: the database could not be asked, and never was.
+            DrainqError: the database has never answered.
         """
         ahead = self._ahead
         if ahead is None:

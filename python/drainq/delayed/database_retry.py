@@ -1,10 +1,10 @@
-"""Trying a database call again while its failure may pass, within two limits of time.
+"""Retries a database call while its failure may pass, within two limits of time.
 
-Only failures that the storage calls transient are tried again; a wrong table name, a refused password or a bug come
-out at once. Between two tries the thread waits in real time. Each try has a deadline, the end of ``try_timeout`` or of
-``total_timeout``, whichever comes first: see :mod:`drainq.delayed.deadline`.
+Only failures that the storage classifies as transient are tried again. A wrong table name, a refused password or a bug
+is raised at once. Between two tries the thread waits in real time. The deadline of a try is the earlier end of
+``try_timeout`` and ``total_timeout``: see :mod:`drainq.delayed.deadline`.
 
-Source: ``withRetries`` of funfix ``delayedqueue``; ours retries no error of the caller's own making.
+Source: ``withRetries`` of funfix ``delayedqueue``; this one does not retry errors that the caller caused.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _QUIET = 60.0  # seconds between two warnings about the same database
 
 
 class RareWarning:
-    """Warns, but not twice within a minute; the next warning says how many were left out.
+    """Logs a warning at most once a minute. The next warning states how many were left out.
 
     Args:
-        monotonic: the clock for that.
+        monotonic: the clock that measures the minute.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -66,21 +66,21 @@ def with_retries(
     warn: Callable[..., object] = _log.warning,
     values: bool = False,
 ) -> R:
-    """Return what ``call`` returns, calling it again while it fails for a passing reason.
+    """Call ``call`` until it succeeds or fails for a reason that does not pass. Return its result.
 
     Args:
-        call: the work; safe to repeat.
-        config: how often and how patiently.
-        is_transient: tells the failures that may pass.
-        wait: is called with the seconds to wait between two tries; by default it waits in real time.
-        monotonic: the clock that ``total_timeout`` is read on.
-        warn: is called with each failure that is followed by another try.
-        values: whether the errors raised here may show values of the caller's.
+        call: the function, which must be safe to repeat.
+        config: the number of tries, and their delays.
+        is_transient: returns whether a failure may pass.
+        wait: waits for the given seconds between two tries; by default in real time.
+        monotonic: the clock for ``total_timeout``.
+        warn: is called with each failure before another try.
+        values: whether the raised errors may show the caller's values.
 
     Raises:
         QueueUnavailable: every try failed.
         ValueError: the database cannot store a text.
-        QueueBroken: the database's driver raised an error that does not pass. Other errors come out as they are.
+        QueueBroken: the database's driver raised an error that does not pass. Other errors are raised unchanged.
 
     Example:
         >>> tries = iter([ConnectionError("gone"), None])

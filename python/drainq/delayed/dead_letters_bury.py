@@ -1,10 +1,10 @@
-"""Which messages become dead letters: those that were delivered too often, and those that cannot be decoded.
+"""Decides which messages become dead letters: those delivered too often, and those that cannot be decoded.
 
-There are two limits. ``max_attempts`` of a queue is looked at when a message is taken: it counts the deliveries that
-ended without an acknowledgement, a consumer's crash too. The limit of a consumer is looked at when its handler failed.
+There are two limits. ``max_attempts`` of a queue is checked when a message is taken: it counts deliveries without an
+acknowledgement, also after a crash. A consumer's limit is checked when its handler has failed.
 
-The session of a queue (``storage_session.py``) asks here and moves the messages by the storage's ``bury``. How an
-operator reads dead letters and brings them back is in ``dead_letters_redrive.py``.
+The session of a queue (``storage_session.py``) moves the messages by the storage's ``bury``.
+``dead_letters_redrive.py`` lets an operator read dead letters and redrive them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def delivered_too_often(rows: Sequence[Row], limit: int | None) -> tuple[list[Ro
 
     Args:
         rows: the messages.
-        limit: a message that was delivered this often is buried; None: none is.
+        limit: the deliveries after which a message is buried; None: no limit.
     """
     worn_out = [row for row in rows if limit is not None and row.attempts >= limit]
     return worn_out, [row for row in rows if limit is None or row.attempts < limit]

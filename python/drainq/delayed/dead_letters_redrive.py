@@ -1,6 +1,6 @@
-"""Dead letters, as an operator sees them: read, put back into the queue (redriven), or deleted for good.
+"""Dead-letter administration: reads dead letters, redrives them into the queue, or deletes them.
 
-``dead_letters_bury.py`` says which messages become dead letters.
+``dead_letters_bury.py`` decides which messages become dead letters.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _CENTURY = 100 * 366 * 24 * 3600
 
 
 class DeadLetterAdmin:
-    """The part of :class:`~drainq.delayed.DelayedQueue` that handles dead letters."""
+    """The methods of :class:`~drainq.delayed.DelayedQueue` for dead letters."""
 
     _session: Session
 
     def dead_letters(self, prefix: str | None = None, limit: int = 100) -> list[DeadLetter]:
-        """The messages that were given up on, the latest first, with the reason.
+        """Return the dead letters with their reasons, the latest first.
 
         Args:
             prefix: only those whose keys begin with it.
-            limit: how many at most.
+            limit: the largest number.
         """
         session, most = self._session, check_count("limit", limit)
         if prefix is None:
@@ -33,7 +33,7 @@ class DeadLetterAdmin:
         return session.call(session.storage.dead_of, session.kind, _check_prefix(prefix), most)
 
     def purge_dead(self, older_than: Seconds) -> int:
-        """Delete the dead letters that died longer ago than ``older_than`` (seconds); return how many."""
+        """Delete the dead letters that died longer ago than ``older_than`` (seconds). Return how many."""
         age = seconds("older_than", older_than)
         if age > _CENTURY:
             raise ValueError(f"older_than must be between 0 and {_CENTURY:,} seconds, a century, got {older_than!r}")
@@ -41,16 +41,16 @@ class DeadLetterAdmin:
         return self._session.call(self._session.storage.purge_dead, self._session.kind, before)
 
     def redrive(self, keys: Iterable[str] | None = None, *, prefix: str | None = None) -> int:
-        """Put dead letters back, due now and with their attempts at zero.
+        """Move dead letters back to the queue, due now and with zero attempts.
 
-        Of two with one key the later goes back; one whose key a live message has taken stays.
+        Of two dead letters with one key, the later is moved. A dead letter stays if a live message has its key.
 
         Args:
-            keys: which; ``None`` for all.
+            keys: the keys to move; ``None`` for all.
             prefix: only those whose keys begin with it; not together with ``keys``.
 
         Returns:
-            How many went back.
+            The number of moved messages.
         """
         wanted = self._which(keys, prefix)
         back = self._session.call(self._session.storage.redrive, self._session.kind, self._session.now(), wanted)
@@ -60,12 +60,12 @@ class DeadLetterAdmin:
     def drop_dead_letters(
         self, keys: Iterable[str] | None = None, *, prefix: str | None = None, everything: bool = False
     ) -> int:
-        """Delete dead letters for good; return how many.
+        """Delete dead letters. Return how many.
 
         Args:
-            keys: which.
-            prefix: those whose keys begin with it; at least one character.
-            everything: True for all. One of the three must be given.
+            keys: the keys to delete.
+            prefix: delete those whose keys begin with it; at least one character.
+            everything: True to delete all. One of the three arguments is required.
         """
         if everything is not True and keys is None and not prefix:
             raise ValueError(
@@ -77,7 +77,7 @@ class DeadLetterAdmin:
         return self._session.call(self._session.storage.drop_dead, self._session.kind, self._which(keys, prefix))
 
     def _which(self, keys: Iterable[str] | None, prefix: str | None) -> list[str] | None:
-        """The keys of the dead letters that are meant; None for all."""
+        """Return the keys of the selected dead letters; None for all."""
         if keys is not None and prefix is not None:
             raise ValueError("pass keys or prefix, not both")
         if prefix is not None:

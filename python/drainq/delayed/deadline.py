@@ -1,7 +1,7 @@
-"""The time by which the current try of a database call must be over, for the thread that makes it.
+"""The deadline of the current try of a database call, kept for each thread.
 
-Why not an argument: the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep below a
-storage, and between them stand methods that have nothing to do with time.
+It is no argument, because the try begins in :mod:`drainq.delayed.database_retry` and the waiting happens deep inside a
+storage. The methods in between do not deal with time.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _current = _Current()
 
 
 def set_deadline(until: float | None) -> float | None:
-    """Set the time (``time.monotonic()``) by which this thread's try must be over, None for no limit; return the
-    one before, to be put back."""
+    """Set the deadline (``time.monotonic()``) of this thread's try, None for no limit. Return the previous one, to
+    restore it."""
     before = _current.until
     _current.until = until
     return before
 
 
 def deadline() -> float | None:
-    """The time by which this thread's try must be over, None for no limit."""
+    """Return the deadline of this thread's try, None for no limit."""
     return _current.until
 
 
 def seconds_left(most: float) -> float:
-    """Seconds until the deadline, at least 0 and at most ``most``."""
+    """Return the seconds until the deadline, at least 0 and at most ``most``."""
     until = _current.until
     return most if until is None else max(0.0, min(most, until - time.monotonic()))

@@ -1,7 +1,7 @@
-"""Messages on their way in: checked and encoded, many at a time.
+"""Checks and encodes offered messages, many at a time.
 
-Why a file of its own: on SQLite this is a third of what an offer costs, so the common case (plain keys, times that
-repeat) takes the short way; whatever is unusual is looked at one by one, and refused there with its place.
+On SQLite this is a third of the cost of an offer, so the common case (plain keys, repeated times) has a fast path.
+Unusual messages are checked one by one, and an error names the index of the message.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 
 def encoded_offers(messages: Sequence[ScheduledMessage[Any]], codec: Codec) -> list[Offer]:
-    """Return the messages as a storage takes them.
+    """Convert messages to the storage's form.
 
     Raises:
-        TypeError, ValueError: one of them is no message, or its key, payload or time is none.
+        TypeError, ValueError: a message is no message, or its key, payload or time is invalid.
     """
     if len(messages) == 1 and type(messages[0]) is ScheduledMessage:
         return [_encoded_offer(messages[0], codec)]
@@ -62,13 +62,13 @@ def _encoded_offer(message: ScheduledMessage[Any], codec: Codec) -> Offer:
 
 
 def _encoded(payloads: list[Any], codec: Codec) -> Sequence[bytes]:
-    """The payloads as bytes; all at once by a codec that can."""
+    """Encode the payloads, all at once if the codec can."""
     encode_many: Callable[[list[Any]], Sequence[bytes]] | None = getattr(codec, "encode_many", None)
     return [codec.encode(payload) for payload in payloads] if encode_many is None else encode_many(payloads)
 
 
 def _in_ms(times: list[When]) -> list[int]:
-    """:func:`to_ms` of each; all at once if they are floats, as they mostly are."""
+    """Apply :func:`to_ms` to each time, all at once if they are floats, as is usual."""
     if set(map(type, times)) == {float}:
         floats = cast("list[float]", times)
         if in_range(min(floats)) and in_range(max(floats)) and not any(map(isnan, floats)):
@@ -82,7 +82,7 @@ def _in_ms(times: list[When]) -> list[int]:
 
 
 def _check_keys(keys: list[str]) -> None:
-    """:func:`check_key` of each; all at once if they are as plain as keys mostly are."""
+    """Apply :func:`check_key` to each key, all at once if they are plain, as is usual."""
     try:
         text = "".join(keys)
         if text.isascii() and "\x00" not in text and 1 <= min(map(len, keys)) and max(map(len, keys)) <= MAX_KEY_LENGTH:

@@ -1,11 +1,11 @@
-"""A delivered message, or a batch of them, and what its consumer may say about it.
+"""Envelope: a delivered message, or a batch of them, and the methods to acknowledge or release it.
 
 # Invariant
 
-An envelope speaks for exactly one acquisition: it names the lock it was given. What was updated, or taken over after
-the lease ran out, carries another lock, so a late call changes nothing and returns False.
+An envelope belongs to exactly one acquisition, whose lock it holds. A message that was updated, or taken over after the
+lease ended, has another lock. So a late call changes nothing and returns False.
 
-Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_some`` and attempts are ours.
+Source: ``AckEnvelope`` of funfix ``delayedqueue``; ``nack``, ``extend``, ``ack_some`` and attempts are drainq's.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _SHOWN = 5  # messages that a log line names
 
 
 class AckEnvelope(Generic[T]):
-    """A message on loan: it comes back unless it is acknowledged before its lease runs out.
+    """A leased message. It is delivered again unless it is acknowledged before its lease ends.
 
-    As a context manager it acknowledges at the end of the block, and gives the message back if the block raises.
+    As a context manager it acknowledges the message at the end of the block, or releases it if the block raises.
 
     Attributes:
-        payload: the message; of a batch a list.
-        message_id: its key; of a batch a list of keys.
-        timestamp: when it was polled, by the queue's clock, in UTC.
-        source: names the queue it came from.
-        schedule_at: when it was offered for, in UTC; of a batch a list.
-        delivery_type: whether it, or any message of the batch, was delivered before.
-        attempt: which delivery this is: 1 for the first; of a batch a list.
+        payload: the payload; for a batch a list.
+        message_id: the key; for a batch a list of keys.
+        timestamp: the time of the poll by the queue's clock, in UTC.
+        source: the name of the queue.
+        schedule_at: the offered due time, in UTC; for a batch a list.
+        delivery_type: whether the message, or any message of the batch, was delivered before.
+        attempt: the number of this delivery, 1 for the first; for a batch a list.
 
     Example:
         >>> from drainq.delayed import DelayedQueue
@@ -89,20 +89,20 @@ class AckEnvelope(Generic[T]):
 
     @property
     def delivery_types(self) -> list[DeliveryType]:
-        """For each message whether it was delivered before."""
+        """Return for each message whether it was delivered before."""
         before = 0 if self._lock is None else 1  # our own delivery is counted already
         return [DeliveryType.REDELIVERY if row.attempts > before else DeliveryType.FIRST_DELIVERY for row in self._rows]
 
     def ack(self, *, connection: Any = None) -> bool:
-        """Done: delete the message.
+        """Acknowledge the message, which deletes it.
 
         Args:
-            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the acknowledgement is part
-                of your transaction, beside what you write because of the message, and happens if you commit it.
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database. The acknowledgement is part
+                of your transaction, with your other writes, and takes effect when you commit.
 
         Returns:
-            True if all of it was still ours and is gone now. False if something was updated, taken over or removed
-            in the meantime: that stays as it is. An empty batch has nothing to lose: True.
+            True if all messages were still leased and are deleted now. False if a message was updated, taken over or
+            removed in the meantime; such a message is unchanged. True for an empty batch.
 
         Raises:
             ValueError: ``connection`` with a message that was only read, with a queue in memory, or with ``history``.
@@ -119,13 +119,13 @@ class AckEnvelope(Generic[T]):
         return self._session.ack(self._held()) == len(self._rows)
 
     def ack_some(self, keys: Iterable[str]) -> bool:
-        """Done with these messages of the batch; the rest stays on loan.
+        """Acknowledge these messages of the batch. The others stay leased.
 
         Args:
             keys: keys of messages in this envelope.
 
         Returns:
-            True if all of them were still ours and are gone now.
+            True if all of them were still leased and are deleted now.
 
         Raises:
             KeyError: a key is not in this envelope, or was acknowledged before.
@@ -141,14 +141,14 @@ class AckEnvelope(Generic[T]):
         return not done or self._session.ack(Held(self._lock, tuple(row.id for row in done))) == len(done)
 
     def nack(self, delay: Seconds = 0.0, error: BaseException | str | None = None) -> bool:
-        """Give the message back, to be delivered again.
+        """Release the message, to be delivered again.
 
         Args:
             delay: seconds until it is due again.
-            error: why; it is kept with the message and shown among the dead letters.
+            error: the reason, which is stored with the message and shown in its dead letter.
 
         Returns:
-            True if all of it was still ours. With the queue's ``max_attempts`` reached it went to the dead letters.
+            True if all messages were still leased. After the queue's ``max_attempts`` a message becomes a dead letter.
         """
         self._settled = True
         due_at = self._session.after(delay, "delay")
@@ -161,7 +161,7 @@ class AckEnvelope(Generic[T]):
         """Move the end of the lease to ``seconds`` from now.
 
         Returns:
-            True if all of it was still ours.
+            True if all messages were still leased.
         """
         until = self._session.after(seconds, "seconds")
         if self._lock is None or not self._rows:
@@ -193,7 +193,7 @@ class AckEnvelope(Generic[T]):
         refuse(self, "it belongs to the process that polled it", "its payload and message_id")
 
     def shown(self) -> str:
-        """Name its messages in a log line: by their keys if the queue may show values, else by their rows' ids."""
+        """Name the messages in a log line: by their keys if the queue may show values, else by their rows' ids."""
         if self._session.log_values:
             return f"message {self.message_id!r}"
         return f"message {', '.join(f'#{row.id}' for row in self._rows[:_SHOWN])}{', ...' * (len(self._rows) > _SHOWN)}"

@@ -1,7 +1,6 @@
-"""What a caller of a delayed queue can run into beside a bad argument: the database, with its own error as the cause.
+"""The exceptions of a delayed queue for failures of its database. The database's error is the cause.
 
-No program needs to import a driver to catch these; which of the two an error becomes is decided in
-:mod:`drainq.sql.driver_errors`.
+A program can catch them without importing a driver. :mod:`drainq.sql.driver_errors` decides which of the two is raised.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from drainq.errors import DrainqError
 
 
 class QueueUnavailable(DrainqError):
-    """The database went on failing for a reason that passes: it is away, full, starting, locked.
+    """Raised if the database keeps failing for a reason that may pass: it is unreachable, full, starting or locked.
 
     Attributes:
         errors: the error of every try; the last is the ``__cause__``.
@@ -24,5 +23,5 @@ class QueueUnavailable(DrainqError):
 
 
 class QueueBroken(DrainqError):
-    """The database refused for a reason that no waiting changes: a missing table or right, a wrong password, a value
-    that it does not take. The driver's error is the ``__cause__``."""
+    """Raised if the database refuses for a reason that waiting does not change: a missing table or right, a wrong
+    password, a value that it does not accept. The driver's error is the ``__cause__``."""

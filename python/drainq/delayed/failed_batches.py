@@ -1,7 +1,7 @@
-"""Where a batch queue's failed batches go: into a delayed queue, to come back later.
+"""Failed batches: stores the failed batches of a batch queue in a delayed queue, to try them again later.
 
-The batch queue in memory is fast and forgets; the delayed queue is slower and does not. So what a handler gives up on
-is stored whole, with its error, and the consumer of the delayed queue tries it again.
+A batch queue is fast but loses failed batches. A delayed queue is slower and durable. So a failed batch is stored
+whole, with its error, and the consumer of the delayed queue tries it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drainq.delayed.queue import DelayedQueue
 
 
 class ToDelayedQueue:
-    """An error handler that stores the failed batch; made by :func:`to_delayed_queue`."""
+    """An error handler that stores the failed batch. :func:`to_delayed_queue` makes it."""
 
     dead_letters = True
     """Tells the batch queue to count what a call returns as dead-lettered, not as failed."""
@@ -55,10 +55,10 @@ def to_delayed_queue(
     """Make an error handler for a batch queue that keeps failed batches in a delayed queue.
 
     Args:
-        queue: where they go; its codec must encode ``{"batch": [...], "error": "..."}``, as the default one does.
+        queue: the delayed queue; its codec must encode ``{"batch": [...], "error": "..."}``, as the default one does.
         delay: seconds until they are delivered again.
-        key_prefix: what their keys begin with; the rest is unique.
-        encode_item: turns an item into something that the codec encodes; by default the item itself.
+        key_prefix: the first part of their keys; the rest is unique.
+        encode_item: converts an item for the codec; by default unchanged.
 
     Returns:
         A callable ``(batch, error)`` that returns how many items it stored. If the database refuses, it raises, and

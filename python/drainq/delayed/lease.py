@@ -1,9 +1,9 @@
-"""Extending a lease while a handler runs.
+"""LeaseKeeper: extends a lease while a handler runs.
 
-Every sixth of a lease, and at least twice a second, the keeper checks, on a thread of the process's timer, how long
-the consumer has held its envelope. It extends the lease once that is a third of the lease's length. So a lease never
-gets older than half its length while the process lives. A handler that ends before that causes no statement. When a
-second check sees the same envelope, the keeper gives back the messages of the prefetch that wait for the same handler.
+The keeper checks every sixth of a lease, and at least twice a second, on a thread of the process's timer. It extends a
+lease that has lasted a third of its length, so a lease never passes half its length while the process lives. A handler
+that ends before the extension costs no statement. When a second check sees the same envelope, the keeper releases the
+prefetched messages that wait for the handler.
 
 # Invariant
 
@@ -29,7 +29,7 @@ _LONGEST_PAUSE = 0.5
 
 
 class LeaseKeeper:
-    """Keeps the lease of the one envelope that its consumer works on; a context manager."""
+    """Keeps the lease of the envelope that its consumer works on. A context manager."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -42,13 +42,13 @@ class LeaseKeeper:
         self._check = Repeat(self._extend_in_time)
 
     def hold(self, envelope: AckEnvelope[Any], prefetched: Prefetched | None = None) -> None:
-        """Begin to keep this envelope's lease, and to see to what was taken with it."""
+        """Begin to keep this envelope's lease, and to watch its prefetch."""
         with self._lock:
             self._envelope, self._held_since = envelope, self._session.clock.now()
             self._prefetched, self._seen = prefetched, False
 
     def let_go(self) -> None:
-        """Keep it no longer."""
+        """Stop keeping the lease."""
         with self._lock:
             self._envelope = self._prefetched = None
 
@@ -73,7 +73,7 @@ class LeaseKeeper:
         return self._pause
 
     def _settle(self, prefetched: Prefetched) -> None:
-        """The handler is slow: what waits behind it is for other consumers."""
+        """Release the messages that wait behind a slow handler, for other consumers."""
         try:
             self._session.call_apart(prefetched.settle)
         except ShutDown:

@@ -1,4 +1,4 @@
-"""What goes into a delayed queue: a key, a payload, a time; and what the queue says to it."""
+"""Messages: the key, payload and time that are offered, and the outcome of an offer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that a date
 
 
 class OfferOutcome(enum.Enum):
-    """What became of an offered message."""
+    """The outcome of an offer."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -39,7 +39,7 @@ class OfferOutcome(enum.Enum):
 
 
 class DeliveryType(enum.Enum):
-    """Whether another consumer may have worked on the message before."""
+    """The kind of a delivery: the first one, or one after another consumer may have handled the message."""
 
     FIRST_DELIVERY = "first_delivery"
     REDELIVERY = "redelivery"
@@ -51,10 +51,10 @@ class ScheduledMessage(Generic[T]):
 
     Args:
         key: names the message in its queue; 1 to 200 characters.
-        payload: what the queue's codec can encode.
+        payload: a value that the queue's codec can encode.
         schedule_at: when it becomes due: an aware datetime, or seconds since the epoch. Kept to the millisecond.
-        can_update: whether a message that is there already takes this payload and time.
-        priority: of the messages that are due, those with a lower number are delivered first.
+        can_update: whether an existing message gets this payload and time.
+        priority: of the due messages, those with a lower number are delivered first.
     """
 
     key: str
@@ -65,7 +65,7 @@ class ScheduledMessage(Generic[T]):
 
 
 def check_key(key: object) -> str:
-    """Return ``key``, or say why it cannot be one; the same on every back end."""
+    """Return ``key``, or raise an error if it cannot be one. The rules are the same for every back end."""
     if not isinstance(key, str):
         raise UnfitItem(f"a key must be a str, got a {type(key).__name__}")
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
@@ -82,7 +82,7 @@ MIN_PRIORITY = -(2**31)
 
 
 def check_priority(priority: object) -> int:
-    """Return ``priority``, or say why it cannot be one."""
+    """Return ``priority``, or raise an error if it cannot be one."""
     if not isinstance(priority, int) or isinstance(priority, bool):
         raise TypeError(f"a priority must be an int, got {priority!r}")
     if not MIN_PRIORITY <= priority < -MIN_PRIORITY:
@@ -91,7 +91,7 @@ def check_priority(priority: object) -> int:
 
 
 def check_text(text: str, what: str, *, is_value: bool = False) -> None:
-    """Refuse what no database stores as text: NUL and lone surrogates; an error shows no text that is a value."""
+    """Refuse text that no database stores: NUL and lone surrogates. The error does not show a value's text."""
     if NUL in text:
         got = f"one at place {text.index(NUL)}" if is_value else repr(text)
         raise UnfitItem(f"{what} must not contain a NUL character, got {got}")
@@ -107,12 +107,12 @@ def check_unicode(text: str, what: str, *, is_value: bool = True) -> None:
 
 
 def in_range(seconds: float) -> bool:
-    """Whether a number of seconds since the epoch is a time of a message."""
+    """Return whether a number of seconds since the epoch can be a message's time."""
     return _FIRST_MS < seconds * 1000 < _LAST_MS
 
 
 def to_ms(at: object, what: str = "schedule_at") -> int:
-    """A time as milliseconds since the epoch, cut to the millisecond as the columns are."""
+    """Convert a time to milliseconds since the epoch, rounded down."""
     if type(at) is float and in_range(at):  # the common case, a million times a minute
         return round(at * 1_000_000) // 1000  # the float nearest to .123 is below it
     if isinstance(at, datetime):
@@ -136,18 +136,18 @@ MOST_MESSAGES = 2**31 - 1
 
 
 def check_count(name: str, value: object) -> int:
-    """Refuse what is not a whole number of messages from 1 to :data:`MOST_MESSAGES`."""
+    """Raise an error unless the value is a whole number from 1 to :data:`MOST_MESSAGES`."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_MESSAGES:
         raise ValueError(f"{name} must be a whole number of at least 1 and at most {MOST_MESSAGES}, got {value!r}")
     return value
 
 
 def from_ms(ms: int) -> datetime:
-    """Return milliseconds since the epoch as an aware datetime in UTC, or the nearest one that there is."""
+    """Convert milliseconds since the epoch to the nearest aware datetime in UTC."""
     return _EPOCH + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))
 
 
 def error_text(error: BaseException | str) -> str:
-    """A reason as text that every database stores, of a bounded length."""
+    """Return a reason as text of limited length that every database can store."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")[:_ERROR_LENGTH]

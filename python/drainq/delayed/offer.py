@@ -1,7 +1,7 @@
-"""The part of a delayed queue that producers call: messages are stored, by key and for a time.
+"""The methods of a delayed queue for producers, which offer messages.
 
 Source: ``offerOrUpdate``, ``offerIfNotExists`` and ``offerBatch`` of funfix ``delayedqueue``; offers inside the
-caller's transaction and priorities are ours.
+caller's transaction and priorities are drainq's.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ T = TypeVar("T")
 
 
 class OfferMethods(Generic[T]):
-    """The part of :class:`~drainq.delayed.DelayedQueue` that stores messages."""
+    """The methods of :class:`~drainq.delayed.DelayedQueue` that store messages."""
 
     _session: Session
 
     def offer_or_update(
         self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
     ) -> OfferOutcome:
-        """Put a message in, or give the one of this key a new payload and time.
+        """Store a message, or give the message of this key a new payload and time.
 
-        An update takes the message away from a consumer that is working on it: it is delivered again, and that
-        consumer's acknowledgement does nothing. The same payload and time (to the millisecond) change nothing; so an
-        offer that repeats a message in flight is ignored, and its consumer's acknowledgement deletes it.
+        An update ends the lease of a message in flight: it is delivered again, and its first consumer's acknowledgement
+        has no effect. An offer with the same payload and time (to the millisecond) is ignored, even if the message is
+        in flight.
 
         Args:
             key: 1 to 200 characters.
-            payload: what the codec encodes.
-            schedule_at: when it becomes due: an aware datetime, or seconds since the epoch; the past is now.
-            priority: of the messages that are due, those with a lower number are delivered first.
-            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database: the offer is part of your
-                transaction, and happens if and when you commit it.
+            payload: a value that the codec can encode.
+            schedule_at: the due time: an aware datetime, or seconds since the epoch. A past time means now.
+            priority: of the due messages, those with a lower number are delivered first.
+            connection: your own ``sqlite3`` or ``psycopg`` connection to the same database. The offer is part of your
+                transaction and takes effect when you commit.
 
         Returns:
             CREATED, UPDATED or IGNORED.
 
         Raises:
-            ValueError: the key or the time is not one.
-            QueueUnavailable: the database went on failing for a reason that passes.
-            QueueBroken: the database refuses for good.
+            ValueError: the key or the time is invalid.
+            QueueUnavailable: the database kept failing for a reason that may pass.
+            QueueBroken: the database refuses for a reason that waiting does not change.
 
         Source: ``offerOrUpdate`` of funfix ``delayedqueue``.
         """
@@ -56,7 +56,7 @@ class OfferMethods(Generic[T]):
     def offer_if_not_exists(
         self, key: str, payload: T, schedule_at: When, *, priority: int = 0, connection: Any = None
     ) -> OfferOutcome:
-        """Put a message in unless there is one of this key.
+        """Store a message unless there is one of this key.
 
         Args:
             key, payload, schedule_at, priority, connection: see :meth:`offer_or_update`.
@@ -69,16 +69,16 @@ class OfferMethods(Generic[T]):
         return self._offer([ScheduledMessage(key, payload, schedule_at, False, priority)], connection)[0]
 
     def offer_batch(self, messages: Iterable[ScheduledMessage[T]], *, connection: Any = None) -> list[OfferOutcome]:
-        """Offer many messages in one transaction: all of them, or none.
+        """Offer many messages in one transaction: all of them or none.
 
-        A key may stand in the batch more than once; it is as if they were offered one by one.
+        A key may occur more than once. The result is that of offering the messages one by one.
 
         Args:
-            messages: any number of them.
+            messages: any number of messages.
             connection: see :meth:`offer_or_update`.
 
         Returns:
-            What became of each, in the order given.
+            The outcome of each offer, in order.
 
         Source: ``offerBatch`` of funfix ``delayedqueue``.
         """

@@ -1,6 +1,6 @@
-"""The part of a delayed queue that consumers call: messages are taken when they are due, or read without taking.
+"""The methods of a delayed queue for consumers: take due messages, or read messages without taking them.
 
-Source: ``tryPoll``, ``tryPollMany``, ``poll`` and ``read`` of funfix ``delayedqueue``; ``consume`` is ours.
+Source: ``tryPoll``, ``tryPollMany``, ``poll`` and ``read`` of funfix ``delayedqueue``; ``consume`` is drainq's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PollMethods(Generic[T]):
-    """The part of :class:`~drainq.delayed.DelayedQueue` that takes messages."""
+    """The methods of :class:`~drainq.delayed.DelayedQueue` that take messages."""
 
     _session: Session
 
@@ -29,7 +29,7 @@ class PollMethods(Generic[T]):
         """Take the earliest due message, if there is one now.
 
         Returns:
-            The message on loan for ``acquire_timeout``; ``None`` if nothing is due.
+            The message, leased for ``acquire_timeout``; ``None`` if no message is due.
 
         Source: ``tryPoll`` of funfix ``delayedqueue``.
         """
@@ -39,10 +39,10 @@ class PollMethods(Generic[T]):
         """Take up to ``n`` due messages, earliest first, as one batch.
 
         Args:
-            n: how many at most, up to 2,147,483,647; 0 or less takes nothing.
+            n: the largest number, up to 2,147,483,647; 0 or less takes no message.
 
         Returns:
-            An envelope whose payload is a list, perhaps an empty one.
+            An envelope whose payload is a list, which may be empty.
 
         Source: ``tryPollMany`` of funfix ``delayedqueue``.
         """
@@ -50,13 +50,13 @@ class PollMethods(Generic[T]):
         return taken or AckEnvelope(self._session, [], [], None, from_ms(self._session.now()), many=True)
 
     def poll(self, timeout: Seconds | None = None) -> AckEnvelope[T] | None:
-        """Take the earliest due message, waiting for one.
+        """Wait for a due message and take the earliest.
 
         Args:
             timeout: seconds of real time to wait; ``None`` waits for ever.
 
         Returns:
-            The message on loan; ``None`` only if the time ran out.
+            The leased message; ``None`` only if time ran out.
 
         Raises:
             ShutDown: the queue was closed.
@@ -87,28 +87,27 @@ class PollMethods(Generic[T]):
         max_in_flight: int | Mapping[str, int] | None = None,
         prefetch: int = 4,
     ) -> int:
-        """Give messages to a handler, in this thread, until ``stop`` is set.
+        """Pass messages to a handler, in this thread, until ``stop`` is set.
 
-        A handler that returns has acknowledged; the acknowledgement travels with the next fetch, in one transaction.
-        One that raises gives its messages back: they are due again after ``retry``'s back-off, and go to the dead
-        letters when the attempts are used up. While it runs the lease is extended. A lost database connection is waited
-        out. When ``stop`` is set the handler may finish; what was fetched after that is given back.
+        When the handler returns, its messages are acknowledged, in one transaction with the next fetch. When it raises,
+        they are due again after ``retry``'s back-off, and become dead letters after the last attempt. While the handler
+        runs, the lease is extended. After a lost database connection the loop waits and connects again. When ``stop``
+        is set, the handler may finish, and messages fetched later are released.
 
         Args:
             handler: called with an envelope; its payload is a list if ``batch_size`` is more than 1.
-            batch_size: how many messages at most one call gets.
+            batch_size: the most messages of one call.
             stop: an object with ``is_set()``, such as a :class:`threading.Event`; ``None`` runs until :meth:`close`.
-            max_attempts: deliveries after which a failing message goes to the dead letters; by default the queue's
+            max_attempts: deliveries after which a failing message becomes a dead letter; by default the queue's
                 ``max_attempts``, else one more than ``retry.max_retries``.
-            max_in_flight: most messages of the queue that may be in flight, at all consumers together, for this one to
-                take another; exact among the consumers that pass it. Or a mapping from key prefixes to such numbers,
-                as ``{"": 20, "mail/": 2}``, with ``""`` for the whole queue: a message whose prefix is full waits, and
-                later ones pass it. ``None`` for no limit. While a limit is reached a consumer in another process asks
-                again after at most a poll period.
-            prefetch: PostgreSQL: most messages that one statement takes, and the next one acknowledges, for a handler
-                that needs about a millisecond or less and does not use this queue itself. They are handled one by
-                one. A process that is killed may repeat as many. 1: take a message only when the handler is free, and
-                acknowledge each by itself; so it is in any case with ``batch_size``, ``max_in_flight`` or
+            max_in_flight: the most messages of the queue in flight, over all consumers; exact if all of them pass it.
+                Or a mapping from key prefixes to such limits, as ``{"": 20, "mail/": 2}``, with ``""`` for the whole
+                queue: a message whose prefix is full waits, and later messages pass it. ``None`` for no limit. When a
+                limit is reached, a consumer in another process polls again after at most a poll period.
+            prefetch: PostgreSQL: the most messages that one statement takes, and the next one acknowledges, if the
+                handler needs about a millisecond or less and does not use this queue itself. They are handled one by
+                one. If the process is killed, as many may be delivered again. 1: take a message only when the handler
+                is free, and acknowledge each by itself. This is always so with ``batch_size``, ``max_in_flight`` or
                 ``max_attempts=1``.
 
         Returns:
@@ -139,13 +138,13 @@ class PollMethods(Generic[T]):
         )
 
     def get_next_batch(self, batch_size: int) -> list[AckEnvelope[T]]:
-        """Take up to ``batch_size`` due messages, one envelope each. With this method the queue is a source.
+        """Take up to ``batch_size`` due messages, one envelope each. This method makes the queue a source.
 
         Args:
-            batch_size: how many at most.
+            batch_size: the largest number.
 
         Returns:
-            Envelopes, perhaps none. Hand them to :meth:`done`, or acknowledge each.
+            Envelopes, perhaps none. Pass them to :meth:`done`, or acknowledge each.
         """
         if batch_size <= 0:
             return []
@@ -159,7 +158,7 @@ class PollMethods(Generic[T]):
         """Acknowledge envelopes of :meth:`get_next_batch`.
 
         Returns:
-            How many were still ours and are gone now.
+            How many were still leased and are deleted now.
         """
         by_lock: dict[str, list[int]] = {}
         for envelope in envelopes:
@@ -169,7 +168,7 @@ class PollMethods(Generic[T]):
         return sum(self._session.ack(Held(lock, tuple(ids))) for lock, ids in by_lock.items())
 
     def _look(self, n: int, *, many: bool) -> tuple[AckEnvelope[Any] | None, float]:
-        """What there is to take; if there is nothing, the seconds until it is worth looking again."""
+        """Take messages. If there are none, return the seconds until the next look is worthwhile."""
         session = self._session
         rows, payloads, lock, next_due = session.acquire(n)
         if not rows:
@@ -180,7 +179,7 @@ class PollMethods(Generic[T]):
     def read(self, key: str) -> AckEnvelope[T] | None:
         """Read the message of a key without taking it.
 
-        Its ``ack()`` deletes the message if payload, time and creation are still what was read.
+        Its ``ack()`` deletes the message if payload, time and creation are unchanged.
 
         Raises:
             ValueError: the payload cannot be decoded.

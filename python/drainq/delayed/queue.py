@@ -1,18 +1,18 @@
-"""The delayed queue: durable messages with a key, a payload and a time.
+"""DelayedQueue: durable messages with a key, a payload and a due time.
 
-The queue is opened and closed here. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
-``admin.py`` (operators): they check arguments, encode payloads and read the clock; ``storage_session.py`` tries again
-what may pass, and a :class:`~drainq.delayed.storage.base.Storage` does the rest.
+This file opens and closes the queue. Its methods are in ``offer.py`` (producers), ``poll.py`` (consumers) and
+``admin.py`` (operators): they check arguments, encode payloads and read the clock. ``storage_session.py`` retries
+passing failures, and a :class:`~drainq.delayed.storage.base.Storage` does the rest.
 
 # Promises, on every back end
 
-1. A message that was offered is delivered at least once, never before its time, and to one consumer at a time as long
-   as that one's lease lasts.
-2. It is gone only after an acknowledgement by the one that holds it, a drop, or a move to the dead letters.
+1. A message that was offered is delivered at least once, never before its time, and to one consumer at a time while its
+   lease lasts.
+2. A message is deleted only by an acknowledgement of its consumer, by a drop, or by becoming a dead letter.
 3. A key names at most one message of a queue.
 
 Source: ``DelayedQueue`` of funfix ``delayedqueue``; dead letters, ``nack``, ``extend``, ``consume`` and offers inside
-the caller's transaction are ours.
+the caller's transaction are drainq's.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ T = TypeVar("T")
 
 
 class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
-    """Messages that must not be lost, for later, by key; opened with :meth:`open`.
+    """A queue of durable messages with due times and keys. :meth:`open` makes one.
 
-    One object serves many threads. A context manager: :meth:`close` at the end.
+    One object serves many threads. It is a context manager that closes the queue at the end.
 
     Args:
-        storage: where the messages live; :meth:`open` finds it by a URL.
-        settings: the queue's name, and how it is used; :meth:`open` explains each.
-        address: what two objects of one storage have in common, so that offers to one wake consumers of the other;
-            ``None``: the storage itself.
+        storage: the storage of the messages; :meth:`open` finds it by a URL.
+        settings: the queue's name and options; :meth:`open` explains each.
+        address: equal for two objects of one storage, so that offers to one wake consumers of the other; ``None``: the
+            storage itself.
 
     Example:
         >>> with DelayedQueue.open("memory:", queue="mail") as mail:
@@ -90,33 +90,32 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         history: int | None = None,
         log_values: bool = False,
     ) -> DelayedQueue[PayloadT]:
-        """Open a queue, and create its tables if they are missing.
+        """Open a queue, and create missing tables.
 
-        Safe from many processes at once.
+        Many processes may do so at once.
 
         Args:
             url: ``memory:``, ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user@host/db``.
             queue: the queue's name.
-            codec: turns payloads into bytes; by default JSON. Queues with different codecs are apart.
+            codec: converts payloads to bytes; by default JSON. Queues with different codecs are separate.
             table: the table's name; queues may share one.
             time: lease and polling times; by default ``TimeConfig()``, in memory with a poll period of 0.5 s.
-            retry: how patiently a failing database, or handler, is tried again.
-            clock: what tells the time; by default the system's.
-            migrate: whether missing tables, columns and indexes are made; if not, ``drainq delayed migrate`` does it. A
-                table that others use is never locked for longer than a second at a time.
-            max_attempts: deliveries of one message after which it goes to the dead letters instead of being delivered
-                again; ``None`` for no limit but that of :meth:`consume`.
-            source: what envelopes call this queue; by default its name.
-            notify: whether offers wake consumers in other processes at once (PostgreSQL; on an SQLite file
-                they poll, and the memory has no other processes).
-            max_connections: PostgreSQL: connections at most; schedules have one more, of their own.
-            prepare: PostgreSQL: whether statements are prepared on the server, which makes them twice as quick.
-                ``None``: yes, unless there is a pooler before the server. ``True`` behind a pooler that hands out
-                connections by the transaction needs one that keeps track of prepared statements (pgbouncer from 1.21
-                on with ``max_prepared_statements``).
-            database_time: whether the database's clock, in place of ``clock``, decides what is due, leased and fired.
-                An SQLite file and the memory have the clock of this machine.
-            history: how many acknowledged messages :meth:`history` remembers, for the whole queue; ``None``: none.
+            retry: the tries and delays after a failure of the database, or of a handler.
+            clock: tells the time; by default the system's clock.
+            migrate: whether to create missing tables, columns and indexes; if not, use ``drainq delayed migrate``. A
+                table in use is never locked for longer than a second at a time.
+            max_attempts: deliveries after which a message becomes a dead letter instead of being delivered again;
+                ``None``: only the limit of :meth:`consume`.
+            source: the queue's name in envelopes; by default its name.
+            notify: whether offers wake consumers in other processes at once. PostgreSQL only: with an SQLite file
+                consumers poll, and a queue in memory has one process.
+            max_connections: PostgreSQL: the most connections, without the one of schedules.
+            prepare: PostgreSQL: whether to prepare statements on the server, which makes them twice as fast. ``None``:
+                yes, unless there is a pooler. ``True`` behind a pooler in transaction mode requires a pooler that
+                tracks prepared statements (pgbouncer from 1.21 on with ``max_prepared_statements``).
+            database_time: whether to use the database's clock instead of ``clock`` for due times, leases and schedules.
+                An SQLite file and a queue in memory use the clock of this machine.
+            history: the number of acknowledged messages that :meth:`history` keeps for the whole queue; ``None``: none.
             log_values: whether log lines show keys, and the texts of handlers' errors, which may hold payloads. If not,
                 they show the id of a message's row, and an error's type and the line of code that raised it.
 
@@ -124,9 +123,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
             The queue; close it, or use it as a context manager.
 
         Raises:
-            ValueError: the URL, a name or a limit is not one.
+            ValueError: the URL, a name or a limit is invalid.
             ImportError: the back end's driver is not installed.
-            QueueUnavailable: the database could not be reached, or is locked, for as long as ``retry`` says.
+            QueueUnavailable: the database could not be reached, or was locked, for the time of ``retry``.
             QueueBroken: the database refuses: a wrong password, a missing right.
 
         Example:
@@ -169,9 +168,9 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     @staticmethod
     def queues(url: str, *, table: str = "delayed_queue") -> list[QueueInfo]:
-        """The queues of a table that were ever opened, by name.
+        """Return the queues of a table that were ever opened, by name.
 
-        Nothing is created.
+        This creates no file and no table.
 
         Args:
             url: as for :meth:`open`, but a database.
@@ -205,7 +204,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
         return self._session.closed
 
     def close(self) -> None:
-        """Close the connections; waiting calls of :meth:`poll` and :meth:`consume` end. Messages stay."""
+        """Close the connections. Waiting calls of :meth:`poll` and :meth:`consume` end. Messages stay."""
         self.cron.close()
         self._session.close()
 
@@ -224,7 +223,7 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
 
 def partition_kind(queue: str, type_name: str) -> str:
-    """What tells the queues of a table apart: the md5 of ``queue|type_name``, as the source has it.
+    """Return the value that separates the queues of a table: the md5 of ``queue|type_name``, as in the source.
 
     Example:
         >>> partition_kind("mail", "java.lang.String")

@@ -1,7 +1,4 @@
-"""What a user sets for one open queue, checked once and handed on whole.
-
-Where the messages live is not among it: that is the storage's.
-"""
+"""QueueSettings: the checked options of one open queue, without those of its storage."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """The settings of one open queue; see :meth:`drainq.delayed.DelayedQueue.open` for what each means.
+    """The settings of one open queue. :meth:`drainq.delayed.DelayedQueue.open` explains each.
 
     Args:
         name: the queue's name.
@@ -28,7 +25,7 @@ class QueueSettings:
         max_attempts, notify, database_time, history, log_values: see there.
 
     Raises:
-        TypeError, ValueError: one of them cannot be; the message names it.
+        TypeError, ValueError: a setting is invalid; the message names it.
     """
 
     name: str
@@ -59,7 +56,7 @@ class QueueSettings:
         history: int | None = None,
         log_values: bool = False,
     ) -> QueueSettings:
-        """The settings with a default for each that is not given."""
+        """Return the settings, with defaults for missing ones."""
         name = _check_name(queue, "queue")
         _check_kind("time", time, TimeConfig, "a TimeConfig, such as TimeConfig(acquire_timeout=60)")
         _check_kind("retry", retry, RetryConfig, "a RetryConfig, such as RetryConfig(max_retries=3)")
@@ -81,7 +78,7 @@ class QueueSettings:
         )
 
     def check_storage(self, storage: Storage) -> None:
-        """Raise ValueError for a setting that this storage cannot follow."""
+        """Raise ValueError for a setting that this storage does not support."""
         if self.notify and not storage.is_shared:
             raise ValueError(
                 f"notify must be False with {type(storage).__name__}, got True: no other process can use this storage, "

@@ -1,7 +1,7 @@
-"""One open queue's way to its storage: its clock, its retries, its wake-ups, and the taking of messages.
+"""Session: the access of one open queue to its storage, with its clock, retries, wake-ups and prefetches.
 
-:class:`~drainq.delayed.DelayedQueue` is what a user sees; the envelope, the consuming loop, the lease keeper and the
-asyncio side all work on this object behind it, so none of them knows the other's inside.
+The public class :class:`~drainq.delayed.DelayedQueue`, the envelope, the consuming loop, the lease keeper and the
+asyncio class all use this object, so that they do not depend on each other.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _LONGEST_GIVING_BACK = 30.0
 
 
 class Session:
-    """What every part of one open queue shares.
+    """The shared state of all parts of one open queue.
 
     Args:
-        storage, kind: where the messages live, and which of them are this queue's.
-        settings: what the user set.
-        wakeup: what offers of this process signal.
+        storage, kind: the storage, and the kind of this queue's messages in it.
+        settings: the user's options.
+        wakeup: notified by offers of this process.
     """
 
     def __init__(self, storage: Storage, kind: str, settings: QueueSettings, wakeup: Wakeup) -> None:
@@ -85,21 +85,21 @@ class Session:
     # --- calling the storage
 
     def call(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """Call the storage, again if its failure may pass.
+        """Call the storage, and again after a passing failure.
 
         Raises:
             ShutDown: the queue is closed.
             QueueUnavailable: every try failed.
-            QueueBroken: the database refuses, and no waiting changes that.
+            QueueBroken: the database refuses for a reason that waiting does not change.
         """
         return self._call(self.retry, lambda: method(*arguments, **more))
 
     def call_once(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """The same with one try, for a caller that calls again anyway."""
+        """Call the storage once, for a caller that repeats the call anyway."""
         return self._call(self._one_try, lambda: method(*arguments, **more))
 
     def call_apart(self, method: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
-        """The same with one try, for a consumer's own business: what is prefetched stays so."""
+        """Call the storage once, for a consumer's own work, without settling prefetches."""
         return self._try(self._one_try, lambda: method(*arguments, **more))
 
     def _call(self, retry: RetryConfig, call: Callable[[], R]) -> R:
@@ -117,7 +117,7 @@ class Session:
             prefetched.settle()
 
     def prefetched(self, rows: Sequence[Row], payloads: Sequence[Any], lock: str) -> Prefetched:
-        """What one fetch took for a handler that gets messages one by one."""
+        """Return the prefetch of one fetch, for a handler that gets messages one by one."""
 
         def release(held: Held) -> None:
             self.storage.release(self.kind, held)
@@ -127,7 +127,7 @@ class Session:
 
     @contextmanager
     def prefetching(self, prefetched: Prefetched) -> Iterator[None]:
-        """Have the calls of others settle what a consumer has prefetched, until the end of the block."""
+        """Let other calls settle a consumer's prefetch, until the end of the block."""
         self._prefetched.append(prefetched)
         try:
             yield
@@ -136,7 +136,7 @@ class Session:
                 self._prefetched.remove(prefetched)
 
     def settle(self) -> None:
-        """Settle what consumers have prefetched, in one try."""
+        """Settle the consumers' prefetches, in one try."""
         if self._prefetched:
             self.call_apart(self._settle)
 
@@ -157,7 +157,7 @@ class Session:
             raise ShutDown(f"the delayed queue {self.name!r} is closed")
 
     def close(self) -> None:
-        """Give back what cancelled coroutines took, wake all that wait, end the listener, close the storage."""
+        """Release messages of cancelled coroutines, wake all waiters, end the listener, and close the storage."""
         self.threads.close(self.retry.try_timeout or _LONGEST_GIVING_BACK)
         self.closed = True
         self.wakeup.wake()
@@ -170,19 +170,19 @@ class Session:
     # --- time
 
     def now(self) -> int:
-        """The clock's time in milliseconds."""
+        """Return the clock's time in milliseconds."""
         return to_ms(self.clock.now(), "the clock's time")
 
     def after(self, delay: Seconds, what: str) -> int:
-        """The time (milliseconds) ``delay`` from now; ``what`` names the argument in a refusal."""
+        """Return the time (milliseconds) ``delay`` from now. ``what`` names the argument in errors."""
         return to_ms(self.clock.now() + seconds(what, delay), what)
 
     def lease_end(self, now: int) -> int:
-        """The end (milliseconds) of a lease that begins now."""
+        """Return the end (milliseconds) of a lease that begins now."""
         return now + round(self.time.acquire_timeout * 1000)
 
     def pause_until(self, due: int | None) -> float:
-        """Seconds until ``due`` (milliseconds; None: nothing is scheduled), at most a poll period."""
+        """Return the seconds until ``due`` (milliseconds; None: no message is scheduled), at most a poll period."""
         now = self.now()
         period = self.time.poll_period
         return period if due is None else min(period, max(_SOONEST, (due - now) / 1000))
@@ -195,13 +195,14 @@ class Session:
                     self.listener = self.storage.listen(self.kind, self._heard)
 
     def news(self, due: int, *, ours: bool) -> str | None:
-        """What an offer tells consumers elsewhere; ``ours``: those here are woken without it. None: nothing."""
+        """Return the announcement of an offer for consumers elsewhere, or None. ``ours``: those here are woken without
+        it."""
         if not self.notify:
             return None
         return f"{self.wakeup.token if ours else ''}@{due}"
 
     def _heard(self, news: str) -> None:
-        """Wake who waits here when what was offered elsewhere is due."""
+        """Wake the waiters of this process when a message offered elsewhere is due."""
         whose, _, due = news.partition("@")
         if whose == self.wakeup.token:
             return
@@ -213,11 +214,10 @@ class Session:
     # --- taking messages, and giving them back
 
     def acquire(self, n: int) -> tuple[list[Row], list[Any], str, int | None]:
-        """Take up to ``n`` messages that can be delivered; what cannot be goes to the dead letters on the way.
+        """Take up to ``n`` messages, and bury those that cannot be delivered.
 
         Returns:
-            The rows, their payloads, and the lock that they are held by; the time when something is due next, which is
-            known if there are no rows.
+            The rows, their payloads, their lock, and the next due time, which is known only without rows.
         """
         while True:
             lock, now = new_lock(), self.now()
@@ -227,20 +227,20 @@ class Session:
                 return rows, payloads, lock, fetched.next_due
 
     def deliverable(self, fetched: Sequence[Row], lock: str) -> tuple[list[Row], list[Any]]:
-        """Decode what was fetched; what is worn out or cannot be decoded goes to the dead letters."""
+        """Decode fetched messages. Bury those that were delivered too often or cannot be decoded."""
         rows, payloads, given_up = decode_or_give_up(fetched, self.codec, self.max_attempts)
         for row, reason in given_up:
             self.bury(lock, row, reason)
         return rows, payloads
 
     def bury(self, lock: str, row: Row, error: BaseException | str) -> int:
-        """Move a message that we hold to the dead letters; return 1, or 0 if it was no longer ours."""
+        """Make a leased message a dead letter. Return 1, or 0 if it was no longer leased."""
         return self.call(self.storage.bury, self.kind, Held(lock, (row.id,)), self.now(), error_text(error))
 
     def nack(
         self, lock: str, rows: Sequence[Row], due_at: int, error: BaseException | str | None, limit: int | None
     ) -> int:
-        """Give messages back for later, those delivered ``limit`` times to the dead letters; count what was ours."""
+        """Release messages for later, and bury those delivered ``limit`` times. Return how many were still leased."""
         worn_out, again = delivered_too_often(rows, limit)
         ours = sum(self.bury(lock, row, error or f"given back {limit} times") for row in worn_out)
         if again:
@@ -250,7 +250,7 @@ class Session:
         return ours
 
     def mark_ranked(self, connection: Any) -> None:
-        """Have the queue delivered by priority, before the first offer that has one."""
+        """Deliver the queue by priority. Called before its first offer with a priority."""
         self.check_open()
         if connection is not None:  # part of the caller's transaction, and undone with it
             self.storage.mark_ranked(self.kind, name=self.name, type_name=self.codec.type_name, connection=connection)
@@ -261,7 +261,7 @@ class Session:
             self._ranked = True
 
     def _migrate(self) -> None:
-        """Make the index that only a queue with priorities needs; it may have to wait for others' transactions."""
+        """Create the index that only a queue with priorities needs, which may have to wait for others' transactions."""
         try:
             self.call_once(self.storage.migrate)
         except ShutDown:
@@ -270,17 +270,17 @@ class Session:
             self.warn("the index for priorities could not be made now (%s); the next open() tries again", error)
 
     def ack(self, held: Held) -> int:
-        """Delete what is still ours, into the history if there is one; return how many."""
+        """Delete messages that are still leased, and add them to the history if there is one. Return how many."""
         return self.call(self.ack_now, held, 0 if self.history is None else self.now())
 
     def ack_now(self, held: Held, now: int) -> int:
-        """The same at a time (milliseconds), raising what the storage raises."""
+        """Acknowledge messages at a given time (milliseconds), raising the storage's errors."""
         if self.history is None:
             return self.storage.ack(self.kind, held)
         return self.storage.ack_and_remember(self.kind, held, now, self.history)
 
     def ack_within(self, held: Held, connection: Any) -> int:
-        """Delete what is still ours in the caller's transaction; return how many."""
+        """Delete messages that are still leased, in the caller's transaction. Return how many."""
         self.check_open()
         if self.history is not None:
             raise ValueError("a queue with history= enters what is done there by itself: leave out connection=")
@@ -290,12 +290,12 @@ class Session:
         """Acknowledge ``done`` and take the next messages, in one try.
 
         Args:
-            done: what is handled; None: nothing.
-            n: how many messages to take at most.
-            limits: how many messages may be in flight then, by key prefix; empty for no limit.
+            done: the handled messages; None: none.
+            n: the most messages to take.
+            limits: the most messages in flight, by key prefix; empty for no limit.
 
         Returns:
-            What came of it, and the lock that the rows are held by.
+            The fetched messages and their lock.
         """
         lock, now = new_lock(), self.now()
         until, storage = self.lease_end(now), self.storage
@@ -311,6 +311,6 @@ class Session:
         return fetched._replace(acked=acked + fetched.acked), lock
 
     def release(self, held: Held) -> None:
-        """Give back what was taken and not worked on, as if it had never been taken."""
+        """Release messages that were taken and not handled, as if they had never been taken."""
         self.call(self.storage.release, self.kind, held)
         self.wakeup.wake()

@@ -1,7 +1,7 @@
-"""Waking consumers that sleep because nothing is due.
+"""Wakes consumers that wait because no message is due.
 
 Offers in this process wake them through a :class:`Wakeup`, which all queue objects of one table and name share. A
-consumer notes the count *before* it looks and sleeps only if it is unchanged, so an offer in between is never missed.
+consumer reads the count *before* it polls, and sleeps only if the count is unchanged, so it never misses an offer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_CHECK, _LAST_CHECK = 0.005, 0.1
 
 
 class Wakeup:
-    """A count of reasons to poll again, and a way to wait for the next one."""
+    """A count of wake-ups, and a way to wait for the next one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -32,11 +32,11 @@ class Wakeup:
         """Marks the news of this process's offers, which have woken its consumers already."""
 
     def count(self) -> int:
-        """How often :meth:`wake` was called; note it before the poll."""
+        """Return how often :meth:`wake` was called. Read it before the poll."""
         return self._count
 
     def wake(self) -> None:
-        """Have every waiting consumer poll again."""
+        """Make every waiting consumer poll again."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
@@ -45,7 +45,7 @@ class Wakeup:
             listener()
 
     def wake_in(self, seconds: float) -> None:
-        """The same after some seconds of real time. A consumer that polls before that learns when to poll again."""
+        """Call :meth:`wake` after some seconds of real time. A consumer that polls before that learns its next poll."""
         with self._changed:
             later = seconds > 0 and (self._waiting or self._listeners)
             if later:
@@ -59,7 +59,7 @@ class Wakeup:
             self.wake()
 
     def wait(self, noted: int, seconds: float) -> bool:
-        """Sleep until there is a reason newer than ``noted``; at most ``seconds`` of real time."""
+        """Sleep until the count exceeds ``noted``, at most ``seconds`` of real time."""
         with self._changed:
             self._waiting += 1
             try:
@@ -68,7 +68,7 @@ class Wakeup:
                 self._waiting -= 1
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called at each :meth:`wake`; it must not block."""
+        """Call ``listener`` at each :meth:`wake`. It must not block."""
         with self._changed:
             self._listeners.add(listener)
 
@@ -83,7 +83,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_wakeup(address: Hashable) -> Wakeup:
-    """The one wakeup of this process for a queue at this address."""
+    """Return this process's wakeup for the queue at an address."""
     with _shared_lock:
         wakeup = _shared.get(address)
         if wakeup is None:
@@ -92,15 +92,15 @@ def shared_wakeup(address: Hashable) -> Wakeup:
 
 
 def wake_after_commit(connection: Any, wake: Callable[[], None], most: float) -> None:
-    """Call ``wake`` once the transaction that is open on a caller's connection has ended.
+    """Call ``wake`` after the open transaction of a caller's connection has ended.
 
-    No driver reports a commit, so the connection's state is read, at growing intervals; the caller may go on using the
-    connection meanwhile. After ``most`` seconds the wake-up is given up: every waiting consumer has polled by then.
+    No driver reports a commit, so the connection's state is read at growing intervals. The caller may use the
+    connection meanwhile. After ``most`` seconds there is no wake-up, because every waiting consumer has polled by then.
 
     Args:
-        connection: a ``sqlite3`` or ``psycopg`` connection; kept until then.
+        connection: a ``sqlite3`` or ``psycopg`` connection, which is kept until then.
         wake: must not block.
-        most: seconds.
+        most: the longest wait in seconds.
     """
     ends_at = time.monotonic() + most
 

@@ -1,6 +1,6 @@
-"""What an operator asks of the schedules of a queue, and what a schedule says in the log about itself.
+"""Schedule administration: lists schedules, forgets them, and makes up for missed ticks.
 
-:class:`~drainq.delayed.cron.service.CronService` installs schedules; this is the rest of it.
+:class:`~drainq.delayed.cron.service.CronService` extends this class and installs schedules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Ticks(Generic[T]):
-    """When a schedule fires, and what it sends then."""
+    """The times of a schedule, and its messages."""
 
     after: Callable[[datetime], Iterator[datetime]]
     payload_of: Callable[[datetime], T]
@@ -39,7 +39,7 @@ class Ticks(Generic[T]):
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """A schedule of this object: what names it, what describes it, and its ticks if they are known in advance."""
+    """An installed schedule of this object: its names, its description, and its ticks if they are known in advance."""
 
     config_hash: str
     key_prefix: str
@@ -48,7 +48,7 @@ class Plan(Generic[T]):
 
 
 class CronAdmin(Generic[T]):
-    """The part of :class:`~drainq.delayed.CronService` that lists, forgets and makes up for."""
+    """The methods of :class:`~drainq.delayed.CronService` for operators."""
 
     def __init__(self, session: Session) -> None:
         self._storage = session.storage
@@ -65,10 +65,10 @@ class CronAdmin(Generic[T]):
         refuse(self, "its schedules run in this process", "the URL and name of its queue, and take cron of that")
 
     def schedules(self) -> list[InstalledSchedule]:
-        """The schedules that were installed in this queue, by any process, in the order of their prefixes.
+        """Return the schedules that any process has installed in this queue, in the order of their prefixes.
 
-        A schedule stays listed after its handles are closed, until :meth:`forget`. One that goes on after that is
-        listed again: at once if this object installed it, else with its next tick.
+        A schedule stays listed after its handles are closed, until :meth:`forget`. If it still runs after that, it is
+        listed again: at once if this object installed it, else at its next tick.
         """
         rows = self._call(lambda: self._storage.schedules(self._kind))
         return [
@@ -83,11 +83,11 @@ class CronAdmin(Generic[T]):
         ]
 
     def forget(self, key_prefix: str) -> int:
-        """Forget which ticks a prefix ever made, as if it had never been installed; its messages stay.
+        """Forget which ticks a prefix has made, as if it had never been installed. Its messages stay.
 
-        For a schedule that a wrong clock has spoilt: ticks that were made for times still to come may be made again.
-        Drop what was planned by mistake with :meth:`uninstall_tick` first. A tick around now whose message was handled
-        may be sent a second time.
+        Use it after a clock was wrong: ticks that were made for future times can then be made again. First drop the
+        ticks that were planned by mistake with :meth:`uninstall_tick`. A recent tick whose message was handled may be
+        sent a second time.
 
         Args:
             key_prefix: names the schedule.
@@ -103,10 +103,10 @@ class CronAdmin(Generic[T]):
         return forgotten
 
     def backfill(self, key_prefix: str, start: When, end: When) -> int:
-        """Make the ticks of a range, now, whether or not they lie in the past.
+        """Make the ticks of a range at once, even those in the past.
 
-        A tick that the ledger remembers (two days, and whatever is planned) is not made again; one that is older is,
-        even if it was handled then. Ticks in the past are due at once, the earliest first.
+        A tick in the ledger (those of the last two days, and planned ones) is not made again. An older tick is made
+        again, even if it was handled. Ticks in the past are due at once, the earliest first.
 
         Args:
             key_prefix: a periodic, cron or daily schedule that this object has installed; its handle may be closed.
@@ -118,7 +118,7 @@ class CronAdmin(Generic[T]):
 
         Raises:
             KeyError: this object has installed no such schedule.
-            ValueError: the range is empty or turned round, or has more than 100,000 ticks.
+            ValueError: the range is empty or reversed, or has more than 100,000 ticks.
         """
         first, last = in_utc(start, "start"), in_utc(end, "end")
         if first >= last:
@@ -161,11 +161,11 @@ class CronAdmin(Generic[T]):
         )
 
     def _name_again(self, schedule: Plan[T]) -> None:
-        """Enter a schedule that runs into the list of schedules."""
+        """Enter a running schedule into the list of schedules."""
         self._name(schedule.config_hash, schedule.key_prefix, schedule.description)
 
     def _warned(self, schedule: Plan[T], messages: Sequence[CronMessage[T]], now: datetime) -> bool:
-        """Say in the log what keeps a schedule from being the one that it was installed as; False if all is well."""
+        """Log the reason if a schedule no longer runs as it was installed. Return False if there is none."""
         prefix = schedule.key_prefix
         state = self._call(
             lambda: self._storage.schedule_state(self._kind, prefix=prefix, config_hash=schedule.config_hash)
@@ -202,7 +202,7 @@ class CronAdmin(Generic[T]):
 
 
 def check_names(config_hash: str, key_prefix: str) -> None:
-    """Refuse a hash or a prefix that is blank, no text, or too long for a key."""
+    """Refuse a hash or a prefix that is blank, no str, or too long for a key."""
     for name, value in (("config_hash", config_hash), ("key_prefix", key_prefix)):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be a str, got {value!r}")

@@ -1,10 +1,10 @@
-"""The hash of a schedule's configuration: it separates the messages of an old configuration from those of the new one.
+"""Configuration hashes: tell the messages of a schedule's old configuration from those of the new one.
 
-Each is the md5, in hexadecimal, of a short text; the texts are the source's byte for byte, so that a table may be
-shared with it.
+A hash is the hexadecimal md5 of a short text. The texts equal those of the source byte for byte, so that both can share
+a table.
 
-Source: ``CronConfigHash.kt`` of funfix ``delayedqueue``. Ours: the hours of a day are sorted before they are hashed,
-and cron expressions.
+Source: ``CronConfigHash.kt`` of funfix ``delayedqueue``. drainq adds cron expressions, and sorts the hours of a day
+before hashing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from drainq.delayed.cron.tick_times import checked_period
 
 
 def hash_of_text(text: str) -> str:
-    """The hash of any text that describes a configuration."""
+    """Return the hash of any text that describes a configuration."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def hash_of_period(period: timedelta | float) -> str:
-    """The hash of a periodic tick; the period is a timedelta or seconds.
+    """Return the hash of a period, a timedelta or seconds.
 
     Example:
         >>> hash_of_period(3600)
@@ -33,7 +33,7 @@ def hash_of_period(period: timedelta | float) -> str:
 
 
 def hash_of_daily(schedule: CronDailySchedule) -> str:
-    """The hash of a daily schedule: its zone and its hours; how far ahead it plans makes no difference.
+    """Return the hash of a daily schedule's zone and hours, whatever its advance.
 
     Example:
         >>> from datetime import time
@@ -45,12 +45,12 @@ def hash_of_daily(schedule: CronDailySchedule) -> str:
 
 
 def hash_of_cron(expression: str, zone: ZoneInfo) -> str:
-    """The hash of a cron expression in a zone."""
+    """Return the hash of a cron expression in a zone."""
     return hash_of_text(f"\ncron:\n  zone: {zone.key}\n  expression: {expression}\n")
 
 
 def _short(hour: time) -> str:
-    """A time of the day in as few digits as it takes, as Java prints it; the shared hash relies on it."""
+    """Format a time of the day with as few digits as Java does, which the shared hash needs."""
     if hour.microsecond % 1000:
         return hour.isoformat("microseconds")
     if hour.microsecond:

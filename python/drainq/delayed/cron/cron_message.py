@@ -1,4 +1,4 @@
-"""A message of a schedule: a payload, and the tick that it belongs to."""
+"""CronMessage: a payload and the tick that it belongs to."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class CronMessage(Generic[T]):
     """A payload and the tick that it belongs to.
 
     Args:
-        payload: what is delivered.
+        payload: the payload of the message.
         schedule_at: the tick, an aware datetime or seconds since the epoch; it makes the key.
-        schedule_at_actual: when to deliver, if not at the tick itself (to spread a load, say); the key stays the
-            tick's.
+        schedule_at_actual: the time of delivery, if not the tick itself (to spread a load, for example). The key is
+            still the tick's.
 
     Both times are kept as aware datetimes in UTC.
 
@@ -53,26 +53,26 @@ class CronMessage(Generic[T]):
 
     @staticmethod
     def key(config_hash: str, key_prefix: str, schedule_at: When) -> str:
-        """The key of one tick's message: ``{key_prefix}/{config_hash}/{yyyyMMdd-HHmmss.nnnnnnnnn}`` in UTC."""
+        """Return the key of one tick's message: ``{key_prefix}/{config_hash}/{yyyyMMdd-HHmmss.nnnnnnnnn}`` in UTC."""
         return tick_key(key_prefix, config_hash, microseconds(in_utc(schedule_at, "schedule_at")))
 
     @staticmethod
     def static(payload: T) -> Callable[[datetime], T]:
-        """A ``payload_of`` that gives every tick the same payload."""
+        """Return a ``payload_of`` that gives every tick the same payload."""
         return lambda at: payload
 
     def to_scheduled(self, config_hash: str, key_prefix: str, can_update: bool = False) -> ScheduledMessage[T]:
-        """This message as :meth:`~drainq.delayed.DelayedQueue.offer_batch` takes it."""
+        """Convert this message for :meth:`~drainq.delayed.DelayedQueue.offer_batch`."""
         key = self.key(config_hash, key_prefix, self.schedule_at)
         return ScheduledMessage(key, self.payload, self.delivered_at, can_update)
 
 
 def in_utc(at: When, what: str) -> datetime:
-    """An aware datetime or seconds since the epoch as a datetime in UTC; ``what`` is what a refusal calls it."""
+    """Convert an aware datetime or seconds since the epoch to a datetime in UTC. ``what`` names it in errors."""
     to_ms(at, what)  # refuses what is no time
     return at.astimezone(timezone.utc) if isinstance(at, datetime) else _EPOCH + timedelta(seconds=at)
 
 
 def microseconds(at: datetime) -> int:
-    """Microseconds since the epoch."""
+    """Return the microseconds since the epoch."""
     return (at - _EPOCH) // _MICROSECOND

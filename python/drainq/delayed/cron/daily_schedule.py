@@ -1,7 +1,7 @@
 """A daily schedule: the same wall-clock times every day, in one time zone.
 
-Why: "at 02:30 in Bucharest" is a wall-clock promise, and twice a year the wall clock jumps. What happens then is
-decided here, once, and not by whatever a library happens to do.
+"At 02:30 in Bucharest" is a wall-clock time, and twice a year the wall clock jumps. This file defines what happens
+then.
 
 # Invariants
 1. Every hour of the day fires exactly once on every date of the zone.
@@ -9,10 +9,10 @@ decided here, once, and not by whatever a library happens to do.
    If that is the time of another hour of the same schedule, the two are one tick.
 3. In an overlap (clocks go back, the time comes twice) it fires in the first pass only.
 4. :meth:`CronDailySchedule.get_next_times` is never empty, strictly increasing, and strictly after ``now``: never in
-   the past, the second pass of an overlap included.
+   the past, even in the second pass of an overlap.
 
-Source: ``CronDailySchedule.kt`` of funfix/database. Ours: invariant 3 (there the second pass fires the hour again, in
-the past), a negative advance is refused, and the order in which the hours are given does not matter.
+Source: ``CronDailySchedule.kt`` of funfix/database. Differences: invariant 3 (there the second pass fires the hour
+again, in the past), a negative advance is refused, and the order of the hours does not matter.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def zone_of(zone: str | ZoneInfo | timezone) -> ZoneInfo:
 
 
 def duration_of(value: timedelta | float, name: str) -> timedelta:
-    """Return ``value`` (a timedelta, or seconds) as a timedelta.
+    """Convert a timedelta or a number of seconds to a timedelta.
 
     Raises:
-        TypeError, ValueError: it is neither, or not finite; ``name`` is what the message calls it.
+        TypeError, ValueError: the value is neither, or not finite; the message calls it ``name``.
     """
     if isinstance(value, timedelta):
         return value
@@ -67,8 +67,8 @@ class CronDailySchedule:
     Args:
         zone: a zone's name (``"Europe/Bucharest"``) or a ``ZoneInfo``.
         hours_of_day: one or more ``datetime.time`` without a zone; kept sorted, each once.
-        schedule_in_advance: how far ahead messages are put into the queue: a timedelta or seconds, 0 or more.
-        schedule_interval: how often the schedule is looked at: a timedelta or seconds, above 0.
+        schedule_in_advance: how far ahead messages are offered: a timedelta or seconds, 0 or more.
+        schedule_interval: how often the schedule is checked: a timedelta or seconds, above 0.
 
     Raises:
         ValueError: no hours, an unknown zone, a negative advance, or an interval that is not positive.
@@ -112,7 +112,7 @@ class CronDailySchedule:
         object.__setattr__(self, "schedule_interval", interval)
 
     def get_next_times(self, now: datetime) -> list[datetime]:
-        """Return the times to schedule: those up to ``schedule_in_advance`` from ``now``, and at least the next one.
+        """Return the times up to ``schedule_in_advance`` from ``now``, and at least the next one.
 
         Args:
             now: an aware datetime.
@@ -139,5 +139,6 @@ class CronDailySchedule:
             day += timedelta(days=1)
 
     def _instants(self, day: date) -> set[datetime]:
-        """The instants of a date's times: ``fold=0`` is the first pass of an overlap, and the shifted time of a gap."""
+        """Return the instants of a date's times. ``fold=0`` selects the first pass of an overlap, and shifts a time in
+        a gap."""
         return {datetime.combine(day, hour, tzinfo=self.zone).astimezone(timezone.utc) for hour in self.hours_of_day}

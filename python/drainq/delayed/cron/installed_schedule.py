@@ -1,4 +1,4 @@
-"""A schedule as an operator sees it."""
+"""InstalledSchedule: the description of a schedule for an operator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class InstalledSchedule:
     Attributes:
         key_prefix: names the schedule.
         config_hash: the configuration that was installed last.
-        description: what it is: ``every 900 s``, ``cron 30 6 * * MON-FRI in Europe/Bucharest``.
+        description: its times: ``every 900 s``, ``cron 30 6 * * MON-FRI in Europe/Bucharest``.
         installed_at: when this configuration was first installed, in UTC.
-        last_tick: the latest tick that it made, planned ones too; None before the first.
+        last_tick: the latest tick that it made, also a planned one; None before the first.
     """
 
     key_prefix: str

@@ -1,14 +1,14 @@
-"""One installed schedule: check it, wait, check it again, until closed.
+"""CronHandle: one installed schedule, which is checked again and again until it is closed.
 
-Waiting takes real time and re-reads the clock: the next check comes once the interval has passed, by either of the two.
-So a clock that is moved by hand, or one that jumps (a laptop that slept), is noticed soon, and one that stands still
-stops nothing. The waiting of all schedules is done by one timer: see :mod:`drainq.delayed.cron.schedule_watch`.
+The next check comes when the interval has passed, either in real time or by the queue's clock. So a clock that is moved
+or jumps (after a laptop slept) is noticed soon, and a clock that stands still does not stop the schedule. One timer
+waits for all schedules: see :mod:`drainq.delayed.cron.schedule_watch`.
 
 # Invariants
 
 1. One check of a schedule runs at a time.
-2. After :meth:`CronHandle.close` no check begins, and one that is running installs nothing any more.
-3. A forked child's schedules are closed; the parent's go on.
+2. After :meth:`CronHandle.close` no check begins, and a running check installs no more ticks.
+3. A forked child's schedules are closed. The parent's continue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _JUMP = 24 * 3600.0  # seconds between clock and real time from which on it is w
 
 
 class CronHandle:
-    """An installed schedule; ``close()``, or the end of a ``with`` block, ends it. What it scheduled stays."""
+    """An installed schedule. ``close()``, or the end of a ``with`` block, ends it. Its messages stay."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class CronHandle:
         watch: Watch,
         log_values: bool = False,
     ) -> None:
-        """Made by the ``install_...`` methods.
+        """Create a handle. Only the ``install_...`` methods call this.
 
         Args:
             name: of the schedule, for the log.
             check: checks the schedule once and returns the seconds until the next check.
-            retry: seconds until the check after one that failed; a minute at most.
-            watch: what wakes the schedule when the clock runs ahead of real time.
-            log_values: show the texts of errors in log lines whatever they hold.
+            retry: seconds until the check after a failed one; a minute at most.
+            watch: wakes the schedule when the clock runs ahead of real time.
+            log_values: show whole texts of errors in log lines.
         """
         self._name = name
         self._check = check
@@ -80,7 +80,7 @@ class CronHandle:
         self._closed = True
 
     def start(self) -> None:
-        """Start; return once the schedule was checked for the first time, or after a second if that takes long."""
+        """Start the schedule. Return after its first check, or after a second if that takes longer."""
         self._watch.add(self)
         self._repeat.wake()
         self._checked.wait(_FIRST_CHECK)
@@ -91,26 +91,26 @@ class CronHandle:
         return self._closed
 
     def wake(self) -> None:
-        """Have a check begin as soon as possible, on a thread of the timer."""
+        """Start a check as soon as possible, on a thread of the timer."""
         self.due_at = float("inf")  # until the check has said when the next one is due
         self._repeat.wake()
 
     def look(self) -> None:
-        """Check the schedule now, on this thread, whatever the interval; nothing happens after :meth:`close`.
+        """Check the schedule now, on this thread, before the interval has passed. Does nothing after :meth:`close`.
 
         Raises:
-            Exception: what the generator or the database raised.
+            Exception: the error of the generator or the database.
         """
         self._run_check()
 
     def close(self, timeout: Seconds | None = 10.0) -> bool:
-        """End the schedule; what is scheduled stays in the queue.
+        """End the schedule. Its messages stay in the queue.
 
         Args:
             timeout: seconds to wait for a check that is running; None for as long as it takes.
 
         Returns:
-            True if the schedule has ended; False if a check was still running at the end of the timeout, or is what
+            True if the schedule has ended. False if a check was still running after the timeout, or if the check itself
             calls this.
         """
         timeout = seconds_or_none("timeout", timeout)

@@ -1,7 +1,7 @@
-"""One watch for all schedules of a queue: it reads the queue's clock and wakes the schedules whose time has come.
+"""Watch: reads a queue's clock and wakes each schedule whose time has come.
 
-Why: a schedule waits in real time, on the one timer below, and a clock can run ahead of real time (a test moves it, a
-laptop slept). The watch notices that for all schedules at once; no schedule has a thread or a timer of its own for it.
+A schedule waits in real time, but the queue's clock can run ahead (a test moves it, a laptop slept). The watch notices
+that for all schedules at once, so no schedule needs its own thread or timer.
 
 # Invariants
 
@@ -33,16 +33,16 @@ _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the mach
 
 
 class Watched(Protocol):
-    """A schedule, as the watch sees it."""
+    """The interface of a watched schedule."""
 
     due_at: float
     """When the next check is due, on the queue's clock."""
 
     def wake(self) -> None:
-        """Have a check begin as soon as possible."""
+        """Start a check as soon as possible."""
 
     def close(self, timeout: Seconds | None = 10.0) -> bool:
-        """End it; return whether it has ended."""
+        """End the schedule. Return whether it has ended."""
 
 
 class Watch:
@@ -82,10 +82,10 @@ class Watch:
         repeat.stop(0)
 
     def close_all(self, timeout: float | None) -> bool:
-        """Close every schedule; ``timeout`` is for all of them together.
+        """Close every schedule. ``timeout`` is for all of them together.
 
         Returns:
-            True if each has ended.
+            True if all have ended.
         """
         closing = self._all()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -113,10 +113,10 @@ class Watch:
 
 
 class Jumps:
-    """Reports a clock that went another way than real time between two readings.
+    """Detects a clock that diverges from real time between two readings.
 
     Args:
-        most: seconds that the two may differ by.
+        most: the most seconds by which the two may differ.
     """
 
     def __init__(self, most: float) -> None:
@@ -124,7 +124,8 @@ class Jumps:
         self._last: tuple[float, float] | None = None
 
     def since_last(self, now: float) -> float | None:
-        """Seconds that the clock, which says ``now``, has jumped by since the last call; None if it did not."""
+        """Return the seconds by which the clock has jumped since the last call; None if it has not. ``now`` is its
+        reading."""
         real = time.monotonic()
         last, self._last = self._last, (now, real)
         if last is None:

@@ -1,18 +1,18 @@
-"""Recurring schedules: they put messages into a delayed queue ahead of time, and the queue delivers them.
+"""CronService: recurring schedules, which offer messages to a delayed queue ahead of time.
 
-Why: a schedule that lives in the queue needs no leader and no process of its own. Every instance of a program installs
-the same schedule; the instance that checks it first makes the tick's message, and the others find it made.
+A schedule in the queue needs no leader and no process. Every instance of a program installs the same schedule. The
+instance that checks it first makes the tick's message, and the others find the message.
 
 # Invariants
-1. A tick becomes one message, ever: however many schedulers, whatever their clocks say, and after restarts. The
-   storage keeps that promise (its tick ledger, in the transaction that inserts); nothing here is trusted with it.
-2. Under one prefix there is one configuration: making the ticks of one hash withdraws what other hashes have planned
-   for the future. What is due, in flight, or given back stays.
+1. A tick becomes one message, whatever the number of schedulers, their clocks, and restarts. The storage guarantees
+   that by its tick ledger, in the transaction that inserts the message.
+2. Under one prefix there is one configuration: making the ticks of one hash deletes the future messages of other
+   hashes. Messages that are due, in flight, or released stay.
 3. A check that fails (a generator that raises, a database that is away) is logged, and the schedule is checked again.
-4. Two configurations that are installed under one prefix at the same time each withdraw what the other has planned, and
-   a tick that is due before that happens is sent by both: the log says so.
+4. Two configurations under one prefix at the same time delete each other's future messages. A tick that is due before
+   that is sent by both, and the log warns of it.
 
-Source: ``CronService.kt`` of funfix ``delayedqueue``. Ours: the ledger, catching up, and cron expressions.
+Source: ``CronService.kt`` of funfix ``delayedqueue``. drainq adds the ledger, catching up, and cron expressions.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class CronService(CronAdmin[T]):
     """The schedules of one delayed queue, as ``queue.cron``.
 
-    The ``install_...`` methods check the schedule at once and then again and again on a thread of drainq's, until
-    the handle is closed; what they put into the queue stays there. Call them in every instance of a program: each tick
-    is one message.
+    The ``install_...`` methods check the schedule at once, and then repeatedly on a thread of drainq until the handle
+    is closed. The messages in the queue stay. Call them in every instance of a program: each tick is one message.
 
-    A ``payload_of`` or ``generate_many`` may be asked for a tick more than once; only the first answer is sent.
+    A ``payload_of`` or ``generate_many`` may be called more than once for a tick. Only the first result is sent.
 
     Example:
         >>> from datetime import datetime, timezone
@@ -82,10 +81,10 @@ class CronService(CronAdmin[T]):
         self._watch = Watch(session.clock)
 
     def install_tick(self, config_hash: str, key_prefix: str, messages: Iterable[CronMessage[T]]) -> int:
-        """Put the messages of one configuration into the queue, once.
+        """Offer the messages of one configuration to the queue, once.
 
-        What other configurations under the prefix have planned for the future is dropped. A tick that was made before
-        is not made again, even if its message was handled long ago.
+        The future messages of other configurations under the prefix are dropped. An existing tick is not made again,
+        even if its message was handled long ago.
 
         Args:
             config_hash: names the configuration, such as
@@ -94,10 +93,10 @@ class CronService(CronAdmin[T]):
             messages: the ticks to make; none is fine.
 
         Returns:
-            How many messages were made.
+            The number of new messages.
 
         Raises:
-            ValueError: a blank name, or one so long that keys would have more than 200 characters.
+            ValueError: a name is blank, or so long that keys would exceed 200 characters.
         """
         planned = list(messages)
         check_names(config_hash, key_prefix)
@@ -105,10 +104,10 @@ class CronService(CronAdmin[T]):
         return self._install(config_hash, key_prefix, planned, update=False)
 
     def uninstall_tick(self, config_hash: str, key_prefix: str) -> int:
-        """Drop what this configuration has planned and no consumer was given yet; it may be planned again.
+        """Drop the messages of this configuration that no consumer was given yet. They may be planned again.
 
         Returns:
-            How many messages were dropped.
+            The number of dropped messages.
         """
         check_names(config_hash, key_prefix)
         return self._call(lambda: self._storage.uninstall_ticks(self._kind, prefix=key_prefix, config_hash=config_hash))
@@ -120,10 +119,10 @@ class CronService(CronAdmin[T]):
         schedule_interval: timedelta | float,
         generate_many: Callable[[datetime], Iterable[CronMessage[T]]],
     ) -> CronHandle:
-        """Install what ``generate_many(now)`` returns, at once and every ``schedule_interval``.
+        """Offer the messages of ``generate_many(now)``, at once and every ``schedule_interval``.
 
         Args:
-            config_hash: names the configuration; another one drops what this one has planned for the future.
+            config_hash: names the configuration. Installing another one drops the future messages of this one.
             key_prefix: names the schedule; not blank, any characters.
             schedule_interval: a timedelta or seconds, above 0.
             generate_many: gets the time as an aware datetime in UTC; may run on another thread.
@@ -153,11 +152,12 @@ class CronService(CronAdmin[T]):
         *,
         catch_up: CatchUp = "none",
     ) -> CronHandle:
-        """Send a message at every multiple of ``period``, counted from 1970-01-01 UTC: every full hour, say.
+        """Send a message at every multiple of ``period``, counted from 1970-01-01 UTC. With 3600, that is every full
+        hour.
 
         Args:
             key_prefix: names the schedule; not blank, any characters.
-            period: a timedelta or seconds; at least a millisecond, of which it is a whole number.
+            period: a timedelta or seconds; a whole number of milliseconds, at least one.
             payload_of: gets the tick as an aware datetime in UTC; may run on another thread.
             catch_up: ``"none"``: ticks that passed while no scheduler ran are skipped. ``"last"``: the newest of them
                 is sent. ``"all"``: each is sent (at most the newest 1,000).
@@ -249,7 +249,7 @@ class CronService(CronAdmin[T]):
         return self._start(installed, look, retry=schedule.schedule_interval)
 
     def close(self, timeout: Seconds | None = 10.0) -> bool:
-        """Close every handle; what is scheduled stays in the queue.
+        """Close every handle. The messages stay in the queue.
 
         Args:
             timeout: seconds for all of them together; None for as long as it takes.
@@ -266,9 +266,9 @@ class CronService(CronAdmin[T]):
         payload_of: Callable[[datetime], T],
         catch_up: CatchUp,
     ) -> CronHandle:
-        """Keep the next tick planned and check four times between two ticks.
+        """Keep the next tick planned, and check four times between two ticks.
 
-        Ticks that are closer to each other than the checks are planned several at once.
+        If ticks are closer to each other than checks, one check plans several.
         """
         catch_up_with = self._catching_up(schedule.config_hash, schedule.key_prefix, ticks_after, catch_up)
 
@@ -288,7 +288,7 @@ class CronService(CronAdmin[T]):
         ticks_after: Callable[[datetime], Iterator[datetime]],
         catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
-        """What to make up for at a given time: ticks after the last that was made and has passed."""
+        """Return a function that yields the missed ticks to make up for, those after the last tick made."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
         if catch_up not in limits:
             raise ValueError(f"catch_up must be 'none', 'last' or 'all', got {catch_up!r}")
@@ -365,7 +365,7 @@ def _seconds(duration: timedelta) -> str:
 
 @dataclass(frozen=True)
 class _Look(Generic[T]):
-    """What a check of a schedule found, and how long it may be until the next."""
+    """The result of a check, and the longest time until the next check."""
 
     messages: Sequence[CronMessage[T]]
     again: timedelta

@@ -1,7 +1,7 @@
-"""The key of a scheduled tick: ``prefix/hash/yyyyMMdd-HHmmss.nnnnnnnnn`` in UTC.
+"""Tick keys: ``prefix/hash/yyyyMMdd-HHmmss.nnnnnnnnn`` in UTC.
 
-The text is the source's, so that both implementations name a tick alike and share a table. A prefix may hold any
-character, slashes too; a hash is escaped so that it holds no slash, which keeps the keys of ``a`` and ``a/x`` apart.
+The format is the source's, so that both implementations can share a table. A prefix may hold any character, also
+slashes. A hash is escaped so that it holds no slash, which separates the keys of ``a`` and ``a/x``.
 
 Source: ``CronMessage.key`` of funfix ``delayedqueue``.
 """
@@ -16,7 +16,7 @@ _AFTER_PREFIX = re.compile(r"([^/]+)/[0-9]{8}-[0-9]{6}\.[0-9]{9}", re.ASCII)
 
 
 def tick_key(prefix: str, config_hash: str, nominal_at: int) -> str:
-    """The key of the tick at ``nominal_at`` (microseconds since the epoch).
+    """Return the key of the tick at ``nominal_at`` (microseconds since the epoch).
 
     Example:
         >>> tick_key("daily", "abc", 1_500_000)
@@ -28,12 +28,12 @@ def tick_key(prefix: str, config_hash: str, nominal_at: int) -> str:
 
 
 def escape_hash(config_hash: str) -> str:
-    """The hash as it stands in a key."""
+    """Escape a hash for a key."""
     return config_hash.replace("%", "%25").replace("/", "%2F")
 
 
 def hash_in(key: str, prefix: str) -> str | None:
-    """The escaped hash in a tick's key of exactly this prefix; None if the key is no such key.
+    """Return the escaped hash in a tick's key of exactly this prefix; None for any other key.
 
     Example:
         >>> hash_in("a/x/h/19700101-000001.500000000", "a/x")
@@ -48,5 +48,5 @@ def hash_in(key: str, prefix: str) -> str | None:
 
 
 def key_range(prefix: str) -> tuple[str, str]:
-    """Bounds, lower inclusive and upper exclusive, of every key that starts with ``prefix/``; "0" follows "/"."""
+    """Return the bounds, lower inclusive and upper exclusive, of all keys that start with ``prefix/``."""
     return prefix + "/", prefix + "0"

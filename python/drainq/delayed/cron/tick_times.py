@@ -1,17 +1,16 @@
-"""When a recurring schedule fires next: multiples of a period, and cron expressions.
+"""Tick times: multiples of a period, and the times of cron expressions.
 
-Both are endless, strictly increasing iterators of UTC datetimes after a given moment, as is
-:meth:`drainq.delayed.cron.daily_schedule.CronDailySchedule.ticks_after`, so that the scheduler needs to know one shape
-only.
+Both are endless, strictly increasing iterators of UTC datetimes after a given moment, like
+:meth:`drainq.delayed.cron.daily_schedule.CronDailySchedule.ticks_after`, so the scheduler treats all alike.
 
 Daylight saving, for cron expressions:
 
 1. A time that names its minute and hour fires once a day: shifted to the end of a gap, in the first pass of an overlap.
-2. A starred minute or hour follows the clock on the wall as it runs: nothing in a gap, both passes of an overlap.
+2. A starred minute or hour follows the wall clock: it does not fire in a gap, and fires in both passes of an overlap.
 
-Source: the parser and rule 1 are ``cronsim``'s (Debian cron's rules). Ours: never a time in the past when asked in the
-second pass, never one time twice, the ``@daily`` names, and rule 2 in zones that move by half an hour (cronsim steps
-by whole hours there and loses ticks).
+Source: the parser and rule 1 are ``cronsim``'s (Debian cron's rules). drainq never returns a time in the past during
+the second pass, nor a time twice. It adds the ``@daily`` names, and rule 2 in zones that move by half an hour (cronsim
+steps by whole hours there and loses ticks).
 """
 
 from __future__ import annotations
@@ -109,10 +108,10 @@ def cron_ticks(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[dat
 
 
 def _wall_clock_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterator[datetime]:
-    """Yield every instant after ``now`` at which the clock on the wall reads a time that ``expression`` names.
+    """Yield every instant after ``now`` at which the wall clock shows a time of ``expression``.
 
-    Between two changes of the clock, wall time is UTC plus an offset, so the expression is walked without a zone
-    there; at a change the walk starts again with the new offset.
+    Between two changes of the clock, wall time is UTC plus an offset, so the expression is evaluated without a zone. At
+    a change it is evaluated again with the new offset.
     """
     seen, start = now, now
     while True:
@@ -131,7 +130,7 @@ def _wall_clock_ticks(expression: str, zone: ZoneInfo, now: datetime) -> Iterato
 
 
 def _next_change(zone: ZoneInfo, start: datetime, until: datetime) -> datetime | None:
-    """The first second in ``(start, until]`` with another offset than the one before; None if there is none."""
+    """Return the first second in ``(start, until]`` whose offset differs from the one before; None if there is none."""
     while start < until:
         end = min(start + timedelta(days=1), until)
         if _offset(zone, end) != _offset(zone, start):
@@ -154,7 +153,7 @@ def missed_ticks(
 ) -> list[datetime]:
     """Return the newest ``limit`` ticks that lie after ``last`` and not after ``now``.
 
-    It looks back further and further, so that a schedule of seconds that stood still for a year costs no more than
+    The search goes back in growing steps, so a schedule of seconds that stood still for a year costs no more than
     ``limit`` ticks.
     """
     span = timedelta(minutes=1)

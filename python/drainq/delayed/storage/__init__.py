@@ -1,13 +1,13 @@
-"""Where the messages live: what a back end does (``base``), and what differs between memory, a file and a server.
+"""Storages: the back ends of the delayed queue, for memory, an SQLite file and a PostgreSQL server.
 
 | module | what it holds |
 | --- | --- |
-| ``base`` | what a back end does, and what all of them do in the same way |
-| ``records`` | the types that a back end gets and hands out |
-| ``open``, ``options`` | from a URL to a storage; what each back end is opened with |
+| ``base`` | the interface of a back end, and the methods that all back ends share |
+| ``records`` | the types of a back end's arguments and results |
+| ``open``, ``options`` | return the storage of a URL; the options of all back ends |
 | ``memory`` | an SQLite database without a file |
 | ``sqlite`` | a file |
 | ``postgres`` | a server |
-| ``in_flight_limits`` | how many more messages may be in flight |
+| ``in_flight_limits`` | computes how many more messages may be in flight |
 | ``migrate``, ``table_names`` | numbered steps of the schema; names of tables and indexes |
 """

@@ -1,33 +1,33 @@
-"""What a back end must do, in one abstract class, which SQLite (in a file or in memory) and PostgreSQL extend.
+"""Storage: the abstract class of all back ends, which SQLite (in a file or in memory) and PostgreSQL extend.
 
-A storage knows bytes and integers only: payloads are encoded, times are milliseconds since the epoch (UTC), and
-``kind`` (md5 of queue name and codec) tells the queues of one table apart. It reads no clock: ``now`` is handed in.
+A storage gets only bytes and integers: payloads are encoded, times are milliseconds since the epoch (UTC), and ``kind``
+(md5 of queue name and codec) separates the queues of one table. It reads no clock: ``now`` is an argument.
 
-A back end writes its statements in files of its own folder (``messages_sql``, ``ticks_sql``, ``schema_sql``), under the
-same names, with the same parameters and the same columns in the answer. So a method that only runs one of them is
-written once, here; a method that differs by more than SQL is abstract, and in another file of the back end's folder:
+A back end has its statements in files of its folder (``messages_sql``, ``ticks_sql``, ``schema_sql``), with the same
+names, parameters and columns in every back end. So a method that only runs one of them is written here once. A method
+that differs by more than SQL is abstract here, and implemented in another file of the back end's folder:
 
 | file | what it holds |
 | --- | --- |
-| ``statements`` | the connections, and how a statement is run on them |
-| ``offer`` | how messages are stored |
-| ``ticks`` | the ticks of schedules |
-| ``migrate`` | how tables are made and brought up to date |
-| ``storage`` | the storage: all of these, with what consumers and operators do |
+| ``statements`` | the connections, and methods to run a statement |
+| ``offer`` | stores messages |
+| ``ticks`` | stores the ticks of schedules |
+| ``migrate`` | creates tables and brings them up to date |
+| ``storage`` | joins the others, with the methods for consumers and operators |
 
 # Invariants
 
 1. A row is *in flight* while ``lockUuid`` is set: one acquisition owns it until its ``scheduledAt`` (the end of the
-   lease) passes, and still owns it after that as long as no other acquisition takes it over.
+   lease) passes, and after that until another acquisition takes it over.
 2. Every change by a consumer names the lock it holds. A row that was updated or taken over carries another lock, or
    none, so a stale call changes nothing and counts 0.
-3. A method is one transaction: it happened whole or not at all.
+3. A method is one transaction: all of it happens, or none.
 4. A tick of a schedule is created at most once: the key of each tick ever created stays in the tick ledger until its
    schedule's floor has passed it, and nothing at or below the floor is created again.
-5. The floor is a tick that was due, was recorded and was delivered, and all that longer than ``TICK_MEMORY_MS`` ago. So
-   a clock that was ahead for less than that raises no floor over ticks that are still to come.
+5. The floor is a tick that became due, was recorded and was delivered, each longer than ``TICK_MEMORY_MS`` ago. So a
+   clock that was ahead for less than that raises no floor above future ticks.
 
-Source: the schema and statements of funfix ``delayedqueue``; attempts, dead letters and the ledger are ours.
+Source: the schema and statements of funfix ``delayedqueue``; attempts, dead letters and the ledger are drainq's.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from drainq.sql.driver_errors import passes
 
 
 class Storage(ABC):
-    """Keeps messages. Methods may be called from many threads at once."""
+    """Stores messages. Several threads may call the methods at once."""
 
     worth_prefetching: bool
     """Whether a consumer is to take messages ahead: each statement costs a round trip, and none waits for a transaction
@@ -72,11 +72,11 @@ class Storage(ABC):
 
     @abstractmethod
     def _ask(self, name: str, values: dict[str, Any]) -> list[Any]:
-        """Run a statement; return its rows."""
+        """Run a statement. Return its rows."""
 
     @abstractmethod
     def _do(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement. Return how many rows it changed."""
 
     def _ask_patiently(self, name: str, values: dict[str, Any]) -> list[Any]:
         """Run a statement that may read a whole queue."""
@@ -91,7 +91,7 @@ class Storage(ABC):
         return self._ask(name, values)
 
     def _do_for_schedules(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement of a scheduler; return how many rows it changed."""
+        """Run a statement of a scheduler. Return how many rows it changed."""
         return self._do(name, values)
 
     @abstractmethod
@@ -120,15 +120,15 @@ class Storage(ABC):
 
     @abstractmethod
     def connect(self) -> None:
-        """Open the first connection; raise the driver's error if that fails. Every other method does it, too."""
+        """Open the first connection, or raise the driver's error. Every other method connects, too."""
 
     @abstractmethod
     def migrate(self) -> list[str]:
-        """Bring the tables up to date, also those that another implementation made; return the names of the steps."""
+        """Bring the tables up to date, also those of another implementation. Return the names of the steps."""
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Return whether the tables are up to date; an index that only makes a queue quicker may be missing."""
+        """Return whether the tables are up to date. An index that only makes a queue faster may be missing."""
 
     @abstractmethod
     def migration_sql(self) -> str:
@@ -136,18 +136,18 @@ class Storage(ABC):
 
     @abstractmethod
     def listen(self, kind: str, wake: Callable[[str], None]) -> Closeable | None:
-        """Call ``wake`` with what is announced, and with the empty text if something may have been missed.
+        """Call ``wake`` with each announced text, and with the empty text if some may have been missed.
 
-        None: nothing is ever heard here.
+        Returns None if the storage has no announcements.
         """
 
     def is_transient(self, error: BaseException) -> bool:
-        """Return whether the same call may succeed if it is made again: a deadlock, a busy file, a lost connection."""
+        """Return whether the same call may succeed later: after a deadlock, a busy file or a lost connection."""
         return passes(error)
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and end threads."""
 
     @abstractmethod
     def database_time(self) -> float:
@@ -166,32 +166,33 @@ class Storage(ABC):
         announce: str | None = None,
         again: bool = False,
     ) -> list[OfferOutcome]:
-        """Insert or update, one after the other in the order given, with an outcome for each.
+        """Insert or update messages in order. Return the outcome of each.
 
-        ``connection``: the caller's own, which the caller commits. ``announce``: what consumers elsewhere hear.
-        ``again``: the same offers, with the same ``now``, were made before and the answer was lost; what is found
-        stored just so was stored by that try, and is not called ignored.
+        ``connection``: the caller's own, which the caller commits. ``announce``: the text for consumers elsewhere.
+        ``again``: the same offers, with the same ``now``, were made before and the answer was lost. Rows that equal an
+        offer were stored by that try, so the offer does not count as ignored.
         """
 
     # --- consumers
 
     @abstractmethod
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
-        """Take up to ``limit`` due messages, earliest first, and delete ``done``; what came is ours until ``until``."""
+        """Delete ``done``, then take up to ``limit`` due messages, earliest first, leased until ``until``."""
 
     @abstractmethod
     def acquire_within(
         self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
     ) -> Fetched:
-        """Delete ``done`` and take up to ``limit`` due messages, but none that is beyond a limit in flight.
+        """Delete ``done``, then take up to ``limit`` due messages, none beyond a limit in flight.
 
-        ``limits``: by key prefix; ``""`` is the whole queue. A message that finds no room is stepped over.
+        ``limits``: by key prefix; ``""`` is the whole queue. A message without room is skipped.
 
-        Exact among all that call it: they take turns.
+        The limits are exact, because callers take turns.
         """
 
     def ack(self, kind: str, done: Held, *, connection: Any = None) -> int:
-        """Delete what is still ours; return how many. ``connection``: the caller's own, which the caller commits."""
+        """Delete messages that are still leased. Return how many. ``connection``: the caller's own, which the caller
+        commits."""
         if connection is None:
             return self._do("ACK", self._held(done))
         with self._in_transaction_of(connection) as cursor:
@@ -199,24 +200,24 @@ class Storage(ABC):
             return acked
 
     def nack(self, kind: str, held: Held, due_at: int, error: str | None) -> int:
-        """Give back what is still ours, to be delivered again at ``due_at``; return how many."""
+        """Release messages that are still leased, to be delivered again at ``due_at``. Return how many."""
         return self._do("NACK", {**self._held(held), "due": due_at, "error": error})
 
     def release(self, kind: str, held: Held) -> int:
-        """Give back what is still ours as if it had never been fetched; return how many."""
+        """Release messages that are still leased as if they had never been fetched. Return how many."""
         return self._do("RELEASE", self._held(held))
 
     def extend(self, kind: str, held: Held, until: int) -> int:
-        """Move the end of the lease of what is still ours; return how many."""
+        """Move the end of messages' leases. Return how many were still leased."""
         return self._do("EXTEND", {**self._held(held), "until": until})
 
     @abstractmethod
     def bury(self, kind: str, held: Held, now: int, error: str) -> int:
-        """Move what is still ours to the dead letters; return how many."""
+        """Make messages that are still leased dead letters. Return how many."""
 
     @abstractmethod
     def ack_and_remember(self, kind: str, done: Held, now: int, keep: int) -> int:
-        """Delete what is still ours and enter it into the history, of which ``keep`` entries stay; return how many."""
+        """Delete messages that are still leased and add them to the history of ``keep`` entries. Return how many."""
 
     def next_due(self, kind: str, after: int) -> int | None:
         """Return the earliest time later than ``after`` at which a message becomes due."""
@@ -235,7 +236,7 @@ class Storage(ABC):
         return self._row(found[0]) if found else None
 
     def contains(self, kind: str, key: str) -> bool:
-        """Return whether there is a message of this key; its payload stays where it is."""
+        """Return whether there is a message of this key, without reading its payload."""
         return bool(self._ask("CONTAINS", {"kind": kind, "key": key})[0][0])
 
     def delete_unchanged(self, kind: str, row: Row) -> bool:
@@ -248,7 +249,7 @@ class Storage(ABC):
         return self._do("DROP", {"kind": kind, "key": key}) > 0
 
     def drop_all(self, kind: str) -> int:
-        """Delete every message of the queue; return how many."""
+        """Delete every message of the queue. Return how many."""
         return self._do_patiently("DROP_ALL", {"kind": kind})
 
     def peek(self, kind: str, limit: int) -> list[Row]:
@@ -275,21 +276,21 @@ class Storage(ABC):
         return [key for (key,) in self._ask("DEAD_KEYS", {"kind": kind, "prefix": prefix})]
 
     def drop_dead(self, kind: str, keys: Sequence[str] | None = None) -> int:
-        """Delete dead letters for good; return how many."""
+        """Delete dead letters. Return how many."""
         return self._do_patiently("DROP_DEAD", {"kind": kind, "keys": None if keys is None else self._keys(keys)})
 
     def purge_dead(self, kind: str, before: int) -> int:
-        """Delete the dead letters that died before a time; return how many."""
+        """Delete the dead letters that died before a time. Return how many."""
         return self._do_patiently("PURGE_DEAD", {"kind": kind, "before": before})
 
     @abstractmethod
     def redrive(self, kind: str, now: int, keys: Sequence[str] | None = None) -> int:
-        """Put dead letters back, due now; one whose key is taken by a live message stays. Return how many went back."""
+        """Make dead letters messages again, due now. Skip keys of live messages. Return how many."""
 
     # --- queues
 
     def name_queue(self, kind: str, *, name: str, type_name: str) -> None:
-        """Write down what ``kind`` stands for, unless that is known."""
+        """Record the name and codec of ``kind``, unless they are recorded."""
         if not any(row.kind == kind for row in self.queues()):  # a database that may only be read is not written to
             self._do("NAME_QUEUE", {"kind": kind, "name": name, "type": type_name})
 
@@ -302,7 +303,7 @@ class Storage(ABC):
         return bool(self._ask("PAUSED", {"kind": kind})[0][0])
 
     def mark_ranked(self, kind: str, *, name: str, type_name: str, connection: Any = None) -> None:
-        """Have the queue delivered by priority from now on; ``connection``: the caller's own, as for an offer."""
+        """Deliver the queue by priority from now on. ``connection``: the caller's own, as for an offer."""
         values = {"kind": kind, "name": name, "type": type_name}
         if connection is None:
             self._do("MARK_RANKED", values)
@@ -312,7 +313,7 @@ class Storage(ABC):
 
     @abstractmethod
     def set_paused(self, kind: str, *, name: str, type_name: str, paused: bool) -> bool:
-        """Pause a queue, so that nothing is acquired from it, or resume it; return whether that changed anything."""
+        """Pause a queue, so that no message is acquired from it, or resume it. Return whether that changed it."""
 
     # --- schedules
 
@@ -335,11 +336,11 @@ class Storage(ABC):
 
     @abstractmethod
     def uninstall_ticks(self, kind: str, *, prefix: str, config_hash: str) -> int:
-        """Delete and forget the ticks of this prefix and configuration that were never delivered; return how many."""
+        """Delete and forget the ticks of this prefix and configuration that were never delivered. Return how many."""
 
     @abstractmethod
     def backfill_ticks(self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int) -> int:
-        """Create the ticks that the ledger does not hold, those below the floor too; return how many.
+        """Create the ticks that the ledger does not hold, also those below the floor. Return how many.
 
         No other configuration's ticks are deleted.
         """
@@ -351,7 +352,7 @@ class Storage(ABC):
         return latest
 
     def name_schedule(self, kind: str, *, prefix: str, config_hash: str, description: str, now: int) -> None:
-        """Write down that this configuration is installed under ``prefix``, in place of any other."""
+        """Record that this configuration is installed under ``prefix``, in place of any other."""
         values = {"kind": kind, "prefix": prefix, "hash": config_hash, "description": description, "now": now}
         self._do_for_schedules("NAME_SCHEDULE", values)
 
@@ -360,13 +361,13 @@ class Storage(ABC):
         return [ScheduleRow(*found) for found in self._ask("SCHEDULES", {"kind": kind})]
 
     def schedule_state(self, kind: str, *, prefix: str, config_hash: str) -> ScheduleState:
-        """Return the configuration that ``prefix`` has now, and the floor of ``config_hash``."""
+        """Return the present configuration of ``prefix``, and the floor of ``config_hash``."""
         values = {"kind": kind, "prefix": prefix, "hash": config_hash}
         return ScheduleState(*self._ask_for_schedules("SCHEDULE_STATE", values)[0])
 
     @abstractmethod
     def forget_schedule(self, kind: str, *, prefix: str) -> int:
-        """Delete the prefix from the schedules and its ticks and floors from the ledger; return how many entries.
+        """Delete the prefix from the schedules, and its ticks and floors from the ledger. Return how many entries.
 
         Messages stay.
         """
@@ -374,11 +375,11 @@ class Storage(ABC):
     def _forget(
         self, cursor: Any, kind: str, prefix: str, within: tuple[str, str], *, but: tuple[str, str], after: int
     ) -> int:
-        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too; return how many.
+        """Delete the ticks of ``prefix`` that were never delivered, from the ledger too. Return how many.
 
         Args:
-            within: the range of keys to search; ``but``: the part of it to leave alone.
-            after: leave what is due at this time or before.
+            within: the range of keys to search. ``but``: the part of it to keep.
+            after: keep ticks that are due at this time or before.
         """
         keys = {"low": within[0], "high": within[1], "but_low": but[0], "but_high": but[1]}
         cursor.execute(self._sql["UNDELIVERED_TICKS"], {"kind": kind, "after": after, **keys})

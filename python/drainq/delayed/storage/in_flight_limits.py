@@ -1,8 +1,8 @@
-"""How many more messages may be in flight, for the whole queue and for each key prefix that has a limit.
+"""In-flight limits: compute how many more messages may be in flight, for the whole queue and by key prefix.
 
-A prefix counts every message whose key begins with it; the empty one counts them all, and one key may begin with
-several. A back end counts what is in flight, and then asks of each due message, in the order of delivery, whether there
-is room for it: a message that finds none is stepped over, so that a full prefix holds up no other.
+A prefix counts every message whose key begins with it, and one key may begin with several prefixes. A back end counts
+the messages in flight. Then it checks each due message, in the order of delivery, for room. A message without room is
+skipped, so a full prefix delays no other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 
 class Room:
-    """The room that limits leave.
+    """The room below the limits.
 
     Args:
-        limits: how many messages at most may be in flight, by key prefix; ``""`` is the whole queue.
-        in_flight: the keys of the messages that are.
+        limits: the most messages in flight, by key prefix; ``""`` is the whole queue.
+        in_flight: the keys of the messages in flight.
 
     Example:
         >>> room = Room({"": 3, "mail/": 1}, in_flight=["mail/a"])
@@ -32,7 +32,7 @@ class Room:
                 self._left[prefix] -= key.startswith(prefix)
 
     def take(self, key: str) -> bool:
-        """Whether there is room for a message of this key; if so, it is taken."""
+        """Take room for a message of this key. Return whether there was room."""
         prefixes = [prefix for prefix in self._left if key.startswith(prefix)]
         if any(self._left[prefix] <= 0 for prefix in prefixes):
             return False
@@ -41,5 +41,5 @@ class Room:
         return True
 
     def full(self) -> list[str]:
-        """The prefixes without room."""
+        """Return the prefixes without room."""
         return [prefix for prefix, left in self._left.items() if left <= 0]

@@ -1,6 +1,6 @@
-"""The delayed queue in the memory of this process: an SQLite database without a file.
+"""MemoryStorage: an SQLite database without a file, in the memory of this process.
 
-For tests, and for messages that may be lost with the process. A child of a fork starts with an empty one.
+It is for tests, and for messages that may be lost with the process. A forked child starts with an empty one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 
 
 class MemoryStorage(SQLiteStorage):
-    """Keeps messages of this process alone, until it is closed."""
+    """Stores messages in this process until it is closed."""
 
     is_shared = False
 

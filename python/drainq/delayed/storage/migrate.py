@@ -1,12 +1,12 @@
-"""Numbered migrations: which are there, which are missing, what they would run.
+"""Migrations: the numbered steps of a schema, which of them are pending, and their statements.
 
-Each back end lists its migrations in its statements file and applies them under a lock, so that many processes may
-open one database at once. The numbers that were applied are written down in ``{table}__migrations``.
+Each back end lists its migrations in its statements file and applies them under a lock, so that many processes may open
+one database at once. The table ``{table}__migrations`` records the applied numbers.
 
-1. A step that a queue cannot do without is applied in one transaction with all other such steps.
-2. An index on a table that is in use is *built apart*: outside a transaction and without locking out writers, one step
-   for each. A queue works without it, more slowly; so if it cannot be built now it stays pending, until the next time.
-3. An index that only some tables need stays pending until one does, for every index makes every write dearer.
+1. All required steps are applied in one transaction.
+2. An index on a table in use is *built apart*: in a step of its own, outside a transaction, without locking out
+   writers. A queue works without the index, more slowly, so an index that cannot be built now stays pending.
+3. An index that only some tables need stays pending until a table needs it, because every index makes writes slower.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 
 class Index(NamedTuple):
-    """An index that is built apart if its table is in use; a new table gets it at once.
+    """An index that is built apart if its table is in use. A new table gets it at once.
 
-    ``token`` stands for its name in ``statement``; ``condition``: it is only wanted where this statement says true;
-    ``later``: that may become so, and is asked only when every table is there.
+    ``token`` stands for its name in ``statement``. ``condition``: a statement that returns whether the index is needed.
+    ``later``: it may become needed later; checked only when every table exists.
     """
 
     token: str
@@ -34,7 +34,7 @@ class Index(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One step: its number, its name, its statements with the names filled in; ``apart`` if it is built apart.
+    """One step: its number, its name, and its statements with names filled in. ``apart``: whether it is built apart.
 
     ``optional``: a queue works without it.
     """
@@ -54,14 +54,14 @@ def pending(
     *,
     in_use: bool = False,
 ) -> list[Migration]:
-    """The migrations of a back end that are not yet applied.
+    """Return the migrations of a back end that are not applied yet.
 
     Args:
         listed: each a name and its statements; an :class:`Index` stands alone in its migration.
-        applied: the numbers that are applied.
+        applied: the applied numbers.
         fill: puts the names into a statement.
-        holds: asks the database a condition.
-        in_use: whether the table is there already, so that its indexes are built apart.
+        holds: evaluates a condition in the database.
+        in_use: whether the table exists, so that its indexes are built apart.
     """
     missing: list[Migration] = []
     for number, (name, *statements) in enumerate(listed, start=1):
@@ -84,7 +84,7 @@ def pending(
 
 
 def as_script(missing: list[Migration], create_ledger: str, record: Callable[[Migration], str]) -> str:
-    """The migrations as one SQL script, the empty text if there are none."""
+    """Return the migrations as one SQL script, or the empty text if there are none."""
     if not missing:
         return ""
     together = [migration for migration in missing if migration.apart is None]

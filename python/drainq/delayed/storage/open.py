@@ -1,6 +1,6 @@
-"""From a URL to the storage that it names: ``memory:`` for this process alone, else a database's URL.
+"""Opens the storage of a URL: ``memory:`` for this process alone, or a database's URL.
 
-The drivers are imported here, when they are asked for.
+It imports a driver when a URL needs it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def open_storage(
     prepare: bool | None = None,
     as_it_is: bool = False,
 ) -> tuple[Storage, Hashable]:
-    """Return the storage that ``url`` names, and an address that two names of the same one have in common.
+    """Return the storage of ``url``, and an address that is equal for all names of one storage.
 
-    Nothing is connected yet: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
+    This does not connect: see :func:`reach`. ``as_it_is``: connecting changes nothing in the database.
 
     Raises:
         ValueError: the URL names no back end.
@@ -56,21 +56,21 @@ def open_storage(
 
 
 def open_empty(*, table: str) -> Storage:
-    """Return a storage that stands for an SQLite file that is not there: it holds nothing, not even tables."""
+    """Return an empty storage without tables, in place of a missing SQLite file."""
     from drainq.delayed.storage.sqlite.storage import SQLiteStorage
 
     return SQLiteStorage(":memory:", table=table, busy_timeout=None, write_ahead=False)
 
 
 def reach(storage: Storage, retry: RetryConfig, *, migrate: bool) -> list[str]:
-    """Connect, and bring the tables up to date if ``migrate``; again while the database starts or is locked.
+    """Connect, and bring the tables up to date if ``migrate``. Try again while the database starts or is locked.
 
     Returns:
         The names of the migrations that were applied.
 
     Raises:
-        QueueUnavailable: it went on failing for as long as ``retry`` says.
-        QueueBroken: it refuses, and no waiting changes that.
+        QueueUnavailable: the database kept failing for the time of ``retry``.
+        QueueBroken: the database refuses for a reason that waiting does not change.
     """
     with_retries(storage.connect, retry, storage.is_transient)
     if not migrate:

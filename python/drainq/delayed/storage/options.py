@@ -1,4 +1,4 @@
-"""What a back end is opened with, the same for all of them; each takes of it what it needs."""
+"""StorageOptions: the options that all back ends are opened with. Each uses those that it needs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from drainq.sql.url import DatabaseUrl
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """What :meth:`drainq.delayed.DelayedQueue.open` says about the storage.
+    """The storage's part of the arguments of :meth:`drainq.delayed.DelayedQueue.open`.
 
     Attributes:
         table: the name of the messages' table.
-        poll_period: seconds after which a consumer looks for messages although nothing woke it.
-        try_timeout: seconds that one call of the database may take; None: any time.
-        max_connections: how many connections to a server there may be.
+        poll_period: seconds after which a consumer polls without being woken.
+        try_timeout: seconds for one call of the database; None: no limit.
+        max_connections: the most connections to a server.
         prepare: whether statements are prepared on a server; None: the back end decides.
-        as_it_is: connecting changes nothing in the database.
+        as_it_is: whether connecting must change nothing in the database.
     """
 
     table: str
@@ -31,10 +31,10 @@ class StorageOptions:
 
 
 class BackEnd(Protocol):
-    """The module ``back_end`` in the folder of a back end."""
+    """The interface of the module ``back_end`` in a back end's folder."""
 
     def open_at(self, url: DatabaseUrl, options: StorageOptions) -> Storage:
-        """The storage at a URL; nothing is connected yet.
+        """Return the storage at a URL, without connecting.
 
         Raises:
             ImportError: the driver is not installed.

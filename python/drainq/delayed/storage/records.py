@@ -1,4 +1,4 @@
-"""What goes into storages and comes out of them: messages, what an acquisition owns, dead letters, schedules."""
+"""Records: the types of a storage's arguments and results: messages, acquisitions, dead letters, schedules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def new_lock() -> str:
 
 
 class Offer(NamedTuple):
-    """A message on its way in."""
+    """A message to be stored."""
 
     key: str
     payload: bytes
@@ -28,7 +28,7 @@ class Offer(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A message as it is stored; ``scheduled_at`` is the time it was offered for, ``due_at`` when it is due next."""
+    """A stored message. ``scheduled_at`` is the offered due time, ``due_at`` the next one."""
 
     id: int
     key: str
@@ -49,10 +49,10 @@ class Held(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What came of taking messages.
+    """The result of taking messages.
 
-    ``acked`` says how many of those that were to be acknowledged with it were still ours. ``next_due`` is known only if
-    there are no ``rows``: the earliest later time (milliseconds) at which a message becomes due, None if none will.
+    ``acked`` counts the messages that were acknowledged with it and were still leased. ``next_due`` is known only
+    without ``rows``: the earliest later due time (milliseconds), None if there is none.
     """
 
     acked: int
@@ -74,7 +74,7 @@ class DeadLetter(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many messages are in each state; ``oldest_ready`` is the earliest due time, None if nothing is due."""
+    """The number of messages in each state. ``oldest_ready`` is the earliest due time, None if no message is due."""
 
     ready: int
     scheduled: int
@@ -87,8 +87,8 @@ class Counts(NamedTuple):
 class Tick(NamedTuple):
     """One message of a schedule.
 
-    ``nominal_at`` (microseconds since the epoch) is the moment that the key names; ``scheduled_at`` (milliseconds) is
-    when the message is delivered.
+    ``nominal_at`` (microseconds since the epoch) is the time in the key. ``scheduled_at`` (milliseconds) is the due
+    time of the message.
     """
 
     key: str
@@ -98,7 +98,7 @@ class Tick(NamedTuple):
 
 
 class ScheduleRow(NamedTuple):
-    """A schedule as it is stored; ``installed_at`` is in milliseconds, ``last_tick`` in microseconds."""
+    """A stored schedule. ``installed_at`` is in milliseconds, ``last_tick`` in microseconds."""
 
     key_prefix: str
     config_hash: str
@@ -108,10 +108,10 @@ class ScheduleRow(NamedTuple):
 
 
 class ScheduleState(NamedTuple):
-    """What a scheduler checks when it plans a new tick.
+    """The state that a scheduler checks before it plans a new tick.
 
-    ``config_hash`` is the configuration that was installed last under the prefix, None if the prefix is unknown;
-    ``floor`` (microseconds) belongs to the configuration that was asked for.
+    ``config_hash`` is the last installed configuration of the prefix, None if the prefix is unknown. ``floor``
+    (microseconds) belongs to the requested configuration.
     """
 
     config_hash: str | None
@@ -119,7 +119,7 @@ class ScheduleState(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue as it is stored: what its kind stands for, and whether it is paused."""
+    """A stored queue: the name and codec of its kind, and whether it is paused."""
 
     kind: str
     name: str
@@ -128,7 +128,7 @@ class QueueRow(NamedTuple):
 
 
 class FinishedMessage(NamedTuple):
-    """A message that was acknowledged; times are in milliseconds."""
+    """An acknowledged message. Times are in milliseconds."""
 
     key: str
     scheduled_at: int
@@ -137,8 +137,8 @@ class FinishedMessage(NamedTuple):
 
 
 class Closeable(Protocol):
-    """Something that goes on until it is closed."""
+    """An object that works until it is closed."""
 
     def close(self) -> None:
-        """End it; return when it has ended."""
+        """End the work. Return when it has ended."""
         ...

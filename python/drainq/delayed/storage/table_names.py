@@ -1,4 +1,4 @@
-"""The names of a queue's tables and indexes, checked once and quoted wherever they stand in a statement."""
+"""TableNames: the checked and quoted names of a queue's tables and indexes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())
 
 
 class TableNames:
-    """Quoted identifiers of one table and what belongs to it.
+    """Quoted identifiers of one table, and of the tables and indexes that belong to it.
 
     Args:
         table: the table's name as the user wrote it; any character but NUL. A dot does not name a schema.
@@ -55,16 +55,16 @@ class TableNames:
         self.table = table
 
     def name(self, token: str) -> str:
-        """The name that ``token`` stands for, unquoted."""
+        """Return the unquoted name that ``token`` stands for."""
         return self.table + _SUFFIXES[token]
 
     def fill(self, template: str, *, percent: str = "%", limit: int = 0) -> str:
-        """The statement with its names filled in.
+        """Return the statement with its names filled in.
 
         Args:
             template: a statement with ``{table}`` and the like.
-            percent: how the driver wants a percent sign in a name to be written.
-            limit: the number of rows, where a statement has it as a literal.
+            percent: the driver's spelling of a percent sign in a name.
+            limit: the number of rows, if a statement has it as a literal.
         """
         quoted = {token: quote(self.table + suffix).replace("%", percent) for token, suffix in _SUFFIXES.items()}
         return template.format(**quoted, limit=int(limit), literal=literal(quote(self.table)).replace("%", percent))

@@ -77,7 +77,7 @@ class Peer:
         self._failed_at: float | None = None
 
     def is_up(self, now: float, pause: float) -> bool:
-        """Whether there is no reason to pass the peer over: it has not failed in the last ``pause`` seconds."""
+        """Return whether the peer has not failed in the last ``pause`` seconds, so that routing may choose it."""
         failed_at = self._failed_at
         return failed_at is None or not 0 <= now - failed_at < pause
 

@@ -1,4 +1,4 @@
-"""How a storage on a PostgreSQL server is opened."""
+"""Opens a storage on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drainq.sql.url import DatabaseUrl
 
 
 def open_at(url: DatabaseUrl, options: StorageOptions) -> Storage:
-    """The storage on a server."""
+    """Return the storage on a server."""
     postgres_driver()  # refuses with the name of the extra; the storage imports the driver by its name
     from drainq.delayed.storage.postgres.storage import PostgresStorage
 

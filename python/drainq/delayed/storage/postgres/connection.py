@@ -1,17 +1,15 @@
-"""One connection to PostgreSQL: bounded in time, and as its server left it.
+"""Connections to PostgreSQL whose waits have a deadline, and which leave no settings on the server.
 
 # Invariants
 
-1. A wait for the server ends at the deadline of the calling thread's try, also if the other side has fallen silent
-   with the connection open (a frozen backend, a partition). The connection is then of no more use.
-2. Nothing is set on a connection that outlives a transaction. Directly at a server our settings are startup options,
-   which are the connection's own. Behind a pooler, which shares its connections among programs, they are ``SET
-   LOCAL`` in each transaction.
-3. Behind a pooler that hands out a server connection by the transaction no statement is prepared, unless the user
-   says that the pooler keeps track of it: another program's statement could stand under our name.
+1. A wait for the server ends at the deadline of the calling thread's try, even if the server fell silent with the
+   connection open (a frozen backend, a network partition). The connection is then unusable.
+2. No setting outlives a transaction on a shared connection. Without a pooler the settings are startup options of the
+   connection. A pooler shares connections among programs, so behind one each transaction uses ``SET LOCAL``.
+3. Behind a pooler in transaction mode no statement is prepared, because another program's statement could have the same
+   name. The user can declare that the pooler tracks prepared statements.
 
-A pooler is recognised by its answer: it refuses startup options, or the process number that it gave us is not that of
-the server's process.
+A pooler is recognised because it refuses startup options, or reports another process number than the server's process.
 """
 
 from __future__ import annotations
@@ -32,16 +30,16 @@ _IDLE_IN_TRANSACTION = 10_000
 
 
 class PoolExhausted(psycopg.OperationalError):
-    """Every connection is in use, and none was given back in time."""
+    """Raised if every connection is in use and none was returned in time."""
 
 
 class BoundedConnection(DirectConnection):
     """A connection whose waits end at the deadline of the calling thread's try.
 
     Attributes:
-        round: the pool's round that it was opened in; see :mod:`drainq.delayed.storage.postgres.pool`.
+        round: the pool's round in which it was opened; see :mod:`drainq.delayed.storage.postgres.pool`.
         opened_at, used_at: monotonic times.
-        behind_a_pooler: whether another program may get the server's connection after our transaction.
+        behind_a_pooler: whether another program may get the server's connection after a transaction.
     """
 
     round = 0
@@ -62,7 +60,7 @@ class BoundedConnection(DirectConnection):
 
 
 def _until(until: float, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """The steps of ``gen``; it is given up on at the first one after ``until``. The driver asks ten times a second."""
+    """Run the steps of ``gen`` until ``until``, then give up. The driver steps ten times a second."""
     try:
         wanted = next(gen)
         while True:
@@ -75,11 +73,11 @@ def _until(until: float, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, A
 
 
 class Opener:
-    """Opens connections to one database, and remembers what stands before it.
+    """Opens connections to one database, and remembers whether a pooler is in front of it.
 
     Args:
         url: the database.
-        try_timeout: seconds that a statement may take; None for no limit.
+        try_timeout: seconds for a statement; None for no limit.
         prepare: whether statements are prepared; None: yes, unless there is a pooler.
     """
 
@@ -99,7 +97,7 @@ class Opener:
         self.set_local = "; ".join(f"SET LOCAL {name} = {value}" for name, value in self.settings.items())
 
     def open(self, more: Mapping[str, int] | None = None) -> BoundedConnection:
-        """Open a connection, with ``more`` settings; raises what psycopg raises."""
+        """Open a connection with ``more`` settings. Raises psycopg's errors."""
         connection = self._open({**self.settings, **(more or {})})
         try:
             connection.opened_at = connection.used_at = time.monotonic()

@@ -1,18 +1,17 @@
-"""The statements that run for every message, sent to PostgreSQL without a cursor of the driver.
+"""Direct statements: sends the statements of every message to PostgreSQL without the driver's cursor.
 
-Why: each message costs one statement, and the driver's cursor, which serves statements of every kind, needs more
-processor time for such a statement than the server does. Three things make it cheaper here: the parameters of a
-statement are looked up once, when the statement is made; the server decides their types, because it knows the columns;
-and a value of the answer is converted only when it is read. The statements go through the driver's interface to libpq
-(:mod:`psycopg.pq`). The driver itself still connects, begins and ends transactions, and runs all other statements.
+Each message costs one statement, for which the driver's general cursor needs more processor time than the server. Three
+things make it cheaper here: the parameters of a statement are found once, the server decides their types, and a
+result's value is converted only when it is read. The statements use the driver's interface to libpq
+(:mod:`psycopg.pq`). The driver itself connects, begins and ends transactions, and runs all other statements.
 
 # Invariants
 
 1. A wait for an answer ends at the deadline of the calling thread's try, as every wait on a
    :class:`~drainq.delayed.storage.postgres.connection.BoundedConnection` does. The connection is then closed, because
-   the late answer would be taken for the answer to the next statement.
+   the late answer would be read as the answer to the next statement.
 2. When Ctrl-C interrupts a statement, the statement is cancelled on the server before the interrupt is raised. If the
-   statement is not known to have ended, its connection is closed.
+   statement may still run, its connection is closed.
 3. An answer is read to its end before the connection is used again.
 """
 
@@ -44,17 +43,17 @@ _CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that 
 
 
 class TryTimedOut(psycopg.OperationalError):
-    """The server did not answer in time; the connection is of no more use."""
+    """Raised if the server did not answer in time. The connection is unusable."""
 
 
 _Watch = Callable[[float | None], tuple[bool, bool]]
 
 
 class Statement:
-    """A statement whose parameters are numbered, which a connection prepares when it first meets it.
+    """A statement with numbered parameters, which a connection prepares at its first use.
 
     Args:
-        text: with ``%(name)s`` for a parameter, ``%(name)b`` for one that is bytes, ``%%`` for a percent sign.
+        text: the SQL with ``%(name)s`` for a parameter, ``%(name)b`` for one of bytes, ``%%`` for a percent sign.
 
     Example:
         >>> statement = Statement("SELECT %(a)s::text || %(b)s || %(a)s, 5 %% 2")
@@ -80,7 +79,7 @@ class Statement:
         self._names = list(formats)
 
     def encoded(self, values: Mapping[str, object]) -> list[bytes | None]:
-        """The parameters as they are sent: numbers and texts as text, bytes as they are, None as NULL."""
+        """Encode the parameters: numbers and texts as text, bytes unchanged, None as NULL."""
         sent: list[bytes | None] = []
         for name in self._names:
             value = values[name]
@@ -96,10 +95,10 @@ class Statement:
 
 
 class DirectConnection(PostgresConnection):
-    """A connection that can also be asked directly.
+    """A connection that can also run statements without a cursor.
 
     Attributes:
-        patient: waits have no end; for a statement that may take as long as it takes.
+        patient: whether waits have no deadline, for a statement of any duration.
     """
 
     patient = False
@@ -107,11 +106,11 @@ class DirectConnection(PostgresConnection):
     _known_here: tuple[bytes, ...] = ()  # statements, in the order in which they were prepared
 
     def was_spoken_to(self) -> bool:
-        """Whether the server has sent something without a question: as a rule, that it has ended the connection."""
+        """Return whether the server has sent an unrequested message: usually, that it has closed the connection."""
         return self._heard(0.0)
 
     def ask(self, statement: Statement, values: Mapping[str, object]) -> Any:
-        """Run a statement and return libpq's result, its columns in binary.
+        """Run a statement and return libpq's result, with binary columns.
 
         Args:
             statement: prepared on this connection from now on, unless the connection prepares nothing.
@@ -135,15 +134,15 @@ class DirectConnection(PostgresConnection):
     def ask_both(
         self, first: Statement, values: Mapping[str, object], second: Statement, more: Mapping[str, object]
     ) -> tuple[Any, Any]:
-        """Run two statements in one transaction and one round trip; the second sees what the first did and what others
-        have committed meanwhile.
+        """Run two statements in one transaction and one round trip. The second sees the changes of the first, and those
+        that others have committed meanwhile.
 
         Args:
-            first, second: what to run.
+            first, second: the statements.
             values, more: their parameters.
 
         Returns:
-            Their results, as :meth:`ask` returns one. Neither has happened if one fails.
+            Their results, as of :meth:`ask`. If one fails, neither takes effect.
 
         Raises:
             psycopg.Error: as :meth:`ask` does.
@@ -186,7 +185,7 @@ class DirectConnection(PostgresConnection):
         self._known_here += (statement.name,)
 
     def _until(self) -> float | None:
-        """When to stop waiting."""
+        """Return the deadline of a wait."""
         until = None if self.patient else deadline()
         return None if until is None else until + GRACE
 
@@ -197,7 +196,7 @@ class DirectConnection(PostgresConnection):
             self.pgconn.send_query_prepared(statement.name, sent, statement.formats, 1)
 
     def _answer(self, until: float | None) -> Any:
-        """Send what is to be sent, wait for the answer and read it to its end."""
+        """Send all pending data, wait for the answer and read it to its end."""
         self._flush(until)
         answer = self._read(until)
         if answer is None or answer.status not in _GOOD:
@@ -205,13 +204,13 @@ class DirectConnection(PostgresConnection):
         return answer
 
     def _flush(self, until: float | None) -> None:
-        """Send what is to be sent."""
+        """Send all pending data."""
         while self.pgconn.flush():  # it is long, and the server does not keep up
             if self._wait(until, to_send=True):
                 self.pgconn.consume_input()  # the server may be waiting for us to listen
 
     def _read(self, until: float | None) -> Any:
-        """Wait for the answer to one statement, and read it to its end; of several parts the first that is an error."""
+        """Read the answer to one statement to its end. Of several results, return the first error, if any."""
         answer = None
         while True:
             self._wait_for_part(until)
@@ -233,10 +232,10 @@ class DirectConnection(PostgresConnection):
         return psycopg.OperationalError(said or "the connection was lost")
 
     def _wait(self, until: float | None, *, to_send: bool = False) -> bool:
-        """Wait until the socket can be read or, if ``to_send``, written; return whether it can be read.
+        """Wait until the socket is readable or, if ``to_send``, writable. Return whether it is readable.
 
         Raises:
-            TryTimedOut: neither by ``until``; the connection is closed.
+            TryTimedOut: ``until`` has passed; the connection is closed.
         """
         seconds = None if until is None else max(0.0, until - time.monotonic())
         if to_send:
@@ -254,7 +253,7 @@ class DirectConnection(PostgresConnection):
         return self._ear(seconds)[0]
 
     def _give_up_on_it(self) -> None:
-        """Cancel the statement that runs; close the connection if it does not end."""
+        """Cancel the running statement. Close the connection if the statement does not end."""
         try:
             self.cancel_safe(timeout=_CANCELLED_WITHIN)
             self._answer(time.monotonic() + _CANCELLED_WITHIN)
@@ -265,7 +264,7 @@ class DirectConnection(PostgresConnection):
 
 
 def _watch(socket: int, *, to_send: bool = False) -> _Watch:
-    """A way to wait, some seconds or for ever, until a socket can be read or, if ``to_send``, written."""
+    """Return a function that waits, for seconds or for ever, until a socket is readable or (``to_send``) writable."""
     if not hasattr(select, "poll"):  # Windows
         return lambda seconds: _seen(*select.select([socket], [socket] if to_send else [], [], seconds)[:2])
     watch = select.poll()

@@ -1,8 +1,8 @@
-"""Other processes announce their offers: one LISTEN connection and one thread a queue, in PostgreSQL.
+"""Listener: receives the announcements of other processes' offers, by a LISTEN connection and a thread for each queue.
 
-NOTIFY only shortens the wait; the poll period still bounds it. So a lost connection costs time and no message. There is
-no LISTEN through a pooler: it would stay on a connection that other programs get, and its news would go to them.
-The thread waits for its socket, not for a time, so it is none for the shared timer (``drainq.timer``).
+NOTIFY only shortens the wait, which the poll period bounds. So a lost connection costs time, but no message. LISTEN is
+not used through a pooler, because it would stay on a connection that other programs get. The thread waits for a socket
+and not for a time, so it cannot use the shared timer (``drainq.timer``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _RECONNECT_AFTER = 1.0
 
 
 class Listener:
-    """Calls ``wake`` with each notification on a channel, until closed; with the empty text if some may be lost.
+    """Calls ``wake`` with each notification on a channel until it is closed, and with the empty text if some may be
+    lost.
 
     Args:
         opener: opens connections to the database.
@@ -43,7 +44,7 @@ class Listener:
         self._thread = start_thread(self._run, name=f"drainq-listen-{channel[:16]}")
 
     def close(self) -> None:
-        """End the thread and the connection; return when they are gone."""
+        """End the thread and close the connection. Return when both have ended."""
         if self._thread.is_alive():
             os.write(self._stop_writer, b".")
             self._thread.join()
@@ -71,12 +72,12 @@ class Listener:
                 return
 
     def _stopped(self, connection: int | None, seconds: float | None) -> bool:
-        """Wait for the connection or the end, at most ``seconds``; True at the end."""
+        """Wait for the connection or the end, at most ``seconds``. Return True at the end."""
         watched = [self._stop_reader] if connection is None else [self._stop_reader, connection]
         ready, _, _ = select.select(watched, [], [], seconds)
         return self._stop_reader in ready
 
 
 def channel(kind: str) -> str:
-    """The name that consumers of this queue LISTEN to."""
+    """Return the name of the channel for this queue's consumers."""
     return f"drainq_{kind}"

@@ -1,8 +1,8 @@
 """PostgreSQL: the statements of the delayed queue.
 
-Written for READ COMMITTED and autocommit: what can be one statement is one, which saves two round trips. The names
-in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are parameters. The
-statement that takes messages is in :mod:`drainq.delayed.storage.postgres.take_sql`.
+They are written for READ COMMITTED and autocommit: a transaction is one statement if possible, which saves two round
+trips. The names in braces are filled in by :class:`~drainq.delayed.storage.table_names.TableNames`; ``%(name)s`` are
+parameters. The statement that takes messages is in :mod:`drainq.delayed.storage.postgres.take_sql`.
 """
 
 ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'

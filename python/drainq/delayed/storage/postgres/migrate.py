@@ -1,4 +1,4 @@
-"""PostgreSQL: the tables of a delayed queue are made and brought up to date, beside programs that use them."""
+"""PostgreSQL: creates the tables of a delayed queue and brings them up to date, beside programs that use them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILD_LOCK_TIMEOUT_MS = 5000
 
 
 class PostgresMigration(PostgresStatements):
-    """The part of a storage that migrates."""
+    """The migrations of a storage."""
 
     def migrate(self) -> list[str]:
         with self._pool.cursor() as cursor:
@@ -42,7 +42,7 @@ class PostgresMigration(PostgresStatements):
         return done + [m.name for m in missing if m.apart is not None and self._build(m, m.apart)]
 
     def _build(self, migration: Migration, index: Index) -> bool:
-        """Build an index beside running programs; False if it has to wait for another time."""
+        """Build an index beside running programs. Return False if that must wait."""
         name = quote(self._names.name(index.token))
         try:
             with self._pool.alone(lock_timeout=_BUILD_LOCK_TIMEOUT_MS, statement_timeout=0) as cursor:

@@ -1,4 +1,4 @@
-"""PostgreSQL: messages are stored, one by one or in batches."""
+"""PostgreSQL: stores messages, one by one or in batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drainq.delayed.storage.records import Offer
 
 
 class PostgresOffers(PostgresBatches):
-    """The part of a storage that takes messages in."""
+    """The methods of a storage that store messages."""
 
     def offer(
         self,
@@ -64,10 +64,9 @@ class PostgresOffers(PostgresBatches):
     def _stored(
         self, cursor: Any, kind: str, offers: Sequence[Offer], now: int
     ) -> dict[tuple[str, bytes, int], OfferOutcome]:
-        """What an earlier try of the same call at ``now`` stored: key, payload and time, and what it was to say.
+        """Return the key, payload and time of messages that an earlier try at ``now`` stored, with the outcome of each.
 
-        The rows are read before the offers are repeated, because a row that conflicts with an offer is marked as if it
-        were updated.
+        The rows are read before the offers are repeated, because a repeated offer marks its row as updated.
         """
         cursor.execute(self._sql["STORED"], {"kind": kind, "keys": [offer.key for offer in offers], "now": now})
         return {

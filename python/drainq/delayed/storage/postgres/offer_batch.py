@@ -1,8 +1,8 @@
-"""PostgreSQL: many messages are stored by one statement for every thousand of them.
+"""PostgreSQL: stores many messages, a thousand with each statement.
 
 # Invariant
 
-Rows are locked in the order of their keys, within a batch whatever its size, so that two batches cannot deadlock.
+Every batch locks its rows in the order of their keys, so that two batches cannot deadlock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OUTCOMES = {None: OfferOutcome.IGNORED, b"\x01": OfferOutcome.CREATED, b"\x00": 
 
 
 class PostgresBatches(PostgresStatements):
-    """The part of a storage that takes many messages in."""
+    """The methods of a storage that store many messages."""
 
     def _offer_all(self, cursor: Any, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
         """Offer any number of messages, in the transaction of ``cursor``."""
@@ -57,7 +57,7 @@ class PostgresBatches(PostgresStatements):
         ids: Sequence[int] | None,
         now: int,
     ) -> list[OfferOutcome]:
-        """Offer messages of distinct keys by one statement; ``ask`` runs it."""
+        """Offer messages of distinct keys by one statement, which ``ask`` runs."""
         keys, contents, times, may, ranks = zip(*offers)
         values: dict[str, Any] = {"kind": kind, "now": now, "keys": texts(keys), "payloads": payloads(contents)}
         values |= {"times": longs(times), "ranks": integers(ranks), "ids": None if ids is None else longs(ids)}
@@ -71,7 +71,7 @@ class PostgresBatches(PostgresStatements):
     def _offer_by_cursor(
         self, cursor: Any, statement: str, kind: str, offers: Sequence[Offer], ids: Sequence[int] | None, now: int
     ) -> list[OfferOutcome]:
-        """The same on a connection that is the caller's."""
+        """Offer messages of distinct keys on a connection of the caller."""
         keys, contents, times, may, ranks = map(list, zip(*offers))
         values = {"kind": kind, "now": now, "keys": keys, "payloads": contents, "times": times, "ranks": ranks}
         values["ids"] = ids
@@ -83,22 +83,23 @@ class PostgresBatches(PostgresStatements):
 
 
 def statement_for(offers: Sequence[Offer]) -> str:
-    """The name of the statement that offers them: all, some or none of them may update."""
+    """Return the name of the statement for offers of which all, some or none may update."""
     may_update = {offer.can_update for offer in offers}
     return "OFFER_MANY_MIXED" if len(may_update) > 1 else "OFFER_MANY" if True in may_update else "OFFER_MANY_NEW"
 
 
 def outcome_of(created: tuple[bool | None, ...] | None) -> OfferOutcome:
-    """What a statement's answer says of a message."""
+    """Return the outcome that a statement's answer reports for a message."""
     if created is None or created[0] is None:
         return OfferOutcome.IGNORED
     return OfferOutcome.CREATED if created[0] else OfferOutcome.UPDATED
 
 
 def _rounds(offers: Sequence[Offer]) -> list[list[int]]:
-    """The places of the offers, split so that no round has a key twice and each key's offers keep their order.
+    """Split the offers into rounds without duplicate keys, so that each key's offers keep their order. Return their
+    indexes.
 
-    One statement cannot touch a row twice; one after the other they can, as if offered one by one.
+    One statement cannot touch a row twice, but the statements of several rounds can.
     """
     rounds: list[list[int]] = []
     seen: dict[str, int] = {}

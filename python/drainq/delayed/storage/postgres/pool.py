@@ -1,18 +1,18 @@
-"""The connections of one storage: few, reused, and thrown away together when one turns out to be dead.
+"""PostgresPool: the connections of one storage. When one is dead, all of the same age are closed.
 
-Why our own: a pool that hands out the next dead connection at each try needs as many tries as it has connections. Here
-the first dead one ends the *round*: every connection that was opened in it is closed instead of being used again. So
-after a restart of the server, a fail-over or a kill of all sessions at most one try of a call fails; mostly none, since
-a server that ends an idle connection says so, and what was said to an idle connection is seen before it is used. And
-connecting happens on the caller's thread: what stands in the way is the caller's error, in the caller's time.
+A common pool returns another dead connection at each try, so a call may need as many tries as there are connections.
+Here the first dead connection ends the *round*: every connection that was opened in it is closed. So after a restart of
+the server, a fail-over or a kill of all sessions at most one try of a call fails. Mostly none fails, because a server
+announces that it closes a connection, and the pool reads that before using the connection. Connecting happens on the
+caller's thread, so the caller gets the error in time.
 
 # Invariants
 
 1. At most ``max_connections`` connections are open and in use at once.
-2. A connection is used by one thread at a time. It goes back only outside a transaction, in the current round, and
-   younger than ``_LONGEST_LIFE``; else it is closed.
-3. Statements run in autocommit mode at READ COMMITTED; several stand in one transaction block.
-4. A child of ``fork`` never touches its parent's connections; it opens its own.
+2. A connection is used by one thread at a time. It returns to the pool only outside a transaction, in the current
+   round, and younger than ``_LONGEST_LIFE``. Otherwise it is closed.
+3. Statements run in autocommit mode at READ COMMITTED. Several statements use one transaction block.
+4. A forked child never uses its parent's connections and opens its own.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _LONGEST_WAIT = 30.0  # seconds to wait for a connection where the call has no l
 
 
 class PostgresPool:
-    """Connections, opened when they are needed.
+    """Keeps connections and opens them when they are needed.
 
     Args:
         url: the database.
-        try_timeout: seconds that one statement may take; None for no limit.
-        max_connections: how many at most; at least 1.
+        try_timeout: seconds for one statement; None for no limit.
+        max_connections: the most connections; at least 1.
         prepare: whether statements are prepared; None: yes, unless there is a pooler.
     """
 
@@ -76,14 +76,14 @@ class PostgresPool:
         self._begin()
 
     def close(self) -> None:
-        """Close every connection that is not in use, and each other one when it is given back."""
+        """Close every idle connection at once, and each other one when it is returned."""
         self._closed = True
         self._close_idle()
 
     # --- what storages call
 
     def run(self, statement: str, values: dict[str, Any], *, binary: bool = False) -> Any:
-        """Run one statement, which is its own transaction, and return its cursor with the result."""
+        """Run one statement in its own transaction. Return its cursor with the result."""
         connection = self._take()
         try:
             if connection.behind_a_pooler:
@@ -97,7 +97,7 @@ class PostgresPool:
             self._give_back(connection)
 
     def ask(self, statement: Statement, values: dict[str, Any]) -> Any:
-        """Run one of the statements that are to be quick, which is its own transaction, and return libpq's result."""
+        """Run a direct statement in its own transaction. Return libpq's result."""
         connection = self._take()
         try:
             if not connection.behind_a_pooler:
@@ -113,7 +113,7 @@ class PostgresPool:
     def ask_both(
         self, first: Statement, values: dict[str, Any], second: Statement, more: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """Run two of them in one transaction, and in one round trip if nothing stands in the way."""
+        """Run two direct statements in one transaction, and in one round trip if possible."""
         connection = self._take()
         try:
             if not connection.behind_a_pooler and psycopg.Pipeline.is_supported():
@@ -135,7 +135,7 @@ class PostgresPool:
 
     @contextmanager
     def _among_others(self, connection: BoundedConnection) -> Iterator[None]:
-        """Our settings on a server connection that is ours until the commit only."""
+        """Apply drainq's settings to a pooler's connection until the commit."""
         connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {self.opener.set_local}", prepare=False)
         try:
             yield
@@ -147,7 +147,7 @@ class PostgresPool:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """A cursor in one transaction, which the block's end commits."""
+        """Yield a cursor in one transaction, which the end of the block commits."""
         with self._borrowed() as connection, connection.transaction(), connection.cursor() as cursor:
             if connection.behind_a_pooler:
                 cursor.execute(self.opener.set_local, prepare=False)
@@ -155,7 +155,7 @@ class PostgresPool:
 
     @contextmanager
     def patient(self) -> Iterator[Any]:
-        """A transaction of work that may take as long as it takes, once the server has answered its BEGIN in time."""
+        """Yield a cursor in a transaction without time limit. Its BEGIN must be answered in time."""
         with self.transaction() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on", prepare=False)
             cursor.connection.patient = True
@@ -163,14 +163,15 @@ class PostgresPool:
 
     @contextmanager
     def cursor(self, *, patient: bool = False) -> Iterator[Any]:
-        """A cursor outside a transaction, also for statements that refuse to be in one; ``patient``: without limit."""
+        """Yield a cursor outside a transaction, also for statements that refuse to be in one. ``patient``: without time
+        limit."""
         with self._borrowed() as connection, connection.cursor() as cursor:
             connection.patient = patient
             yield cursor
 
     @contextmanager
     def alone(self, **settings: int) -> Iterator[Any]:
-        """A cursor on a connection for this work only, with settings of its own and no limit of time; None behind a
+        """Yield a cursor on a connection for this work only, with its own settings and no time limit. None behind a
         pooler, which has no such connections."""
         connection = self.opener.open(settings)
         try:
@@ -187,7 +188,7 @@ class PostgresPool:
 
     @contextmanager
     def _borrowed(self) -> Iterator[BoundedConnection]:
-        """A connection of the pool, which comes back impatient; what fails on it is noted."""
+        """Yield a connection of the pool, and note its failures. It returns with time limits."""
         connection = self._take()
         try:
             yield connection
@@ -239,7 +240,7 @@ class PostgresPool:
             self._room.put(None)
 
     def _note(self, connection: BoundedConnection, error: BaseException) -> None:
-        """End the round if the connection turns out to be dead: the others of its round are likely to be, too."""
+        """End the round if the connection is dead, because the others of its round probably are, too."""
         if not (isinstance(error, psycopg.Error) and (connection.closed or connection_is_gone(error))):
             return
         with self._lock:
@@ -248,7 +249,7 @@ class PostgresPool:
         connection.round = -1
 
     def _close_idle(self, unused_since: float = float("inf")) -> None:
-        """Close the connections that were last used before a time; the oldest stand first."""
+        """Close the connections that were last used before a time. The oldest come first."""
         while True:
             try:
                 connection = self._idle.pop(0)
@@ -267,11 +268,11 @@ def _close(connection: BoundedConnection) -> None:
 
 @contextmanager
 def in_transaction_of(connection: Any) -> Iterator[Any]:
-    """A cursor in the caller's transaction; on a connection in autocommit mode, in one of its own.
+    """Yield a cursor in the caller's transaction or, on a connection in autocommit mode, in a new one.
 
     Raises:
-        TypeError: it is no connection of psycopg.
-        ValueError: the server would take the text that it sends for that of another encoding.
+        TypeError: the argument is no connection of psycopg.
+        ValueError: the connection's encoding is not UTF-8, so the server would misread text.
     """
     if not isinstance(connection, psycopg.Connection):
         raise TypeError(

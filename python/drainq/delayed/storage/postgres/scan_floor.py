@@ -1,21 +1,21 @@
-"""Where a poll of PostgreSQL may begin, so that it does not read dead rows.
+"""ScanFloor: decides at which due time a poll of PostgreSQL begins, so that it skips dead rows.
 
-A message that was delivered leaves dead index entries at its old due time. While some other transaction holds an old
-snapshot (a backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the earliest message reads all
-of them: 60,000 make it twenty times slower. So when polls have become slow, the next ones begin at the earliest
-due time that was seen alive.
+A delivered message leaves dead index entries at its old due time. While another transaction holds an old snapshot (a
+backup, a forgotten ``BEGIN``) vacuum cannot remove them, and a poll for the earliest message reads all of them: 60,000
+make it twenty times slower. So when polls are slow, the next ones begin at the earliest due time of a live message, the
+*mark*.
 
-The price: while it is on, a message that another process offers for a time before the mark may come late, by up to one
-poll period. Hence it is off until polls are slow, and off again for a while if it makes them no quicker. The first poll
-that finds nothing above the mark is repeated without it, so that a consumer that empties a queue has emptied it; one
-poll every period has no mark, and the first after news of another process's offer.
+With a mark, a message that another process offers for a time before it may be delivered late, by up to one poll period.
+So the mark is off until polls are slow, and off again for a while if it makes them no faster. Three polls ignore the
+mark: one after a poll that found no message, so that a consumer can empty a queue; one in every poll period; and the
+first after an offer by another process.
 
 # Invariants
 
 1. The mark is never later than the due time of any message that this process has offered since it was set.
 2. At most ``period`` seconds pass between two polls without the mark, as long as there are polls.
-3. A poll that finds nothing is believed if it looked at everything, or if the latest poll that did found nothing either
-   and none has found anything since.
+3. A poll without messages proves an empty queue if it searched everything, or if the latest poll that did found no
+   message and no later poll found one.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ScanFloor:
     """The lower end of the due times that a poll searches.
 
     Args:
-        period: most seconds between two polls that search everything.
-        monotonic: the clock for that.
+        period: the most seconds between two polls that search everything.
+        monotonic: the clock that measures this time.
     """
 
     def __init__(self, period: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -63,7 +63,7 @@ class ScanFloor:
         self._empty = False
 
     def start(self) -> int:
-        """Where the next poll begins: the mark, or the lowest number there is."""
+        """Return where the next poll begins: at the mark, or at the lowest number."""
         with self._lock:
             if self._mark == LOWEST or self._monotonic() - self._looked_at_all >= self._period:
                 return LOWEST
@@ -97,16 +97,16 @@ class ScanFloor:
             self._rests_until = self._monotonic() + REST * self._period
 
     def is_empty(self) -> bool:
-        """Whether the last poll is to be believed that nothing is due."""
+        """Return whether the last poll proves that no message is due."""
         return self._empty
 
     def heard(self) -> None:
-        """Have the next poll look at everything: another process has offered something."""
+        """Make the next poll search everything, because another process has offered a message."""
         with self._lock:
             self._looked_at_all = float("-inf")
 
     def offered(self, due_at: int) -> None:
-        """Note an offer by this process; the mark never hides its message."""
+        """Note an offer by this process, so that the mark never hides its message."""
         if due_at < self._mark:  # a racing poll that misses it is one that began before the offer ended
             with self._lock:
                 self._mark = LOWEST if due_at <= LONG_AGO else min(self._mark, due_at)

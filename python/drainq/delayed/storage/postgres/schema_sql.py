@@ -1,4 +1,4 @@
-"""PostgreSQL: the tables of the delayed queue as numbered migrations, and what is asked about them."""
+"""PostgreSQL: the tables of the delayed queue as numbered migrations, and the queries about them."""
 
 from drainq.delayed.storage.migrate import Index
 
@@ -164,7 +164,7 @@ SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(
 
 
 def drop_index(quoted: str) -> str:
-    """Drop what is left over of an index, without locking out writers."""
+    """Drop the rest of an unfinished index, without locking out writers."""
     return f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}"
 
 

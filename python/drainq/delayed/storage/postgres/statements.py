@@ -1,4 +1,4 @@
-"""PostgreSQL: the connections of a delayed queue, and how its statements are run on them."""
+"""PostgreSQL: the connections of a delayed queue, and the methods that run its statements."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class PostgresStatements(Storage):
         return in_transaction_of(connection)
 
     def _ids(self, ids: Sequence[int]) -> str:
-        """A bigint[] as text: one type of parameter, so one prepared statement, however large the numbers are."""
+        """Return a bigint[] as text, so that one prepared statement serves numbers of any size."""
         return f"{{{','.join(map(str, ids))}}}"
 
     def _keys(self, keys: Sequence[str]) -> list[str]:

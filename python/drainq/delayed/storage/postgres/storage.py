@@ -1,14 +1,13 @@
-"""The delayed queue in PostgreSQL: many processes on many machines, with the database that is there already.
+"""PostgresStorage: the delayed queue in PostgreSQL, for many processes on many machines.
 
-Consumers take different rows because ``FOR UPDATE SKIP LOCKED`` steps over what another one is taking. Nothing is
-locked while a handler works: a lease is a time in the row, not a transaction. What the storage consists of is said in
-:mod:`drainq.delayed.storage.base`.
+Consumers take different rows, because ``FOR UPDATE SKIP LOCKED`` skips rows that another consumer is taking. No row is
+locked while a handler works: a lease is a time in the row, not a transaction. :mod:`drainq.delayed.storage.base`
+describes the parts of a storage.
 
 # Invariant
 
-Every method may be called again after a lost connection: what was already done counts as done (an offer is then
-ignored, an acknowledgement finds nothing). An acknowledgement that was committed does not fail, although the history
-that it was entered into could not be trimmed: the next one trims it.
+Every method may be repeated after a lost connection: a repeated offer is ignored, and a repeated acknowledgement finds
+no message. A committed acknowledgement does not fail if the history could not be trimmed. The next one trims it.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         url: the database.
         table: the table's name, in the first schema of the search path.
         poll_period: seconds; see :mod:`drainq.delayed.storage.postgres.scan_floor`.
-        try_timeout: seconds that one statement, or waiting for a connection, may take; None for no limit.
-        max_connections: how many connections at most, beside one for schedules.
+        try_timeout: seconds for one statement, or for waiting for a connection; None for no limit.
+        max_connections: the most connections, without the one for schedules.
         prepare: whether statements are prepared; None: yes, unless there is a pooler before the server.
     """
 
@@ -73,7 +72,7 @@ class PostgresStorage(PostgresLimits, PostgresTicks, PostgresMigration):
         return self._do_with_error("BURY", {**self._held(held), "now": now, "error": error})
 
     def _do_with_error(self, name: str, values: dict[str, Any]) -> int:
-        """Run a statement that stores an error's text; what the database's encoding does not have is escaped."""
+        """Run a statement that stores an error's text. Characters outside the database's encoding are escaped."""
         try:
             return self._do(name, values)
         except UntranslatableCharacter:

@@ -1,9 +1,9 @@
-"""PostgreSQL: messages are taken, and those that are done deleted before, in one round trip and transaction.
+"""PostgreSQL: takes messages and deletes handled ones, in one round trip and one transaction.
 
 # Invariant
 
-What a poll does not look at for the sake of speed (see :mod:`drainq.delayed.storage.postgres.scan_floor`) it looks at
-within a poll period.
+Due times that a poll skips for speed (see :mod:`drainq.delayed.storage.postgres.scan_floor`) are searched within a poll
+period.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ the messages that it looks at next; it locks those, finds them taken, and makes 
 
 
 class PostgresTakes(PostgresStatements):
-    """The part of a storage that gives messages to consumers."""
+    """The methods of a storage that take messages for consumers."""
 
     def acquire(self, kind: str, limit: int, now: int, until: int, lock: str, *, done: Held | None = None) -> Fetched:
         values = {"kind": kind, "now": now, "until": until, "lock": lock}
@@ -56,7 +56,7 @@ class PostgresTakes(PostgresStatements):
         return self._acquire(ask, kind, limit, values)._replace(acked=acked[0])
 
     def _acquire(self, ask: Callable[..., Any], kind: str, limit: int, values: dict[str, Any]) -> Fetched:
-        """Take messages; ``ask`` runs the statement."""
+        """Take messages by the statement that ``ask`` runs."""
         acknowledge = "done" in values
         if kind in self._by_priority:
             return _fetched(ask(self._statement(True, acknowledge, limit), values), values)

@@ -1,7 +1,7 @@
-"""PostgreSQL: the statement that takes messages, in its variants; filled in and bound as those of ``messages_sql``.
+"""PostgreSQL: the variants of the statement that takes messages. They are filled in and bound like ``messages_sql``.
 
-``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once; ``IN (SELECT ...)`` may be
-run again by some plans and lock more than n. The limit is a literal: with a parameter the planner guesses.
+``= ANY(ARRAY(SELECT ... LIMIT n FOR UPDATE SKIP LOCKED))`` runs the locking subquery once. Some plans would run ``IN
+(SELECT ...)`` again and lock more than n. The limit is a literal, because the planner guesses a parameter's value.
 """
 
 from drainq.delayed.storage.postgres.messages_sql import ATTEMPTS

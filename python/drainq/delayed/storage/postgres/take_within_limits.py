@@ -1,7 +1,7 @@
-"""PostgreSQL: messages are taken within limits of how many may be in flight.
+"""PostgreSQL: takes messages within in-flight limits.
 
-Consumers with limits take turns, by a lock that ends with the transaction: each counts what is in flight, picks from
-what is due as far as there is room, and takes that.
+Consumers with limits take turns, by a lock that ends with the transaction. Each counts the messages in flight, then
+takes due messages while there is room.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drainq.delayed.storage.records import Fetched, Held
 
 
 class PostgresLimits(PostgresTakes):
-    """The part of a storage that takes within limits."""
+    """The methods of a storage that take messages within limits."""
 
     def acquire_within(
         self, kind: str, done: Held, limits: Mapping[str, int], limit: int, now: int, until: int, lock: str
@@ -35,7 +35,7 @@ class PostgresLimits(PostgresTakes):
             return Fetched(acked, self._in_order((*columns[:6], until, True, columns[6]) for columns in found))
 
     def _pick(self, cursor: Any, kind: str, limit: int, now: int, room: Room) -> list[int]:
-        """The messages to take, as far as there is room; each round of the loop but the last fills a prefix."""
+        """Return the messages to take while there is room. Each round of the loop, except the last, fills a prefix."""
         (by_priority,) = cursor.execute(self._fill(sql.IS_BY_PRIORITY), {"kind": kind}).fetchone()
         picked: list[int] = []
         seen: list[int] = []

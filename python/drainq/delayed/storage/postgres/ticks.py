@@ -1,6 +1,6 @@
-"""PostgreSQL: the ticks of schedules are created once each, and deleted.
+"""PostgreSQL: creates each tick of a schedule once, and deletes ticks.
 
-Schedulers of one queue take turns; they have a connection of their own.
+Schedulers of one queue take turns and use a separate connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drainq.delayed.storage.records import LONG_AGO, TICK_MEMORY_MS, Offer, Tick
 
 
 class PostgresTicks(PostgresOffers):
-    """The part of a storage that keeps the ticks of schedules."""
+    """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
         self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False
@@ -46,7 +46,7 @@ class PostgresTicks(PostgresOffers):
             return made.count(OfferOutcome.CREATED)
 
     def _record(self, cursor: Any, schedule: dict[str, str], ticks: Sequence[Tick], now: int) -> dict[str, Tick]:
-        """Enter ticks into the ledger; return those that were never there, the first of each key."""
+        """Enter ticks into the ledger. Return the new ones, the first of each key."""
         first: dict[str, Tick] = {}
         for tick in ticks:
             first.setdefault(tick.key, tick)
@@ -87,6 +87,6 @@ class PostgresTicks(PostgresOffers):
             return self._offer_all(cursor, kind, offers, now).count(OfferOutcome.CREATED)
 
     def _lock_schedules(self, cursor: Any, kind: str) -> None:
-        """Take turns with other schedulers; give up on a turn that does not come, to try again later."""
+        """Take a turn among schedulers. Raise an error if the turn does not come, to try again later."""
         cursor.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}", prepare=False)
         self._execute(cursor, "LOCK_SCHEDULE", {"name": f"drainq schedule {kind}"})

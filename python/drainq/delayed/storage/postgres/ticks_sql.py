@@ -1,4 +1,4 @@
-"""PostgreSQL: the statements for schedules and their ticks; filled in and bound as those of ``messages_sql``."""
+"""PostgreSQL: the statements for schedules and their ticks. They are filled in and bound like ``messages_sql``."""
 
 # --- ticks
 

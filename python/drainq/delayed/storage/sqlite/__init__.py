@@ -2,11 +2,11 @@
 
 | module | what it holds |
 | --- | --- |
-| ``back_end`` | how a storage is opened |
+| ``back_end`` | opens a storage |
 | ``storage`` | the class that joins the others |
 | ``messages_sql``, ``ticks_sql``, ``schema_sql`` | the statements: of messages, of schedules, of the tables |
-| ``statements`` | the connection, and how a statement is run on it |
-| ``offer``, ``ticks`` | messages are stored; the messages of schedules |
-| ``caller`` | work inside a transaction that the caller has open |
-| ``migrate`` | the tables are made and brought up to date |
+| ``statements`` | the connection, and methods to run a statement |
+| ``offer``, ``ticks`` | store messages, and those of schedules |
+| ``caller`` | works inside a transaction of the caller |
+| ``migrate`` | creates tables and brings them up to date |
 """

@@ -1,4 +1,4 @@
-"""How a storage in an SQLite file is opened."""
+"""Opens a storage in an SQLite file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drainq.sql.url import DatabaseUrl
 
 
 def open_at(url: DatabaseUrl, options: StorageOptions) -> Storage:
-    """The storage in a file."""
+    """Return the storage in a file."""
     return SQLiteStorage(
         url.target, table=options.table, busy_timeout=options.try_timeout, write_ahead=not options.as_it_is
     )

@@ -1,4 +1,4 @@
-"""A caller's own SQLite connection: work in the transaction that the caller has open, or will end."""
+"""Works in a transaction of the caller's own SQLite connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
-    """A cursor in the caller's transaction, which is begun if need be and left for the caller to end."""
+    """Yield a cursor in the caller's transaction. It is begun if necessary, and the caller ends it."""
     if not isinstance(connection, sqlite3.Connection):
         raise TypeError(
             f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"

@@ -1,7 +1,7 @@
 """SQLite: the statements of the delayed queue.
 
-One writer at a time, so no statement locks rows: a transaction of several statements begins IMMEDIATE, which takes the
-write lock before the first read. ``:name`` are bound by :mod:`sqlite3`; lists go in as one JSON text.
+There is one writer at a time, so no statement locks rows. A transaction of several statements begins IMMEDIATE, which
+takes the write lock before the first read. :mod:`sqlite3` binds ``:name``. A list is bound as one JSON text.
 """
 
 _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'

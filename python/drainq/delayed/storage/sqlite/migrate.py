@@ -1,4 +1,4 @@
-"""SQLite: the tables of a delayed queue are made and brought up to date, in one transaction."""
+"""SQLite: creates the tables of a delayed queue and brings them up to date, in one transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 
 class SQLiteMigration(SQLiteStatements):
-    """The part of a storage that migrates."""
+    """The migrations of a storage."""
 
     def migrate(self) -> list[str]:
         with self._transaction() as cursor:

@@ -1,4 +1,4 @@
-"""SQLite: messages are stored."""
+"""SQLite: stores messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 
 class SQLiteOffers(SQLiteStatements):
-    """The part of a storage that takes messages in."""
+    """The methods of a storage that store messages."""
 
     def offer(
         self,
@@ -42,7 +42,7 @@ class SQLiteOffers(SQLiteStatements):
             return self._offer_each(cursor, kind, offers, now)
 
     def _offer_new(self, kind: str, offers: Sequence[Offer], now: int) -> list[OfferOutcome]:
-        """Insert all of them; if one is not new, insert none and raise IntegrityError."""
+        """Insert all messages. If one is not new, insert none and raise IntegrityError."""
         with self._transaction() as cursor:
             cursor.executemany(
                 self._sql["INSERT"], ((key, kind, payload, at, now, rank) for key, payload, at, _, rank in offers)
@@ -63,5 +63,5 @@ class SQLiteOffers(SQLiteStatements):
 
 
 def _values(kind: str, offer: Offer, now: int) -> tuple[str, str, bytes, int, int, int]:
-    """A message as INSERT, INSERT_NEW, UPDATE and UPDATE_TICK number its parts."""
+    """Return a message's values in the order of INSERT, INSERT_NEW, UPDATE and UPDATE_TICK."""
     return offer.key, kind, offer.payload, offer.scheduled_at, now, offer.priority

@@ -1,4 +1,4 @@
-"""SQLite: the tables of the delayed queue as numbered migrations, and what is asked about them."""
+"""SQLite: the tables of the delayed queue as numbered migrations, and the queries about them."""
 
 from drainq.delayed.storage.migrate import Index
 

@@ -1,12 +1,13 @@
-"""SQLite: the connection of a delayed queue, and how its statements are run on it.
+"""SQLite: the connection of a delayed queue, and the methods that run its statements.
 
-One connection a process, used by one thread at a time; readers of other processes go on beside the one writer (WAL).
+A process has one connection, which one thread at a time uses. Readers of other processes work beside the one writer
+(WAL).
 
 # Invariants
 
-1. The connection is in autocommit mode: a single statement is its own transaction, several stand in
-   ``BEGIN IMMEDIATE`` ... ``COMMIT``. A deferred transaction would read first, then find the file changed (BUSY).
-2. A child of ``fork`` never touches its parent's connection (SQLite forbids it); it opens its own.
+1. The connection is in autocommit mode: a single statement is its own transaction, and several are inside ``BEGIN
+   IMMEDIATE`` and ``COMMIT``. A deferred transaction would read first, then find the file changed (BUSY).
+2. A forked child never uses its parent's connection, which SQLite forbids, and opens its own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from drainq.sql.connect import connect_sqlite
 
 
 class SQLiteStatements(Storage):
-    """The connection to one file; ``SQLiteStorage`` in ``storage.py`` explains the arguments."""
+    """The connection to one file. ``SQLiteStorage`` in ``storage.py`` explains the arguments."""
 
     def __init__(self, path: str, *, table: str, busy_timeout: float | None, write_ahead: bool = True) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
@@ -90,7 +91,7 @@ class SQLiteStatements(Storage):
             self._lock.release()
 
     def _wait_for_locks_until_the_deadline(self, connection: sqlite3.Connection) -> None:
-        """Let SQLite wait for a foreign lock no longer than the current try may last."""
+        """Limit SQLite's wait for a lock to the rest of the current try."""
         left = seconds_left(self._busy_timeout)
         if left > self._busy_timeout - 0.05:
             left = self._busy_timeout  # the common case: the try has just begun

@@ -1,7 +1,8 @@
-"""The delayed queue in an SQLite file: durable, no server, several processes may share it.
+"""SQLiteStorage: the delayed queue in an SQLite file, which is durable, needs no server, and can be shared by
+processes.
 
-The whole storage: what it consists of is said in :mod:`drainq.delayed.storage.base`, and how its connection is
-used in :mod:`drainq.delayed.storage.sqlite.statements`.
+:mod:`drainq.delayed.storage.base` describes the parts of a storage, and :mod:`drainq.delayed.storage.sqlite.statements`
+the use of its connection.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
     """A :class:`~drainq.delayed.storage.base.Storage` in an SQLite file.
 
     Args:
-        path: the file; it is created if it is not there.
+        path: the file, which is created if it is missing.
         table: the table's name.
         busy_timeout: seconds to wait for another process's transaction.
-        write_ahead: whether the file is given a write-ahead log, which it keeps; else it stays as it is.
+        write_ahead: whether to give the file a write-ahead log, which it keeps.
     """
 
     worth_prefetching = False
@@ -68,14 +69,14 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
         return self._in_order(cursor.execute(self._sql["ACQUIRE_THESE"], values).fetchall())
 
     def _is_by_priority(self, cursor: sqlite3.Cursor, kind: str) -> bool:
-        """Whether there may be more to take, by priority: not while the queue is paused."""
+        """Return whether more messages may be taken by priority, which is False while the queue is paused."""
         paused, ranked = cursor.execute(self._sql["STATE"], {"kind": kind}).fetchone() or (False, False)
         if ranked:
             self._by_priority.add(kind)
         return bool(ranked and not paused)
 
     def _due_by_priority(self, cursor: sqlite3.Cursor, kind: str, now: int) -> Iterator[tuple[int, str]]:
-        """Ids and keys of what is due in a queue with priorities, one priority after the other."""
+        """Return the ids and keys of due messages in a queue with priorities, one priority after the other."""
         values = {"kind": kind, "now": now, "after": MIN_PRIORITY - 1}
         while found := cursor.execute(self._sql["NEXT_PRIORITY"], values).fetchone():
             values |= {"priority": found[0], "after": found[0]}
@@ -132,4 +133,4 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
         return time.time()
 
     def listen(self, kind: str, wake: Callable[[str], None]) -> None:
-        """Offers of this process wake by themselves; of others the poll period tells."""
+        """Return None: this process's offers wake its consumers, and the poll period covers other processes."""

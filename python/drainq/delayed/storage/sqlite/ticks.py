@@ -1,4 +1,4 @@
-"""SQLite: the ticks of schedules are created once each, and deleted."""
+"""SQLite: creates each tick of a schedule once, and deletes ticks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drainq.delayed.storage.sqlite.statements import SQLiteStatements
 
 
 class SQLiteTicks(SQLiteStatements):
-    """The part of a storage that keeps the ticks of schedules."""
+    """The methods of a storage for the ticks of schedules."""
 
     def install_ticks(
         self, kind: str, *, prefix: str, config_hash: str, ticks: Sequence[Tick], now: int, update: bool = False

@@ -1,4 +1,4 @@
-"""SQLite: the statements for schedules and their ticks; filled in and bound as those of ``messages_sql``."""
+"""SQLite: the statements for schedules and their ticks. They are filled in and bound like ``messages_sql``."""
 
 # --- ticks
 
