@@ -33,12 +33,12 @@ class PayloadForm(enum.Enum):
 
     @property
     def column_type(self) -> str:
-        """The column's type, as Spark writes it."""
+        """The column's type in Spark's notation."""
         return "binary" if self is PayloadForm.BINARY else "string"
 
     @property
     def codec(self) -> Stored:
-        """What the queue is opened with."""
+        """The codec that opens such a queue."""
         return Stored({"text": "json", "json": "json", "binary": "bytes", "utf8": "java.lang.String"}[self.value])
 
     def encode(self, value: Any) -> bytes:

@@ -124,7 +124,7 @@ class Admin(DeadLetterAdmin):
 
     @property
     def paused(self) -> bool:
-        """Whether the queue is paused; the database is asked."""
+        """True if the queue is paused, read from the database."""
         return self._session.call(self._session.storage.is_paused, self._session.kind)
 
     def _set_paused(self, paused: bool) -> bool:

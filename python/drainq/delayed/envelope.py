@@ -72,12 +72,13 @@ class AckEnvelope(Generic[T]):
 
     @property
     def schedule_at(self) -> Any:
-        """When the message was offered for, as an aware datetime in UTC; of a batch a list."""
+        """The offered due time, as an aware datetime in UTC; for a batch a list."""
         return self._of_each([from_ms(row.scheduled_at) for row in self._rows])
 
     @property
     def attempt(self) -> Any:
-        """Which delivery this is, from 1; of a batch a list. A message that was only read counts those so far."""
+        """The number of this delivery, from 1; for a batch a list. A message that was only read counts earlier
+        deliveries."""
         return self._of_each([row.attempts for row in self._rows])
 
     @property

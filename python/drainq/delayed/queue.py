@@ -185,22 +185,22 @@ class DelayedQueue(OfferMethods[T], PollMethods[T], Admin):
 
     @property
     def aio(self) -> AsyncDelayedQueue[T]:
-        """The same queue for asyncio: ``await queue.aio.poll()``."""
+        """The coroutines of this queue: ``await queue.aio.poll()``."""
         return AsyncDelayedQueue(self)
 
     @property
     def source(self) -> str:
-        """What envelopes call this queue."""
+        """The queue's name in envelopes."""
         return self._session.source
 
     @property
     def clock(self) -> Clock:
-        """What tells the time."""
+        """The clock of the queue."""
         return self._session.clock
 
     @property
     def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """True after :meth:`close`."""
         return self._session.closed
 
     def close(self) -> None:

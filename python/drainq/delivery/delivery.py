@@ -122,7 +122,7 @@ class Delivery:
 
     @property
     def stopped(self) -> Exception | None:
-        """The error that stopped the delivery; None while it works, or may work."""
+        """The error that stopped the delivery, or None."""
         return self._outage.stopped
 
     def deliver(self, items: list[Any]) -> list[Any]:

@@ -42,7 +42,7 @@ class Outage:
 
     @property
     def stopped(self) -> Exception | None:
-        """The failure that cannot pass; None while there is none."""
+        """The failure that cannot pass, or None."""
         return self._stopped
 
     def pause_after(self, error: Exception, tries: int, *, is_given_up: bool) -> float | None:

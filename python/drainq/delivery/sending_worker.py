@@ -100,7 +100,7 @@ class Sender(Worker):
 
     @property
     def sink(self) -> Sink:
-        """What gets the batches."""
+        """The target of the batches."""
         return self._sink
 
     # -- what a worker does -----------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return sum(self.counts)
 
 

@@ -42,7 +42,7 @@ class Database:
 
     @property
     def errors(self) -> type[Exception]:
-        """The root of the driver's errors."""
+        """The base class of the driver's errors."""
         return self.dialect.errors
 
     @contextlib.contextmanager

@@ -113,7 +113,7 @@ class Dialect(ABC):
     @property
     @abstractmethod
     def errors(self) -> type[Exception]:
-        """The root of the driver's errors."""
+        """The base class of the driver's errors."""
 
     @abstractmethod
     def failure_of(self, error: BaseException) -> Failure | None:

@@ -1,12 +1,12 @@
-"""Database URLs, in SQLAlchemy's spelling, without SQLAlchemy: the one place that reads them and that hides passwords.
+"""Database URLs in SQLAlchemy's spelling: reads them, and hides their passwords.
 
 ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://user@host/db``,
 ``postgresql://user@/db?host=DIRECTORY`` (a unix socket); ``postgres://`` and ``postgresql+psycopg://`` mean the same.
 
-1. What follows ``sqlite:///`` is the path as it is: no escapes, no options, so any file name can be said. A database in
-   memory is refused: each connection would have one of its own.
-2. A password is in ``secrets`` alone and reaches the driver beside the URI, never in it: so neither the repr, nor a
-   message made here, nor one of the driver's can show it.
+1. The path after ``sqlite:///`` has no escapes and no options, so any file name can be written. A database in memory is
+   refused, because each connection would have its own.
+2. A password is only in ``secrets`` and reaches the driver beside the URI, never in it. So no repr and no message of
+   drainq or the driver can show it.
 3. A URL that can be read in two ways, because ``/``, ``?`` or ``@`` stands in a password as it is, is refused in one
    sentence that shows nothing of it.
 """
@@ -26,10 +26,10 @@ SECRET = re.compile(_SECRET_WORD, re.IGNORECASE)
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """Which database, in which dialect.
+    """A database and its dialect.
 
     Args:
-        dialect: the SQL it speaks.
+        dialect: the database's dialect.
         target: the file's path (SQLite) or the connection URI as libpq reads it, without passwords (PostgreSQL).
         secrets: passwords, by libpq's name for each.
     """
@@ -64,7 +64,7 @@ class DatabaseUrl:
 
     @classmethod
     def sqlite(cls, path: str | os.PathLike[str]) -> DatabaseUrl:
-        """The SQLite database in a file, whatever its name."""
+        """Return the URL of the SQLite database in a file of any name."""
         return cls(Dialect.SQLITE, os.fspath(path))
 
     def __str__(self) -> str:
@@ -72,15 +72,15 @@ class DatabaseUrl:
 
 
 def forms() -> str:
-    """The forms of a database URL by example, for a refusal."""
+    """Return examples of all forms of a database URL, for an error message."""
     all_forms = [form for dialect in sorted(registered(), key=lambda found: found.is_server) for form in dialect.forms]
     return " or ".join(filter(None, (", ".join(all_forms[:-1]), all_forms[-1])))
 
 
 def without_password(text: str) -> str:
-    """Put ``***`` where a URL, a libpq connection string or a driver's message may have a password.
+    """Replace each password in a URL, a libpq connection string or a driver's message by ``***``.
 
-    Text that may be part of a password is hidden too.
+    Text that may be part of a password is replaced too.
 
     Example:
         >>> without_password("cannot open postgresql://ann:p@ss/w:rd@db/mail?PASSWORD=secret")
@@ -99,16 +99,16 @@ def without_password(text: str) -> str:
 
 
 def _hide_if_secret(parameter: re.Match[str]) -> str:
-    """A parameter of a query whose name has percent escapes, without its value if the name is a password's."""
+    """Return a query's parameter whose name has percent escapes, without its value if the name is a password's."""
     name = decoded(parameter[1][1:-1])
     return f"{parameter[1]}***" if SECRET.fullmatch(name) else parameter[0]
 
 
 def shown(url: str) -> str:
-    """A URL as messages show it, without its password; whatever was given in the place of a URL, too.
+    """Return a URL, or any text given in its place, as messages show it: without its password.
 
-    Of a text that is no URL all is hidden between its first colon and its last ``@``: a slash too few, or no scheme,
-    must not show the password that follows.
+    In a text that is no URL, the part between the first colon and the last ``@`` is hidden, because a missing slash or
+    scheme must not show a password.
 
     Example:
         >>> shown("postgresql:/me:secret@db/mail"), shown("me:secret@db/mail"), shown("postgresql://me@db/mail")
@@ -123,5 +123,5 @@ def shown(url: str) -> str:
 
 
 def decoded(text: str) -> str:
-    """Percent escapes resolved; a text that holds any other ``%`` is meant as it is."""
+    """Resolve percent escapes. A text with any other ``%`` is returned unchanged."""
     return text if re.search(r"%(?![0-9A-Fa-f]{2})", text) else unquote(text)

@@ -48,7 +48,7 @@ class CronMessage(Generic[T]):
 
     @property
     def delivered_at(self) -> datetime:
-        """When the message becomes due."""
+        """The due time of the message."""
         return self.schedule_at if self.schedule_at_actual is None else self.schedule_at_actual
 
     @staticmethod

@@ -87,7 +87,7 @@ class CronHandle:
 
     @property
     def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """True after :meth:`close`."""
         return self._closed
 
     def wake(self) -> None:

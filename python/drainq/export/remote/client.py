@@ -95,7 +95,7 @@ class RemoteSink(Sink):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The servers, as they were named."""
+        """The addresses of the servers."""
         return self._addresses
 
     def use(self, addresses: Sequence[str]) -> None:
@@ -359,7 +359,7 @@ class RemoteClient(Sender):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The servers that items go to."""
+        """The addresses of the servers."""
         return self._remote.addresses
 
     def set_addresses(self, address: str | Sequence[str]) -> None:

@@ -49,7 +49,7 @@ class PeerParcel:
 
     @property
     def settled(self) -> bool:
-        """Whether its peer acknowledged it, or its stream ended."""
+        """True once the peer acknowledged the batch or its stream ended."""
         return self.ack is not None or self.failure is not None
 
 

@@ -63,7 +63,7 @@ class Router:
 
     @property
     def moves(self) -> bool:
-        """Whether another peer may take what a peer that is down does not."""
+        """True if another peer may take the items of a peer that is down."""
         return self._rule != "hash"
 
     def split(self, items: Sequence[Any], peers: Sequence[str], up: Callable[[str], bool]) -> dict[str, list[int]]:
