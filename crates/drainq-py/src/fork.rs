@@ -165,7 +165,7 @@ impl<T> ForkCell<T> {
 
 impl<T> Drop for ForkCell<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box, and `&mut self` says that nothing refers to the value.
+        // SAFETY: the pointer came from a box, and `&mut self` means that nothing refers to the value.
         drop(unsafe { Box::from_raw(*self.0.get_mut()) });
     }
 }

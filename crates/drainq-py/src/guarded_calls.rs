@@ -18,7 +18,7 @@
 //! 3. A halted thread holds no lock of drainq that the end of the process needs: the only lock held while Python code
 //!    runs is the lock that keeps the calls of a handler apart.
 //!
-//! Source: `HangThread` in pyo3-ffi, which does the same where PyO3 takes the GIL; `--wrap` in the manual of ld.
+//! Source: `HangThread` in pyo3-ffi, which does the same when PyO3 takes the GIL; `--wrap` in the manual of ld.
 
 use std::mem;
 
@@ -130,7 +130,7 @@ through_the_door! {
     fn PyErr_Fetch(a: *mut *mut PyObject, b: *mut *mut PyObject, c: *mut *mut PyObject);
 }
 
-// PyO3 calls these only in a module for one version of CPython.
+// PyO3 calls these only in a module that is built for a single version of CPython.
 #[cfg(not(feature = "abi3"))]
 through_the_door! {
     fn PyObject_VectorcallMethod(a: *mut PyObject, b: *const *mut PyObject, c: usize, d: *mut PyObject) -> *mut PyObject;

@@ -150,7 +150,7 @@ fn weight_of_all(items: &[impl Keyed], weighed: bool) -> u64 {
     if weighed { items.iter().map(|item| weight_of(item, true)).sum() } else { items.len() as u64 }
 }
 
-/// Counts the weight of each key among the items; `positions` is zeros, before and after.
+/// Counts the weight of each key among the items; `positions` holds only zeros before and after the call.
 fn count_keys(positions: &mut Vec<u32>, items: &[impl Keyed], weighed: bool) -> Vec<(Key, u64)> {
     let mut tally: Vec<(Key, u64)> = Vec::new();
     for (key, weight) in items.iter().map(|item| (item.key(), weight_of(item, weighed))) {

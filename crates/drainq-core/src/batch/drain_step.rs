@@ -60,7 +60,7 @@ impl<T: RingItem + Keyed> Drainer<T> {
             }
             let sync_with_producers = || {
                 if how.0 == Depth::Idle {
-                    // From now on the producer of the next item must take the slow path, where it finds the sleeper.
+                    // From now on the producer of the next item takes the slow path, and finds the sleeper.
                     sync_with_producers(&|| {
                         self.mine.iter().for_each(|id| self.queue.close_fast_path(self.queue.partition(*id)))
                     });

@@ -181,9 +181,9 @@ impl<T: RingItem + Keyed> Drainer<T> {
             {
                 continue;
             }
-            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2), where at
-            // most one drainer is, and the ownership orders one pass after the other; the cut of a shutdown takes
-            // under the counts locks of all workers, one of which is held here.
+            // SAFETY: this drainer is between `begin` and `end` of the partition's ownership (invariant 2), which at
+            // most one drainer at a time is, and the ownership orders the passes. The cut of a shutdown takes under the
+            // counts locks of all workers, and this thread holds one of them.
             let taken = unsafe { at.ring.take(queue.settings.max_batch, &mut self.taken) };
             self.held.push((id, at.ring.taken()));
             if planted("weights_notify_early") {

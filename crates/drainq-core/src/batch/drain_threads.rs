@@ -1,9 +1,9 @@
 //! Drain threads for a program in Rust: handlers by key, one thread per worker.
 //!
 //! # Invariants
-//! 1. The threads live no longer than the [`Running`]: its end closes the queue and waits for them, so
-//!    what was accepted is handed out.
-//! 2. A handler never waits for its own thread: called by one, a shutdown closes the queue and returns.
+//! 1. The threads live no longer than the [`Running`]: dropping it closes the queue and waits for them, so every
+//!    accepted item is handed out.
+//! 2. A handler never waits for its own thread: a shutdown that a handler calls closes the queue and returns.
 
 use super::drain_group::Batch;
 use super::drain_hand_out::Pass;

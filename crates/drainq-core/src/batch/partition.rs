@@ -38,7 +38,7 @@ pub struct Partition<T: RingItem> {
     /// The queued items. The ownership is the extra of the ring, on the cache line that producers read to wake the
     /// owner.
     pub(crate) ring: Ring<T, Ownership>,
-    /// The weight of what is queued, if the queue weighs items.
+    /// The weight of the queued items, if the queue weighs items.
     pub(super) weights: Weights,
     /// The producers that wait for room.
     pub(super) room_waiters: Waiters,
@@ -86,13 +86,13 @@ impl<T: RingItem> Partition<T> {
         self.room_waiters.len()
     }
 
-    /// Returns what was accepted so far: items, or their weight in a queue that weighs them. Approximate while
+    /// Returns the number of items accepted so far, or their weight in a queue that weighs them. Approximate while
     /// producers run.
     pub(super) fn accepted(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.accepted(), |(used, taken)| used + taken)
     }
 
-    /// Returns what was taken so far, in the same unit.
+    /// Returns the number or the weight of the items taken so far.
     pub(super) fn taken(&self) -> u64 {
         self.weights.used_and_taken().map_or_else(|| self.ring.taken(), |(_, taken)| taken)
     }

@@ -88,8 +88,7 @@ impl Ownership {
         target_of(self.0.load(Ordering::Relaxed))
     }
 
-    /// Starts a pass as thread `me`; false if another thread owns the partition or is about
-    /// to (invariants 1 and 2).
+    /// Starts a pass as thread `me`; false if another thread owns the partition or will own it (invariants 1 and 2).
     #[inline]
     pub fn begin(&self, me: ThreadId) -> bool {
         if planted("ownership_anybody") {

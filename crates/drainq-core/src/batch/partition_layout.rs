@@ -1,8 +1,8 @@
 //! The partitions of a queue, and the types that are routed to them.
 //!
 //! Types and partitions are only ever added: a partition keeps its number and a type its partition, so that no producer
-//! or drain thread has to stop. One control lock keeps registration, moves and the close apart; producers and drain
-//! threads never take it.
+//! or drain thread has to stop. Registration, moves and the close run under one control lock, which producers and drain
+//! threads never take.
 //!
 //! # Invariants
 //! 1. A route, a target and a partition, once added, stay; their tables are read without a lock.

@@ -190,7 +190,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// not unsafe.
     #[inline]
     pub unsafe fn try_produce_serialised(&self, partition: PartitionId, item: T) -> Result<(), (T, Refusal)> {
-        // SAFETY: the caller keeps pushes and closes apart.
+        // SAFETY: the caller's lock orders pushes and closes.
         unsafe { self.try_produce_at(self.partition(partition), item) }
     }
 
@@ -202,11 +202,11 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     #[inline]
     pub unsafe fn try_produce_at(&self, at: &Partition<T>, item: T) -> Result<(), (T, Refusal)> {
         if self.settings.weighed {
-            // SAFETY: the caller keeps pushes and closes apart.
+            // SAFETY: the caller's lock orders pushes and closes.
             return self.push_weighed(at, item, |item| unsafe { at.ring.push_serialised(item) });
         }
         match &self.capacity {
-            // SAFETY: the caller keeps pushes and closes apart.
+            // SAFETY: the caller's lock orders pushes and closes.
             None => unsafe { at.ring.push_serialised(item)? },
             // SAFETY: as above.
             Some(capacity) => unsafe { self.push_within_capacity_serialised(capacity, at, item)? },
@@ -232,7 +232,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     ) -> (usize, Option<Refusal>) {
         let at = self.partition(partition);
         assert!(!self.settings.weighed, "items that are weighed go one by one");
-        // SAFETY: the caller keeps pushes and closes apart.
+        // SAFETY: the caller's lock orders pushes and closes.
         let push = |items: &mut _, most| unsafe { at.ring.push_many_serialised(items, most) };
         let (pushed, refusal) = match &self.capacity {
             None => push(items, usize::MAX),
@@ -262,7 +262,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
             return false;
         }
         self.wake_sleeper(at);
-        // SAFETY: the caller keeps pushes and closes apart.
+        // SAFETY: the caller's lock orders pushes and closes.
         !self.settings.weighed && unsafe { self.open_fast_path(at) }
     }
 
@@ -273,7 +273,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     /// That of [`Self::try_produce_serialised`].
     unsafe fn open_fast_path(&self, at: &Partition<T>) -> bool {
         let open = match &self.capacity {
-            // SAFETY: the caller keeps pushes and closes apart.
+            // SAFETY: the caller's lock orders pushes and closes.
             None => unsafe { at.ring.open_fast_path(FAST_SHARE, u64::MAX) },
             // SAFETY: as above.
             Some(capacity) => unsafe { self.open_fast_path_on_credit(capacity, at) },

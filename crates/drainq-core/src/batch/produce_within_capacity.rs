@@ -47,7 +47,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
         if !has_place {
             return Err((item, at.refusal()));
         }
-        // SAFETY: the caller keeps pushes and closes apart.
+        // SAFETY: the caller's lock orders pushes and closes.
         unsafe { at.ring.push_serialised(item) }.inspect_err(|_| capacity.free(1))
     }
 
@@ -96,7 +96,7 @@ impl<T: RingItem + Keyed> BatchQueue<T> {
     pub(super) unsafe fn open_fast_path_on_credit(&self, capacity: &QueueCapacity, at: &Partition<T>) -> u64 {
         self.close_fast_path(at);
         let credit = capacity.credit();
-        // SAFETY: the caller keeps pushes and closes apart.
+        // SAFETY: the caller's lock orders pushes and closes.
         let open = unsafe { at.ring.open_fast_path(FAST_SHARE, credit) };
         capacity.free(credit - open);
         if open > 0 {

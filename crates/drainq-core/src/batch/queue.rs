@@ -49,8 +49,7 @@ static NEXT_ID: plain::AtomicU64 = plain::AtomicU64::new(1);
 impl<T: RingItem + Keyed> BatchQueue<T> {
     /// Makes a queue whose workers are threads of its own.
     ///
-    /// With fewer partitions than threads it has only as many workers as partitions, unless partitions grow with the
-    /// handlers.
+    /// If there are fewer partitions than threads, the queue has one worker for each partition.
     ///
     /// # Panics
     ///

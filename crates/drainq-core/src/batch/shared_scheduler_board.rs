@@ -25,7 +25,7 @@
 //! | a thread parks, having found nothing, until the next slot is due | none now | itself, at that time |
 //! | time passes | the same | the same |
 //!
-//! Source: ours; Go's scheduler compares the number of its spinning threads with the work in a similar way.
+//! Source: Go's scheduler compares the number of its spinning threads with the work in a similar way.
 
 use crate::sync::{Arc, Mutex, Parker, Unparker, planted};
 use crate::wait::sleeper::Sleeper;
@@ -144,7 +144,7 @@ impl Board {
         self.threads
     }
 
-    /// Returns a number for a queue that is to be added.
+    /// Returns the number for a queue that the caller will add.
     pub fn number(&self) -> QueueNumber {
         let numbered = &mut self.state.lock().numbered.0;
         *numbered += 1;

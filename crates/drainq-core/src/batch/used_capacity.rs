@@ -22,7 +22,7 @@ impl UsedCapacity {
         Self { limit: limit as u64, used: AtomicU64::new(0) }
     }
 
-    /// Returns what is used.
+    /// Returns the used amount.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Acquire)
     }
@@ -44,7 +44,7 @@ impl UsedCapacity {
         self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
     }
 
-    /// Adds as much of an amount as fits; returns how much.
+    /// Adds the part of an amount that fits; returns this part.
     pub fn admit_up_to(&self, amount: u64) -> u64 {
         let room = |used: u64| self.limit.saturating_sub(used).min(amount);
         let add = |used: u64| (room(used) > 0).then(|| used + room(used));

@@ -11,7 +11,7 @@ use super::used_capacity::UsedCapacity;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::planted;
 
-/// The weights of one partition; `None` in a queue where each item counts for one.
+/// The weights of one partition; `None` in a queue that does not weigh items.
 pub(crate) struct Weights(Option<Sums>);
 
 struct Sums {
@@ -44,7 +44,7 @@ impl Weights {
         }
     }
 
-    /// Moves the weight of items that were just taken from used to taken, which makes room for as much; returns it.
+    /// Moves the weight of items just taken out of the ring from `used` to `taken`; returns the weight.
     pub(crate) fn took(&self, items: &[impl Keyed]) -> u64 {
         let Some(sums) = &self.0 else { return items.len() as u64 };
         let weight = items.iter().map(|item| weight_of(item, true)).sum();

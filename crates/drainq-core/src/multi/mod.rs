@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`queue`] | the handles, `MultiQueue` and `SubQueue` |
-//! | `state` | everything that the one lock guards: sub-queues, counters |
+//! | `state` | the state that the lock guards: sub-queues, counters |
 //! | `put`, `take` | items in and out |
 //! | `bulk_get` | bulk gets: no item is taken until there are enough |
 //! | `sub_queue` | the items and counters of one sub-queue |

@@ -1,4 +1,4 @@
-//! The state that the one lock of a multi-queue guards. The operations on it are also in `put.rs`, `take.rs`,
+//! The state that the lock of a multi-queue guards. The operations on it are also in `put.rs`, `take.rs`,
 //! `bulk_get.rs`, `notify.rs`, `settings.rs`, `stats.rs` and `fork_restart.rs`.
 //!
 //! # Invariants

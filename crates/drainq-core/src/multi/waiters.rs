@@ -12,5 +12,5 @@ pub enum WaitersOf {
     Putters(Slot),
 }
 
-/// Waiters of a multi-queue that are to be woken once its lock is released.
+/// Waiters of a multi-queue to wake once its lock is released.
 pub type Wakes = tickets::Wakes<WaitersOf>;

@@ -30,7 +30,7 @@ use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{order, planted};
 
 impl<T: RingItem, B> Ring<T, B> {
-    /// Pushes as [`Ring::push`] does, without a compare-and-swap: half the price.
+    /// Pushes as [`Ring::push`] does, without a compare-and-swap, which costs half as much.
     ///
     /// # Safety
     ///
@@ -71,8 +71,8 @@ impl<T: RingItem, B> Ring<T, B> {
         if tail >= self.front.fast_until.load(Ordering::Relaxed) {
             return false;
         }
-        // SAFETY: the fast path is open, so the segment is the one of the next slot (invariant 8) and
-        // lives at least until that slot was taken (invariant 4).
+        // SAFETY: the fast path is open, so `segment` holds the next slot (invariant 8) and lives at least until that
+        // slot was taken (invariant 4).
         self.put(unsafe { self.fast_slots() }, tail / ONE, make());
         self.front.tail.store(tail + ONE, Ordering::Relaxed);
         true

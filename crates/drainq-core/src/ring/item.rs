@@ -48,7 +48,7 @@ impl<T: Send + Sync + 'static> RingItem for Arc<T> {
     }
 
     unsafe fn from_word(word: NonNull<()>) -> Self {
-        // SAFETY: the caller promises that the word is an Arc given up, unused since.
+        // SAFETY: the caller promises that the word is a leaked Arc, unused since.
         unsafe { Arc::from_raw(word.cast().as_ptr()) }
     }
 }

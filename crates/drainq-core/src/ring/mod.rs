@@ -8,8 +8,8 @@
 //!
 //! The slots are in segments of [`SEGMENT`] words. A segment is allocated when its first slot is claimed, and recycled
 //! or freed when its last slot was taken; so the memory depends on the number of queued items, not on the capacity. A
-//! directory maps an index to its segment. Serialised producers refuse an item for which there is no memory; others
-//! have claimed its slot by then, and the process aborts, as it does for a `Box`.
+//! directory maps an index to its segment. If there is no memory for a segment, serialised producers refuse the item.
+//! Other producers have already claimed its slot, so the process aborts, as it does for a `Box`.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity`: a producer claims `index` only after it read a head above `index -

@@ -41,7 +41,7 @@ impl Segment {
     }
 }
 
-/// Where the segment of an index is: entry `(index / SEGMENT) % entries`, null if the segment was not made.
+/// The segments by index: entry `(index / SEGMENT) % entries`, null if the segment was not made.
 pub(super) struct Directory(Box<[AtomicPtr<Segment>]>);
 
 /// A segment of null slots, kept for the next producer that needs one.
@@ -131,7 +131,7 @@ impl Spare {
         })
     }
 
-    /// Keeps a segment of null slots for later, freeing the one that was kept before.
+    /// Keeps a segment of null slots for later, and frees the segment that was kept before.
     pub fn recycle(&self, segment: NonNull<Segment>) {
         let old = self.segment.swap(segment.as_ptr(), order("segment_recycle", Ordering::AcqRel));
         if !old.is_null() {

@@ -96,7 +96,7 @@ fn counted(sketch: &DDSketch) -> Option<u64> {
     counts.chain([sketch.zeros]).try_fold(0_u64, u64::checked_add)
 }
 
-/// Whether minimum and maximum are where the buckets say.
+/// Whether minimum and maximum fit the buckets.
 fn is_plausible(sketch: &DDSketch) -> bool {
     if sketch.count == 0 {
         let empty = (sketch.sum, sketch.min, sketch.max) == (0.0, f64::INFINITY, f64::NEG_INFINITY);

@@ -220,7 +220,7 @@ impl DDSketch {
         Ok(())
     }
 
-    /// Adds by Neumaier's sum, which keeps what an addition loses apart.
+    /// Adds by Neumaier's sum, which collects the rounding error of each addition.
     #[inline]
     fn add_to_sum(&mut self, value: f64) {
         let sum = self.sum + value;

@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// Moves what is counted below `lowest` there.
+    /// Moves all counts below `lowest` to `lowest`.
     fn collapse_below(&mut self, lowest: i32) {
         let mut moved = 0;
         match &mut self.counts {

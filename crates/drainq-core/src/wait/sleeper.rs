@@ -165,8 +165,8 @@ impl Sleeper {
 
 /// Returns how long a thread that wakes up by itself sleeps after this number of empty passes in a row.
 ///
-/// The first sleep lasts `min_idle`, each later one twice as long as the one before, `max_idle` at most, and none less
-/// than 50 microseconds.
+/// The first sleep lasts `min_idle`. Each later sleep lasts twice as long, up to `max_idle`. No sleep is shorter than
+/// 50 microseconds.
 pub fn sleep_after(empty_passes: u32, min_idle: Duration, max_idle: Duration) -> Duration {
     let doubled = min_idle.saturating_mul(1_u32.checked_shl(empty_passes.saturating_sub(1)).unwrap_or(u32::MAX));
     doubled.clamp(min_idle, max_idle).max(Duration::from_micros(50))

@@ -13,15 +13,15 @@
 //! # Invariants
 //! 1. `tokens` holds the tickets whose waiters were notified and have neither left nor entered again, and whose token
 //!    has not lapsed; `promised` is the sum of their needs.
-//! 2. After [`Tickets::notify`] each waiter in `waiting` needs more than what is available and not promised. So no
-//!    waiter sleeps while there is enough for it, and no waiter is notified in vain.
+//! 2. After [`Tickets::notify`] each waiter in `waiting` needs more than is available and not promised. So no waiter
+//!    sleeps while there is enough for it, and no waiter is notified in vain.
 //! 3. A ticket is never given out twice, so a late `leave` of a ticket that is gone does nothing.
 //! 4. `holder` is the only waiter that holds items while it waits for more.
 //! 5. `numbers` has the smallest number of an unused token, and the last number given. They are hints: a thread reads
 //!    them without the lock, and takes the lock before it acts on them.
 //!
 //! Source: the waiter lists of `asyncio.Queue` (a cancelled getter wakes the next one); the bound on notifications, the
-//! needs and the lapse are ours.
+//! needs and the lapse are added here.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, planted};
@@ -38,7 +38,7 @@ pub trait Wake: Send {
 /// The number of a waiter; a smaller number is notified first.
 pub type Ticket = u64;
 
-/// Waiters that were notified and are to be woken once the lock is released. `G` names the [`Tickets`] of each.
+/// Notified waiters to wake once the lock is released. `G` names the [`Tickets`] of each.
 pub type Wakes<G> = Vec<(G, Ticket, Box<dyn Wake>)>;
 
 /// What a waiter waits for.

@@ -86,7 +86,7 @@ impl Waiters {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no waiter that has not been notified.
+    /// Whether every waiter has been notified.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -341,9 +341,8 @@ impl<E> SetQueue<E> {
 
 /// Folds a hash into 32 bits: keeps the low bits, and makes the others from all of the rest.
 ///
-/// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a
-/// cache line of the table, in the order in which they are taken again; and ids at a stride
-/// of a power of two still spread, which they would not if the hash were used as it is.
+/// Python hashes an int to itself, and ids often come in runs. So runs of 2^[`RUN_BITS`] share a cache line of the
+/// table, in the order of their takes. Ids at a stride of a power of two still spread, unlike with the bare hash.
 #[inline]
 fn fold(hash: u64) -> u32 {
     let wide = u128::from((hash >> RUN_BITS) ^ 0x2545_F491_4F6C_DD1D) * 0x9E37_79B9_7F4A_7C15_u128;

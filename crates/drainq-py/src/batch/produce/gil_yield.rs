@@ -105,7 +105,7 @@ impl GilYield {
         }
     }
 
-    /// Ends a request for the GIL; returns when.
+    /// Ends a request for the GIL; returns the time.
     fn got(&self) -> Instant {
         let now = Instant::now();
         self.asking.fetch_sub(1, Ordering::Relaxed);
@@ -148,8 +148,8 @@ impl GilYield {
         self.yields.load(Ordering::Relaxed)
     }
 
-    /// Returns how long drain threads waited for the GIL: pairs of an upper bound in seconds and the
-    /// number of waits below it and above the one before.
+    /// Returns how long drain threads waited for the GIL: pairs of an upper bound in seconds and the number of waits
+    /// between the previous bound and this one.
     pub fn waits(&self) -> Vec<(f64, u64)> {
         let bound = |bucket: usize| (1_u64 << bucket) as f64 * 1e-6;
         self.waits.iter().enumerate().map(|(n, count)| (bound(n), count.load(Ordering::Relaxed))).collect()

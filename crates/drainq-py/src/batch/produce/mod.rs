@@ -9,9 +9,9 @@
 //! A produce call must know that the ring is open, that the next slot is free and allocated, and that the drain thread
 //! is awake. A call that has checked this stores in `fast_until` the tail up to which the result holds: at most a
 //! quarter of the capacity above the head (the limit), and not beyond the segment. While `tail < fast_until`, the next
-//! calls check nothing else: they store the item and the new tail. The GIL keeps the producers apart, so a claim needs
-//! no compare-and-swap. A close, or a drain thread that falls asleep, makes the result wrong; both set `fast_until` to
-//! 0, with the GIL held.
+//! calls check nothing else: they store the item and the new tail. One producer at a time holds the GIL, so a claim
+//! needs no compare-and-swap. A close, or a drain thread that falls asleep, makes the result wrong; both set
+//! `fast_until` to 0, with the GIL held.
 //!
 //! | step | taken when | file |
 //! | --- | --- | --- |

@@ -16,7 +16,7 @@ use drainq_core::batch::partition::Partition;
 use pyo3::ffi;
 use std::hint::assert_unchecked;
 
-/// Where the items of a name go.
+/// The key and the partition of a name's items.
 #[derive(Clone, Copy)]
 pub struct CachedRoute<'a> {
     /// The key, in the upper 16 bits, as in a ring item.

@@ -24,10 +24,10 @@ impl MultiQueue {
     ///     ShutDown: the multi-queue was shut down and nothing can be got any more.
     ///     ValueError: ``min_items`` or ``timeout`` is negative, or ``min_items > n``.
     ///
-    /// A call that waits takes nothing: other getters may, so with ``min_items`` a call may wait for a long
-    /// time. Where a full sub-queue keeps producers out, enough items could never come: then the first waiting
-    /// ``get_many``, and no other, takes the items that are there and holds them. If an exception ends its wait
-    /// (Ctrl-C), the held items go back to the heads that they came from, those of removed sub-queues too.
+    /// A call that waits takes nothing, and other getters may take items, so a call with ``min_items`` may wait for a
+    /// long time. If a full sub-queue blocks its producers, there might never be enough items. In that case the oldest
+    /// waiting ``get_many`` takes the available items and keeps them until it has enough. If an exception such as
+    /// Ctrl-C ends its wait, these items go back to the heads of their sub-queues, even of removed ones.
     ///
     /// Example:
     ///     >>> from drainq import MultiQueue
