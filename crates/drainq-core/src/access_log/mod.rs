@@ -6,7 +6,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`line`] | one line: its record, or the reason why it is none |
+//! | [`line`](mod@line) | one line: its record, or the reason why it is none |
 //! | [`stamp`] | the time in brackets |
 //! | [`endpoint`] | the path of a request |
 //! | [`records`] | the records of many lines, as columns in Arrow's layout |

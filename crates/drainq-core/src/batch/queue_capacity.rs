@@ -30,7 +30,7 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::{CachePadded, planted};
 use crate::wait::waiters::Waiters;
 
-/// Credit is one in this many of the places that may be given, so that many partitions get some.
+/// Credit takes one in this many of the places that are left for credit, so that many partitions get some.
 const CREDIT_SHARE: u64 = 16;
 
 /// The places of a queue, and the producers that wait for one.

@@ -46,7 +46,7 @@ struct Member<T: RingItem + Keyed, C> {
 
 /// Threads that drain several queues in turn.
 ///
-/// Its owner starts the threads; each calls [`PoolThread::borrow`] until that returns `None`.
+/// Its owner starts the threads; each thread calls [`PoolThread::borrow`] until it returns `None`.
 pub struct Scheduler<T: RingItem + Keyed, C> {
     board: Arc<Board>,
     members: Mutex<Vec<Arc<Member<T, C>>>>,

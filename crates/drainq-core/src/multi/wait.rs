@@ -61,7 +61,7 @@ impl<T, L> Wait<T, L> {
         self.numbers.as_ref()?.stalled(&mut self.last_number).map(Stalled)
     }
 
-    /// Gives the tokens of waiters that do not run to the next waiters, perhaps this one.
+    /// Takes the tokens of stalled waiters back, and gives them to the next waiters, which may include this one.
     pub fn pass_stalled_on(&self, Stalled(last): Stalled) {
         let of = self.of;
         self.shared.with(|state, wakes| {

@@ -121,7 +121,7 @@ pub struct DDSketch {
     zeros: u64,
     count: u64,
     sum: f64,
-    /// What the additions to `sum` have lost so far.
+    /// The rounding errors of the additions to `sum` so far.
     lost: f64,
     min: f64,
     max: f64,

@@ -10,8 +10,8 @@
 //! | `modelled.rs` | a macro that defines the same names over a model checker; `loom.rs` and `shuttle.rs` call it |
 //! | `mutants.rs` | deliberate faults, by name |
 //!
-//! All three have one shape: [`Mutex::lock`] returns a guard (no poisoning), and a thread waits on a [`Parker`], whose
-//! [`Unparker`] leaves a token that is never lost.
+//! All of them share one interface. [`Mutex::lock`] returns a guard, without poisoning. A thread waits on a [`Parker`],
+//! whose [`Unparker`] leaves a token that is never lost.
 
 #[cfg(any(loom, drainq_shuttle))]
 #[macro_use]

@@ -97,7 +97,7 @@ impl GilYield {
     }
 
     /// Records that a drain thread has the GIL that it asked for before it sleeps (invariant 3). Called with the GIL
-    /// held. [`Self::waits`] does not count its wait, which held up no items.
+    /// held. Its wait held up no items, so [`Self::waits`] does not count it.
     pub fn granted_to_sleep(&self, is_queue_empty: bool) {
         self.got();
         if is_queue_empty {
