@@ -10,7 +10,7 @@ from drainq.commands.layout import amount
 
 _BAR = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _MOST = 16
-"""Partitions, threads and sub-queues that are shown one by one; of more the fullest."""
+"""The most partitions, threads and sub-queues in a frame. Of more, the fullest are shown."""
 
 
 def frame(processes: Iterable[dict[str, Any]], columns: int) -> list[str]:

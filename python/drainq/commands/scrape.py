@@ -19,7 +19,7 @@ from drainq.errors import DrainqError
 
 DEFAULT_URL = "http://127.0.0.1:9464/metrics"
 PATIENCE = 5.0
-"""Seconds after which an endpoint that does not answer is given up on."""
+"""Seconds after which an endpoint that does not answer is given up."""
 
 _PAIR = r'([a-zA-Z_]\w*)="((?:\\.|[^"\\])*)"'
 _LABELS = r'(?:[a-zA-Z_]\w*="(?:\\.|[^"\\])*",?)*'

@@ -27,7 +27,7 @@ from drainq.sql.database import Database
 
 T = TypeVar("T")
 AT_ONCE = 5_000
-"""Messages that one claim has at most."""
+"""The most messages of one claim."""
 
 
 class AnotherReader(DrainqError):

@@ -29,7 +29,7 @@ R = TypeVar("R")
 _log = logging.getLogger("drainq")
 
 MOST_THREADS = 10
-"""Calls of one queue that run at once; as many as it has connections by default."""
+"""The most concurrent calls of one queue, as many as it has connections by default."""
 
 
 class CallThreads:

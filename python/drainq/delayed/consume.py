@@ -36,7 +36,7 @@ _log = logging.getLogger("drainq")
 _STOP_CHECK = 0.1
 """Seconds between two checks of ``stop`` while there is nothing to do."""
 _LONGEST_OUTAGE_PAUSE = 1.0
-"""Seconds between two tries while the database is away, at most: once it is back the consumer is, too."""
+"""The most seconds between two tries while the database is away."""
 
 
 def consume(

@@ -29,14 +29,14 @@ from drainq.delayed.storage.records import Held, Row
 
 _log = logging.getLogger("drainq")
 _BUDGET = 0.005
-"""Seconds of a handler's work that may be taken ahead."""
+"""Seconds of a handler's work that may be prefetched."""
 _ENOUGH = 10
-"""How many quick calls of the handler are enough to take something ahead."""
+"""Quick calls of the handler after which messages are prefetched."""
 _MOST_CREDIT = 20
 _COST = 5
-"""Quick calls that a slow one outweighs: one now and then may be the machine's fault, many are the handler's nature."""
+"""Quick calls that one slow call cancels: a rare slow call may be the machine's fault, many are the handler's."""
 _REST = 100
-"""Calls for which nothing is taken ahead after something went another way than expected."""
+"""Calls without a prefetch after a prefetch was settled or failed."""
 
 
 class Pace:

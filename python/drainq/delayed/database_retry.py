@@ -28,7 +28,7 @@ _NOT_STORABLE = {
     "22P05": "it has characters that the database's encoding has not; a database of encoding UTF8 has all",
     "22001": "it is longer than its column, which counts bytes in a database of encoding SQL_ASCII",
 }
-"""What is the caller's text's fault, by SQLSTATE."""
+"""SQLSTATEs of texts that the database cannot store."""
 
 _QUIET = 60.0  # seconds between two warnings about the same database
 

@@ -17,7 +17,7 @@ from drainq.delayed.storage.records import Offer
 from drainq.errors import UnfitItem
 
 _MANY = 8
-"""Messages from which on checking them together is quicker than one by one."""
+"""The number of messages from which checking them together is faster than one by one."""
 _new = tuple.__new__  # a named tuple without the call of its Python constructor
 
 

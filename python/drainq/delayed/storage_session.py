@@ -33,11 +33,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SOONEST = 0.005
-"""Seconds that a waiting consumer sleeps at least: others may be taking what is due."""
+"""The least seconds that a waiting consumer sleeps, because others may be taking the due messages."""
 
 
 _LONGEST_GIVING_BACK = 30.0
-"""Seconds that closing waits for what is being given back, where a call has no limit of its own."""
+"""Seconds for which closing waits for messages that are being released, if a call has no limit of its own."""
 
 
 class Session:

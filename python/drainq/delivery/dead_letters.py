@@ -32,9 +32,9 @@ from drainq.delivery.sink_contract import Failure, Rest, Sink, error_text, to_sh
 
 log = logging.getLogger("drainq")
 
-RESEND_DELAY = 60.0  # seconds until what was given up on is tried again
-RESEND_INTERVAL = 5.0  # seconds between looks into the delayed queue
-RESEND_TIME = 10.0  # seconds after which a turn of resending ends, to go on in the next
+RESEND_DELAY = 60.0  # seconds until given-up items are tried again
+RESEND_INTERVAL = 5.0  # seconds between polls of the delayed queue
+RESEND_TIME = 10.0  # seconds after which a turn of resending ends; the next turn continues
 MOST_KNOWN = 10_000  # messages that are read when a worker with ``key_of`` begins
 MESSAGES_AT_ONCE = 500  # offered in one transaction
 
@@ -74,7 +74,7 @@ class DeadLetters:
         self.on_sent: Callable[[], object] = lambda: None  # called when the sink has taken items
         self._size, self._older_sink = size, older_sink
         self._delayed, self._label, self._books = delayed, label[:120], books
-        self._clock = getattr(delayed, "clock", None) or clock  # what is due the queue's own clock decides
+        self._clock = getattr(delayed, "clock", None) or clock  # the queue's own clock decides which messages are due
         self._key_of = key_of
         self._pack_item = pack_item or (lambda item: item)
         self._unpack_item = unpack_item or (lambda item: item)

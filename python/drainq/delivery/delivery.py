@@ -44,7 +44,7 @@ from drainq.timer import SHARED
 
 log = logging.getLogger("drainq")
 
-RETRY_FOR = 60.0  # seconds that an outage is waited out
+RETRY_FOR = 60.0  # seconds to wait out an outage
 SHOWN = 3  # refused items whose reasons are logged, of a batch
 
 

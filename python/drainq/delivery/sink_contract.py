@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Refusals = Iterable[tuple[int | None, object]]
-"""Places of items and the reasons why they were not taken."""
+"""The indexes of refused items, with the reasons."""
 
 
 class Rest(list[Any]):

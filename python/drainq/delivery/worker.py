@@ -71,7 +71,7 @@ class Worker(abc.ABC):
     """
 
     _item_types: Iterable[type] = ()  # classes of the items that the worker is made for
-    _keeps = False  # whether what cannot be sent is kept in a delayed queue
+    _keeps = False  # whether a delayed queue keeps items that cannot be sent
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Worker(abc.ABC):
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
-        self._arrived = 0  # items that the queue handed to us
+        self._arrived = 0  # items that the queue passed to this worker
         self._in_handler = 0  # of these, those whose call has not returned
         self._given_up_before = 0  # refused and lost items at the last flush
         self._stopped_at = -math.inf
@@ -397,7 +397,7 @@ class Worker(abc.ABC):
             if self._stopped_at == -math.inf:
                 self._stopped_at = now
             if now - self._stopped_at >= CHECK_AGAIN:
-                self._stopped_at = now  # one may pass, to see whether it was put right
+                self._stopped_at = now  # one producer may try whether the reason is gone
                 return
         raise_wrapped(DeliveryStopped, f"{type(self).__name__} is stopped", error, self._log_values)
 

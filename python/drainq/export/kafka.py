@@ -48,7 +48,7 @@ LEAST_PATIENCE = 1.0  # seconds of delivery.timeout.ms, also for retry_for=0: a 
 
 
 Message = tuple[str, "bytes | str | None", "bytes | str | None"]
-"""What goes out, and what a dead letter keeps: identity, key, value. A plain tuple: each message makes one."""
+"""The sent message, which a dead letter stores too: identity, key, value. A plain tuple is the cheapest."""
 
 
 class _Unfit(NamedTuple):

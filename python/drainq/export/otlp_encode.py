@@ -39,7 +39,7 @@ class Encoder:
         self._request, self._point = service.ExportMetricsServiceRequest, metrics.NumberDataPoint
         self._known: dict[Any, bytes] = {}  # attributes -> their bytes; replaced as a whole, so threads need no lock
         self._resource, self._scope = dict(resource), scope
-        self.encode([])  # an attribute of the resource that cannot be expressed is said here
+        self.encode([])  # raises an error for an invalid attribute of the resource
 
     def encode(self, points: Sequence[MetricPoint]) -> bytes:
         """Return the bytes of one request.

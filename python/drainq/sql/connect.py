@@ -33,7 +33,7 @@ _SILENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-"""A silent peer is given up after about a minute of idleness, or 30 s with data on the way."""
+"""The limits after which a silent server is given up: about a minute when idle, or 30 s with data on the way."""
 
 
 def postgres_driver() -> Any:

@@ -65,7 +65,7 @@ SQLSTATES: dict[str, Failure] = {
     "P0001": _DATA,  # RAISE in a trigger
     "XX000": _PASSES,  # internal error
 }
-"""By the whole code or, failing that, by its class; what stands in neither cannot pass."""
+"""The kind of each code or class of codes. The whole code comes first. Any other code cannot pass."""
 
 SQLITE_CODES: dict[int, Failure] = {
     4: _PASSES,  # ABORT
@@ -82,13 +82,13 @@ SQLITE_CODES: dict[int, Failure] = {
     20: _DATA,  # MISMATCH
     25: _DATA,  # RANGE
 }
-"""By the primary code; what is not here cannot pass."""
+"""The kind of each primary code. Any other code cannot pass."""
 
 _SQLITE_TEXTS = (
     ("locked", 5), ("busy", 5), ("out of memory", 7), ("interrupted", 9), ("disk i/o error", 10), ("is full", 13),
     ("locking protocol", 15), ("schema has changed", 17), ("too big", 18), ("constraint failed", 19),
 )  # fmt: skip
-"""For Python 3.10, whose errors have no code."""
+"""The kind of each text, for Python 3.10, whose errors have no code."""
 
 _REFUSED_TO_CONNECT = re.compile(
     r"FATAL:.*(does not exist|authentication failed|no pg_hba\.conf entry|permission denied|not permitted|no password"
@@ -97,13 +97,13 @@ _REFUSED_TO_CONNECT = re.compile(
 )
 
 _UNRESOLVED = re.compile(r"failed to resolve host .*\[Errno (-?\d+)\]", re.DOTALL)
-"""What the driver says of a host, with the resolver's number."""
+"""The driver's message about a host, with the resolver's number."""
 
 _NO_SUCH_HOST = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
-"""The resolver's numbers for a name that has no address, unlike EAI_AGAIN: the name server did not answer."""
+"""The resolver's numbers for a name without an address. EAI_AGAIN is not one: the name server did not answer."""
 
 GONE = re.compile(r"08|57P0[1-5]|25006|25P03|26|42P05")
-"""SQLSTATEs after which a connection, and those opened with it, are not to be used again."""
+"""SQLSTATEs after which a connection, and those opened with it, must not be used again."""
 
 
 def sqlstate_of(error: BaseException) -> str | None:

@@ -50,7 +50,7 @@ def _write_row_by_row(database: Database, upsert: Upsert, rows: Sequence[Row]) -
             taken += 1
             yield row
 
-    left = feed()  # one for all tries: it goes on behind the row that was refused
+    left = feed()  # one for all tries: it continues after the refused row
     while taken < len(rows):
         try:
             database.connection.executemany(statement, left)

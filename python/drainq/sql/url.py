@@ -7,8 +7,8 @@
    refused, because each connection would have its own.
 2. A password is only in ``secrets`` and reaches the driver beside the URI, never in it. So no repr and no message of
    drainq or the driver can show it.
-3. A URL that can be read in two ways, because ``/``, ``?`` or ``@`` stands in a password as it is, is refused in one
-   sentence that shows nothing of it.
+3. A URL that can be read in two ways, because ``/``, ``?`` or ``@`` stands in a password as it is, is refused, and the
+   message shows no part of it.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Buffered(Holder):
                 self._compact()
             if self._entries() > self._max_rows and not self._flush_once():
                 with self._holding:
-                    self._holding.wait(PAUSE)  # stopped: producers get the error, and what is held is kept
+                    self._holding.wait(PAUSE)  # stopped: producers get the error, and the held rows stay
 
     # -- the buffer that is written ---------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Buffered(Holder):
             self._holding.notify_all()
 
     def _end(self, deadline: float | None) -> bool:
-        now = time.monotonic()  # half of what is left is for what hangs
+        now = time.monotonic()  # half of the rest is for calls that hang
         super()._flush_held(None if deadline is None else now + (deadline - now) / 2)
         if self._resender is not None:
             self._resender.stop(deadline)

@@ -27,7 +27,7 @@ from drainq.workers.merged import Entry, Merged
 from drainq.workers.metric import Metric
 from drainq.workers.metric_tables import MetricsSink
 
-CLEAR_EVERY = 60.0  # seconds between two deletions of what is too old
+CLEAR_EVERY = 60.0  # seconds between two deletions of old rows
 
 
 class DeclaredMetrics(Buffered):

@@ -54,11 +54,11 @@ class Holder(Worker):
 
     def _begin(self) -> None:
         super()._begin()
-        self._holding = threading.Condition()  # over whose turn it is, and over who hands on
+        self._holding = threading.Condition()  # guards which thread has the turn, and which one sends
         self._turn: int | None = None  # the thread that the state belongs to
         self._held = 0  # items behind what the subclass holds
         self._handing_on: int | None = None  # the thread that does
-        self._cut_off: int | None = None  # items counted as lost that are still being handed on
+        self._cut_off: int | None = None  # items that are counted as lost and still being sent
 
     # -- for subclasses ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from drainq.errors import UnfitItem
 from drainq.workers.metric import PERIODS, Metric, Value, getter
 
 Entry = tuple[int, list[tuple[str, tuple[Any, ...]]]]
-"""How many items, and (table, row) for each row."""
+"""The number of items, and (table, row) for each row."""
 
 
 class Merged:

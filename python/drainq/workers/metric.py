@@ -19,7 +19,7 @@ PERIODS: Mapping[str, int] = MappingProxyType({"minute": 60, "hour": 3_600, "day
 """Seconds of each period, the finest first; a period begins at a multiple of them since the epoch, in UTC."""
 
 Of = str | Callable[[Any], Any]
-"""What of an item: the name of an attribute (of a dict: a key), or a function of the item."""
+"""An item's value: the name of an attribute (of a dict: a key), or a function of the item."""
 
 _RESERVED = ("time", "bucket", "sign", "value", "n")
 

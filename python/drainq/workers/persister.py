@@ -28,7 +28,7 @@ from drainq.workers.buffered_worker import MAX_ROWS, Buffered
 from drainq.workers.holding_worker import log
 from drainq.workers.sql_sink import TableSink, no_row
 
-ROWS_A_STATEMENT = 20_000  # rows from which on what is held is merged, and again when it has doubled
+ROWS_A_STATEMENT = 20_000  # held rows at which they are merged, and again when they have doubled
 _ITEMS = ""  # a column of its own, behind the table's: how many items a row stands for
 
 

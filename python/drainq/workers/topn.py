@@ -24,7 +24,7 @@ from drainq.workers.holding_worker import Holder
 log = logging.getLogger("drainq")
 
 _Kept = tuple[Any, int, Any]
-"""Score, minus the number of the arrival, item: the worst first in a heap."""
+"""Score, negative arrival number, and item: in a heap with the worst on top."""
 
 
 class TopN(Holder):

@@ -23,7 +23,7 @@ from drainq.pickling import refuse
 T = TypeVar("T")
 
 MOST_BACKFILLED = 100_000
-"""Most ticks that one :meth:`CronAdmin.backfill` makes."""
+"""The most ticks of one :meth:`CronAdmin.backfill`."""
 
 _log = logging.getLogger("drainq")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

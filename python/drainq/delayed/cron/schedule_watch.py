@@ -26,7 +26,7 @@ _log = logging.getLogger("drainq")
 TIMER = Timer(most=16)
 """Runs the checks of all schedules of this process: one thread while they are quick, one more for each that hangs.
 
-Not the timer that extends leases: functions of the user's run here, and 16 of them that hang must not cost a lease.
+It is not the timer that extends leases, because a user's functions run here, and 16 that hang must not cost a lease.
 """
 
 _OWN_SLICE, _OTHER_SLICE = 1.0, 0.05  # seconds between two readings of the machine's clock, of one that was handed in
@@ -36,7 +36,7 @@ class Watched(Protocol):
     """The interface of a watched schedule."""
 
     due_at: float
-    """When the next check is due, on the queue's clock."""
+    """The time of the next check, on the queue's clock."""
 
     def wake(self) -> None:
         """Start a check as soon as possible."""

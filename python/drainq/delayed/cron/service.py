@@ -42,10 +42,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CatchUp = Literal["none", "last", "all"]
-"""What becomes of ticks that passed while no scheduler ran: nothing, the last one, or every one of them."""
+"""The ticks to send of those that passed while no scheduler ran: none, the last one, or all."""
 
 MOST_CAUGHT_UP = 1_000
-"""Most ticks that ``catch_up="all"`` makes up for at once: the newest ones."""
+"""The most ticks that ``catch_up="all"`` sends at once: the newest ones."""
 
 _SAY_AGAIN = 60.0  # seconds between two warnings about one schedule
 _SHORTEST_LOOK = timedelta(seconds=1)

@@ -60,8 +60,8 @@ class Storage(ABC):
     """Stores messages. Several threads may call the methods at once."""
 
     worth_prefetching: bool
-    """Whether a consumer is to take messages ahead: each statement costs a round trip, and none waits for a transaction
-    of the same program's that has touched other rows."""
+    """Whether a consumer should prefetch: statements cost a round trip, and none waits for another transaction of the
+    same program."""
 
     is_shared: bool
     """Whether other processes can use this storage, too."""
@@ -324,7 +324,7 @@ class Storage(ABC):
         """Make ``config_hash`` the configuration of ``prefix`` and create its new ticks, in one transaction.
 
         First every tick of ``prefix`` with another configuration that was never delivered and is not yet due is deleted
-        and forgotten (a tick that is due, in flight, expired or given back with :meth:`nack` stays). Then each of
+        and forgotten (a tick that is due, in flight, expired or released with :meth:`nack` stays). Then each of
         ``ticks`` that was never created before is created. With ``update`` a tick that was created, but never
         delivered, takes the new payload and time.
 

@@ -6,7 +6,7 @@ import secrets
 from typing import NamedTuple, Protocol
 
 TICK_MEMORY_MS = 2 * 24 * 3600 * 1000
-"""How long the ledger remembers single ticks; older ones fall below the floor. Far more than two clocks differ."""
+"""How long the ledger keeps single ticks, far longer than two clocks differ. Older ticks fall below the floor."""
 
 LONG_AGO = -(2**62)
 """A time (milliseconds) before every other."""

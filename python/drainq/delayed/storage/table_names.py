@@ -28,7 +28,7 @@ _SUFFIXES = {
 }
 
 MAX_TABLE_BYTES = 63 - max(len(suffix) for suffix in _SUFFIXES.values())
-"""PostgreSQL cuts longer names short without a word, and two tables would share an index name."""
+"""The longest name. PostgreSQL silently cuts longer names, and two tables would share an index name."""
 
 
 class TableNames:

@@ -10,7 +10,7 @@ acknowledgements. The sender's thread puts batches in and waits.
 3. A stream that has carried nothing for ``IDLE`` seconds is closed, so that it costs the server no thread.
 4. A stream on which a batch is under way and no acknowledgement has come for ``timeout`` seconds is broken off.
 
-Source: ``GRPCRemoteClient`` in SkyWalking, with its limit of ten streams under way; the acknowledgements are ours.
+Source: ``GRPCRemoteClient`` in SkyWalking, with its limit of ten streams under way; the acknowledgements are drainq's.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from drainq.sql.connect import CONNECT_TIMEOUT, connect_postgres
 from drainq.sql.url import DatabaseUrl
 
 _IDLE_IN_TRANSACTION = 10_000
-"""Milliseconds after which the server ends a session of ours that froze inside a transaction, and frees its locks."""
+"""Milliseconds after which the server ends a session that hangs inside a transaction, and frees its locks."""
 
 
 class PoolExhausted(psycopg.OperationalError):

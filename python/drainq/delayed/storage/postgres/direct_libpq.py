@@ -36,7 +36,7 @@ _numbers = count()
 _SQLSTATE = psycopg.pq.DiagnosticField.SQLSTATE
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 GRACE = 0.5
-"""Seconds that the server gets beyond a try's end to say itself that a statement took too long. Then the connection
+"""Seconds after a try's deadline in which the server may report that a statement took too long. Then the connection
 stays usable."""
 _MOST_PREPARED = 200  # statements that a connection keeps: each batch size is one
 _CANCELLED_WITHIN = 5.0  # seconds that the server gets to end a statement that was interrupted

@@ -6,7 +6,7 @@ parameters. The statement that takes messages is in :mod:`drainq.delayed.storage
 """
 
 ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
+"""The deliveries of the present message, without those of one that the source's library replaced."""
 
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
@@ -22,7 +22,7 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
 ON CONFLICT ("pKey", "pKind") DO NOTHING
 RETURNING true
 """
-"""Insert one message unless its key is there. A row: created; none: ignored."""
+"""Insert one message unless its key exists. Returns a row if created, none if ignored."""
 
 _TAKE_OVER = """
 ON CONFLICT ("pKey", "pKind") DO UPDATE SET
@@ -41,7 +41,7 @@ VALUES (%(key)s, %(kind)s, %(payload)b, %(at)s, %(at)s, %(now)s, %(priority)s)
     + _TAKE_OVER
     + "RETURNING q.xmax = 0"
 )
-"""Insert or update one message. True: created; false: updated; no row: the same was there."""
+"""Insert or update one message. True: created; false: updated; no row: unchanged."""
 
 _NEXT_ID = """pg_catalog.nextval((SELECT COALESCE(pg_catalog.pg_get_serial_sequence({literal}, 'id')::regclass, (
     SELECT uses.refobjid FROM pg_attrdef AS def
@@ -110,35 +110,35 @@ OFFER_ANNOUNCED = (
 # --- consumers
 
 ACK = 'DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
-"""Delete what is still ours."""
+"""Delete messages that are still leased."""
 
 NACK = """
 UPDATE {table} SET "scheduledAt" = %(due)s, "lockUuid" = NULL, "lastError" = COALESCE(%(error)s, "lastError")
 WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
-"""Give back what is still ours, for later."""
+"""Release messages that are still leased, for later."""
 
 RELEASE = """
 UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "attempts" = "attempts" - 1
 WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s
 """
-"""Give back what is still ours, as if it had not been fetched."""
+"""Release messages that are still leased, as if they had not been fetched."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = %(until)s WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s'
-"""Move the end of the lease of what is still ours."""
+"""Move the end of the lease of messages that are still leased."""
 
 BURY = """
 WITH died AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockUuid" = %(lock)s RETURNING *)
 INSERT INTO {dead} ("pKey", "pKind", "payload", "scheduledAt", "attempts", "error", "diedAt", "priority")
 SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", %(error)s, %(now)s, "priority" FROM died
 """
-"""Move what is still ours to the dead letters."""
+"""Make messages that are still leased dead letters."""
 
 NEXT_DUE = 'SELECT pg_catalog.min("scheduledAt") FROM {table} WHERE "pKind" = %(kind)s AND "scheduledAt" > %(after)s'
-"""When the next message becomes due."""
+"""The time when the next message becomes due."""
 
 LOCK_FLIGHT = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
-"""Consumers with a limit take turns, from here to the commit."""
+"""Take a turn among consumers with a limit, until the commit."""
 
 IN_FLIGHT = """
 SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = %(kind)s AND "scheduledAt" > %(now)s
@@ -150,7 +150,7 @@ WITH gone AS (DELETE FROM {table} WHERE "id" = ANY(%(ids)s::bigint[]) AND "lockU
 INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
 SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", %(now)s FROM gone ORDER BY "scheduledAtInitially", "id"
 """
-"""Move what is still ours to the history."""
+"""Move messages that are still leased to the history."""
 
 TRIM_HISTORY = """
 DELETE FROM {history} WHERE "pKind" = %(kind)s AND "id" <= (
@@ -176,7 +176,7 @@ DELETE_UNCHANGED = """
 DELETE FROM {table}
 WHERE "id" = %(id)s AND "createdAt" = %(created)s AND "scheduledAtInitially" = %(at)s AND "payload" = %(payload)b
 """
-"""Delete a message that was read, if it is still what was read."""
+"""Delete a message if it is unchanged since it was read."""
 
 DROP = 'DELETE FROM {table} WHERE "pKind" = %(kind)s AND "pKey" = %(key)s'
 """Delete the message of a key."""
@@ -197,7 +197,7 @@ SELECT
     (SELECT pg_catalog.count(*) FROM {dead} WHERE "pKind" = %(kind)s)
 FROM {table} WHERE "pKind" = %(kind)s
 """
-"""How many messages are in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
+"""The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
 
 # --- dead letters
 
@@ -220,7 +220,7 @@ WITH latest AS (
 )
 DELETE FROM {dead} USING latest, back WHERE {dead}."id" = latest."id" AND latest."pKey" = back."pKey"
 """
-"""Put dead letters back, the oldest first; of two with one key the later, and none whose key a live message took."""
+"""Redrive dead letters, the oldest first: of two with one key the later, and none whose key a live message has."""
 
 DROP_DEAD = (
     'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND (%(keys)s::text[] IS NULL OR "pKey" = ANY(%(keys)s::text[]))'
@@ -246,7 +246,7 @@ PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = %(kind)s AND "diedAt" < %(befor
 NAME_QUEUE = """
 INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (%(kind)s, %(name)s, %(type)s) ON CONFLICT DO NOTHING
 """
-"""Write down what a kind stands for."""
+"""Record the name and codec of a kind."""
 
 QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
 """The queues of the table."""
@@ -257,7 +257,7 @@ VALUES (%(kind)s, %(name)s, %(type)s, %(paused)s)
 ON CONFLICT ("pKind") DO UPDATE SET "paused" = EXCLUDED."paused" WHERE q."paused" <> EXCLUDED."paused"
 RETURNING xmax = 0
 """
-"""Pause or resume a queue. A row: true if the queue was not known before, false if it changed; none: it was so."""
+"""Pause or resume a queue. Returns true for a new queue, false if it changed, no row if it was so already."""
 
 PAUSED = 'SELECT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")'
 """Whether a queue is paused."""
@@ -266,7 +266,7 @@ MARK_RANKED = """
 INSERT INTO {queues} AS q ("pKind", "name", "typeName", "ranked") VALUES (%(kind)s, %(name)s, %(type)s, true)
 ON CONFLICT ("pKind") DO UPDATE SET "ranked" = true WHERE NOT q."ranked"
 """
-"""Have a queue delivered by priority from now on."""
+"""Deliver a queue by priority from now on."""
 
 DATABASE_TIME = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::float8"
 """Seconds since the epoch by the server's clock."""

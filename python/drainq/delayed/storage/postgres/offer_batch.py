@@ -20,7 +20,7 @@ CHUNK = 1000
 """Most messages of one statement."""
 
 OUTCOMES = {None: OfferOutcome.IGNORED, b"\x01": OfferOutcome.CREATED, b"\x00": OfferOutcome.UPDATED}
-"""What a statement's answer in binary says of a message."""
+"""The outcome for each binary answer of a statement."""
 
 
 class PostgresBatches(PostgresStatements):

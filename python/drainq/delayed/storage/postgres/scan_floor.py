@@ -28,18 +28,18 @@ from drainq.delayed.storage.records import LONG_AGO, Row
 
 LOWEST = -(2**63)
 SLOW = 0.001
-"""Seconds from which on a poll is slow: ten times what one takes that meets no dead rows."""
+"""Seconds from which a poll is slow: ten times the duration of a poll without dead rows."""
 IN_A_ROW = 3
-"""Slow polls, one after the other, that turn the mark on."""
+"""Consecutive slow polls that turn the mark on."""
 IN_VAIN = 10
-"""Polls, one after the other, that the mark did not help and that turn it off: more, for on a busy machine a few quick
-polls in a row may be slow."""
+"""Consecutive polls without a gain that turn the mark off. More than ``IN_A_ROW``, because a busy machine makes polls
+slow, too."""
 HELPS = 2.0
-"""How many times quicker a poll with the mark must be, or the time is spent elsewhere: on the way there, say."""
+"""How many times faster a poll with the mark must be. Otherwise the time is lost elsewhere, such as in the network."""
 REST = 20
 """Periods for which a mark that did not help stays off."""
 SLACK_MS = 1000
-"""How far behind the earliest live message the mark stays: offers commit out of order."""
+"""Milliseconds by which the mark stays behind the earliest live message, because offers commit out of order."""
 
 
 class ScanFloor:

@@ -6,7 +6,7 @@ CREATE_LEDGER = """
 CREATE TABLE IF NOT EXISTS {migrations} (
     "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" BIGINT NOT NULL)
 """
-"""Where the migrations that were applied are written down."""
+"""The table that records the applied migrations."""
 
 HAS_LEDGER = "SELECT pg_catalog.to_regclass(%(table)s) IS NOT NULL"
 """Whether the table of applied migrations exists."""
@@ -15,7 +15,7 @@ APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
 RECORD = "INSERT INTO {migrations} VALUES (%(number)s, %(name)s, %(now)s) ON CONFLICT DO NOTHING"
-"""Write a migration down as applied. Another program may have done so: an index is built without a lock."""
+"""Record a migration as applied. Another program may have done so, because an index is built without a lock."""
 
 MIGRATIONS = (
     (
@@ -154,13 +154,13 @@ keys sort by locale, so a key range there needs an index. ``attemptsOf`` is the 
 whose deliveries ``attempts`` counts: the source's library replaces a message without counting anew."""
 
 TABLE_EXISTS = "SELECT pg_catalog.to_regclass({literal}) IS NOT NULL"
-"""Whether the table is there."""
+"""Whether the table exists."""
 
 BROKEN_INDEX = """
 SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(%(index)s) AND NOT indisvalid)
     AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index WHERE index_relid = pg_catalog.to_regclass(%(index)s))
 """
-"""Whether an index is left over from a build that was given up on."""
+"""Whether an unfinished build has left an index."""
 
 
 def drop_index(quoted: str) -> str:
@@ -171,4 +171,4 @@ def drop_index(quoted: str) -> str:
 INDEX_IS_VALID = (
     "SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = pg_catalog.to_regclass(%(index)s) AND indisvalid)"
 )
-"""Whether an index is there and complete."""
+"""Whether an index exists and is complete."""

@@ -30,7 +30,7 @@ _BY_PRIORITY = """
         FOR UPDATE SKIP LOCKED) AS due
     WHERE NOT EXISTS (SELECT 1 FROM {queues} WHERE "pKind" = %(kind)s AND "paused")
     LIMIT {limit}"""
-"""The same by priority: one priority after the other, found by jumps in the index, and only until there is enough."""
+"""The earliest due messages by priority: one priority after the other, found by index, until there are enough."""
 
 _TAKE = (
     """
@@ -50,7 +50,7 @@ acked AS (DELETE FROM {table} WHERE "id" = ANY(%(done)s::bigint[]) AND "lockUuid
 
 _BUT = """
         AND NOT ("lockUuid" IS NOT DISTINCT FROM %(held)s AND "id" = ANY(%(done)s::bigint[]))"""
-"""The lock first: it is another one on nearly every row, and then the ids are not searched."""
+"""The condition on the lock comes first: it holds for nearly every row, and then the ids are not searched."""
 
 _ANSWER = """
 SELECT count.acked,
@@ -61,8 +61,8 @@ SELECT count.acked,
     taken.*
 FROM ({acked}) AS count LEFT JOIN taken ON true
 """
-"""At least one row. What explains that nothing was taken is looked for only then: whether the queue is delivered by
-priority, and when something becomes due."""
+"""At least one row. Only if no message was taken, it also tells whether the queue is delivered by priority, and the
+next due time."""
 
 
 def _statement(which: str, *, acknowledge: bool) -> str:

@@ -3,7 +3,7 @@
 # --- ticks
 
 LOCK_SCHEDULE = "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(name)s, 0))"
-"""Schedulers of one queue take turns, from here to the commit."""
+"""Take a turn among the schedulers of one queue, until the commit."""
 
 UNDELIVERED_TICKS = """
 SELECT "id", "pKey" FROM {table}
@@ -32,7 +32,7 @@ WHERE n > COALESCE((
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
-"""Enter ticks into the ledger; the keys that were never there before come back."""
+"""Enter ticks into the ledger. Returns the keys of the new ones."""
 
 UPDATE_TICK = """
 UPDATE {table}
@@ -78,7 +78,7 @@ ON CONFLICT ("pKind", "keyPrefix") DO UPDATE SET
     "configHash" = EXCLUDED."configHash", "description" = EXCLUDED."description", "installedAt" = EXCLUDED."installedAt"
 WHERE (s."configHash", s."description") IS DISTINCT FROM (EXCLUDED."configHash", EXCLUDED."description")
 """
-"""Write down which configuration a prefix has."""
+"""Record the configuration of a prefix."""
 
 SCHEDULES = """
 SELECT "keyPrefix", "configHash", "description", "installedAt", (
@@ -97,7 +97,7 @@ SELECT
 """The configuration that a prefix has, and the floor of one."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
-"""Empty the ledger of a prefix."""
+"""Delete the ledger entries of a prefix."""
 
 UNNAME_SCHEDULE = 'DELETE FROM {schedules} WHERE "pKind" = %(kind)s AND "keyPrefix" = %(prefix)s'
 """Take a prefix off the list of schedules."""
@@ -109,4 +109,4 @@ FROM unnest(%(keys)b::text[], %(nominals)b::bigint[]) AS u(k, n)
 ON CONFLICT ("pKind", "pKey") DO NOTHING
 RETURNING "pKey"
 """
-"""Enter ticks into the ledger, below the floor too; the keys that were not there come back."""
+"""Enter ticks into the ledger, also below the floor. Returns the keys of the new ones."""

@@ -5,7 +5,7 @@ takes the write lock before the first read. :mod:`sqlite3` binds ``:name``. A li
 """
 
 _ATTEMPTS = 'CASE WHEN "attemptsOf" <> "createdAt" THEN 0 ELSE "attempts" END'
-"""Deliveries so far: those of the message that stands there now, not of one that the source's library replaced."""
+"""The deliveries of the present message, without those of one that the source's library replaced."""
 
 ROW = (
     '"id", "pKey", "payload", "scheduledAtInitially", "createdAt", '
@@ -78,7 +78,7 @@ ORDER BY "scheduledAt", "id"
 """The due messages of a priority, the earliest first."""
 
 ACK = "DELETE FROM {table} " + _OURS
-"""Delete what is still ours."""
+"""Delete messages that are still leased."""
 
 NACK = (
     """
@@ -86,7 +86,7 @@ UPDATE {table} SET "scheduledAt" = :due, "lockUuid" = NULL, "lastError" = COALES
 """
     + _OURS
 )
-"""Give back what is still ours, for later."""
+"""Release messages that are still leased, for later."""
 
 RELEASE = (
     """
@@ -94,10 +94,10 @@ UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL, "a
 """
     + _OURS
 )
-"""Give back what is still ours, as if it had not been fetched."""
+"""Release messages that are still leased, as if they had not been fetched."""
 
 EXTEND = 'UPDATE {table} SET "scheduledAt" = :until ' + _OURS
-"""Move the end of the lease of what is still ours."""
+"""Move the end of the lease of messages that are still leased."""
 
 BURY = (
     """
@@ -106,10 +106,10 @@ SELECT "pKey", "pKind", "payload", "scheduledAtInitially", "attempts", :error, :
 """
     + _OURS
 )
-"""Copy what is still ours to the dead letters; ACK then deletes it."""
+"""Copy messages that are still leased to the dead letters. ACK then deletes them."""
 
 NEXT_DUE = 'SELECT min("scheduledAt") FROM {table} WHERE "pKind" = :kind AND "scheduledAt" > :after'
-"""When the next message becomes due."""
+"""The time when the next message becomes due."""
 
 IN_FLIGHT = """
 SELECT "pKey" FROM {table} WHERE "lockUuid" IS NOT NULL AND "pKind" = :kind AND "scheduledAt" > :now
@@ -126,7 +126,7 @@ INSERT INTO {history} ("pKind", "pKey", "scheduledAt", "attempts", "finishedAt")
 SELECT "pKind", "pKey", "scheduledAtInitially", "attempts", :now FROM {table}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) AND "lockUuid" = :lock ORDER BY "scheduledAtInitially", "id"
 """
-"""Enter what is still ours into the history; ACK then deletes it."""
+"""Enter messages that are still leased into the history. ACK then deletes them."""
 
 TRIM_HISTORY = """
 DELETE FROM {history} WHERE "pKind" = :kind AND "id" <= (
@@ -153,7 +153,7 @@ DELETE FROM {table}
 WHERE "id" = :id AND "createdAt" = :created AND "scheduledAtInitially" = :at AND "payload" = :payload
     AND "pKind" = :kind AND "pKey" = :key
 """
-"""Delete a message that was read, if it is still what was read."""
+"""Delete a message if it is unchanged since it was read."""
 
 DROP = 'DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key'
 """Delete the message of a key."""
@@ -174,7 +174,7 @@ SELECT
     (SELECT count(*) FROM {dead} WHERE "pKind" = :kind)
 FROM {table} WHERE "pKind" = :kind
 """
-"""How many messages are in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
+"""The number of messages in each state: ready, scheduled, in flight, oldest ready, redelivered, dead."""
 
 # --- dead letters
 
@@ -190,17 +190,17 @@ WHERE "pKind" = :kind AND (:keys IS NULL OR "pKey" IN (SELECT value FROM json_ea
     AND NOT EXISTS (SELECT 1 FROM {table} AS q WHERE q."pKind" = d."pKind" AND q."pKey" = d."pKey")
 GROUP BY "pKey"
 """
-"""The dead letters that can go back: of two with one key the later, and none whose key a live message has taken."""
+"""The dead letters that can be redriven: of two with one key the later, and none whose key a live message has."""
 
 REDRIVE = """
 INSERT INTO {table} ("pKey", "pKind", "payload", "scheduledAt", "scheduledAtInitially", "createdAt", "priority")
 SELECT "pKey", "pKind", "payload", :now, :now, :now, "priority" FROM {dead}
 WHERE "id" IN (SELECT value FROM json_each(:ids)) ORDER BY "id"
 """
-"""Put dead letters back."""
+"""Redrive dead letters."""
 
 DELETE_DEAD = 'DELETE FROM {dead} WHERE "id" IN (SELECT value FROM json_each(:ids))'
-"""Delete dead letters that went back."""
+"""Delete redriven dead letters."""
 
 DROP_DEAD = """
 DELETE FROM {dead} WHERE "pKind" = :kind AND (:keys IS NULL OR "pKey" IN (SELECT value FROM json_each(:keys)))
@@ -226,7 +226,7 @@ PURGE_DEAD = 'DELETE FROM {dead} WHERE "pKind" = :kind AND "diedAt" < :before'
 NAME_QUEUE = """
 INSERT INTO {queues} ("pKind", "name", "typeName") VALUES (:kind, :name, :type) ON CONFLICT ("pKind") DO NOTHING
 """
-"""Write down what a kind stands for."""
+"""Record the name and codec of a kind."""
 
 QUEUES = 'SELECT "pKind", "name", "typeName", "paused" FROM {queues} ORDER BY "name", "typeName"'
 """The queues of the table."""
@@ -244,4 +244,4 @@ MARK_RANKED = """
 INSERT INTO {queues} ("pKind", "name", "typeName", "ranked") VALUES (:kind, :name, :type, 1)
 ON CONFLICT ("pKind") DO UPDATE SET "ranked" = 1 WHERE NOT "ranked"
 """
-"""Have a queue delivered by priority from now on."""
+"""Deliver a queue by priority from now on."""

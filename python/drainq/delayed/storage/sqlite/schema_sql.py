@@ -6,7 +6,7 @@ CREATE_LEDGER = """
 CREATE TABLE IF NOT EXISTS {migrations} (
     "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL, "appliedAt" INTEGER NOT NULL)
 """
-"""Where the migrations that were applied are written down."""
+"""The table that records the applied migrations."""
 
 HAS_LEDGER = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :table"
 """Whether the table of applied migrations exists."""
@@ -15,7 +15,7 @@ APPLIED = 'SELECT "number" FROM {migrations}'
 """The migrations that were applied."""
 
 RECORD = "INSERT INTO {migrations} VALUES (:number, :name, :now)"
-"""Write a migration down as applied."""
+"""Record a migration as applied."""
 
 MIGRATIONS = (
     (

@@ -72,7 +72,7 @@ ON CONFLICT ("pKind", "keyPrefix") DO UPDATE SET
     "configHash" = excluded."configHash", "description" = excluded."description", "installedAt" = excluded."installedAt"
 WHERE ("configHash", "description") IS NOT (excluded."configHash", excluded."description")
 """
-"""Write down which configuration a prefix has."""
+"""Record the configuration of a prefix."""
 
 SCHEDULES = """
 SELECT "keyPrefix", "configHash", "description", "installedAt", (
@@ -91,7 +91,7 @@ SELECT
 """The configuration that a prefix has, and the floor of one."""
 
 FORGET_SCHEDULE = 'DELETE FROM {cron} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
-"""Empty the ledger of a prefix."""
+"""Delete the ledger entries of a prefix."""
 
 UNNAME_SCHEDULE = 'DELETE FROM {schedules} WHERE "pKind" = :kind AND "keyPrefix" = :prefix'
 """Take a prefix off the list of schedules."""
