@@ -5,7 +5,7 @@ that for all schedules at once, so no schedule needs its own thread or timer.
 
 # Invariants
 
-1. The watch repeats exactly while there is an open schedule.
+1. The watch repeats only while a schedule is open.
 2. No user code (the clock's ``now``) runs under the lock.
 """
 
