@@ -288,7 +288,7 @@ class CronService(CronAdmin[T]):
         ticks_after: Callable[[datetime], Iterator[datetime]],
         catch_up: CatchUp,
     ) -> Callable[[datetime], Sequence[datetime]]:
-        """Return a function that yields the missed ticks to make up for, those after the last tick made."""
+        """Return a function of the time, which returns the missed ticks to make up for."""
         limits = {"none": 0, "last": 1, "all": MOST_CAUGHT_UP}
         if catch_up not in limits:
             raise ValueError(f"catch_up must be 'none', 'last' or 'all', got {catch_up!r}")
