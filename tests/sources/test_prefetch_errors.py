@@ -7,11 +7,15 @@ import logging
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 import drainq.sources.prefetch_refill
+import drainq.sources.steady_clock
 from drainq import Backoff, PrefetchSource
+from drainq.sources.prefetch_reports import Reports
+from drainq.sources.steady_clock import SteadyClock
 from drainq.testing import ManualClock
 from drainq.timer import Timer
 from tests.sources.by_hand import EXACT, Raises, balanced
@@ -178,6 +182,18 @@ def test_a_clock_that_fails_within_a_refill_costs_nothing(make, background, hear
     clock.failing = False
     assert source.get_next_batch(9)[0] == 2
     assert source.close(0)
+
+
+def test_the_time_goes_on_by_the_machine_while_a_clock_fails(monkeypatch):
+    machine, reports = ManualClock(), Reports("example", "log", threading.Condition())
+    monkeypatch.setattr(drainq.sources.steady_clock, "time", SimpleNamespace(monotonic=machine.now))
+    answers = iter([1000.0, "noon", "noon", "noon", 1001.0, 1002.0])
+    steady = SteadyClock(SimpleNamespace(now=lambda: next(answers)), reports.report)
+    told = []
+    for passed in (0, 5, 2, 0, 0, 0):
+        machine.advance(passed)
+        told.append(steady.now())
+    assert told == [1000, 1005, 1007, 1007, 1007, 1008]
 
 
 def test_a_clock_that_is_set_back_stops_no_refill(make, background, clock):
