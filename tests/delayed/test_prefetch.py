@@ -373,6 +373,7 @@ def test_the_pace_starts_and_ends_alone():
     assert sizes(*[quick] * 10) == [1] * 10  # however slow it was before
     assert pace.size() == 4
     pace.disturbed()
+    pace.handled(slow)  # ends the rest no sooner
     for _ in range(100):
         assert pace.size() == 1
         pace.handled(0.0)
