@@ -343,16 +343,18 @@ def test_any_file_name_is_read(on_spark, tmp_path):
     ]
 
 
-def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch):
+@pytest.mark.parametrize("mode", ["a", "r+"], ids=["appended", "overwritten"])
+def test_a_log_that_changes_while_it_is_read_is_not_loaded(job, tmp_path, monkeypatch, mode):
     log = write(tmp_path / "live.log", [line for *_, line in timed_lines(5, seed=6)])
+    os.utime(log, (0, 0))  # long ago: the clock of files may stand still between two writes
     whole = steps.results_of
 
-    def read_and_append(*arguments):
-        with open(log, "a") as file:
+    def read_and_write(*arguments):
+        with open(log, mode) as file:
             file.write("one more line\n")
         return whole(*arguments)
 
-    monkeypatch.setattr(steps, "results_of", read_and_append)
+    monkeypatch.setattr(steps, "results_of", read_and_write)
     with pytest.raises(UserError, match="changed while it was read"):
         job(log)
     assert not any(contents(f"sqlite:///{tmp_path}/out/metrics.db").values())
