@@ -1,7 +1,7 @@
 """The types of :mod:`drainq._native`; the documentation is in the module itself: ``help(BatchQueue)``."""
 
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from enum import Enum
 from types import TracebackType
@@ -37,6 +37,7 @@ __all__ = [
     "metric_families",
     "observe_native",
     "publish_samples",
+    "queue_config",
     "read_access_log",
     "read_samples",
     "sketch_lists",
@@ -71,7 +72,7 @@ _Recipe = tuple[Callable[..., Any], tuple[Any, ...]]
 
 # -- batch queue ------------------------------------------------------------------------------
 
-class _Settings(TypedDict, total=False):
+class _QueueSettings(TypedDict, total=False):
     threads: ThreadPolicy | int | None
     shared_scheduler: tuple[str, ThreadPolicy | int] | None
     partitions: PartitionPolicy | int | None
@@ -80,7 +81,6 @@ class _Settings(TypedDict, total=False):
     buffer_size: int
     capacity: int | None
     strategy: BufferStrategy | _StrategyName
-    consumer: _Handler | None
     error_handler: Callable[[list[Any], BaseException], object] | None
     on_drop: Callable[[str, int], object] | None
     min_idle: _Seconds
@@ -92,6 +92,9 @@ class _Settings(TypedDict, total=False):
     balancer: DrainBalancer | _Balancer | _Assign | None
     rebalance_interval: _Seconds
     loop: AbstractEventLoop | None
+
+class _Settings(_QueueSettings, total=False):
+    consumer: _Handler | None
 
 @final
 class BatchQueueConfig:
@@ -190,7 +193,16 @@ class BatchQueueConfig:
 
 @final
 class BatchQueue(Generic[_Item]):
-    def __new__(cls, name: str, config: BatchQueueConfig) -> BatchQueue[_Item]: ...
+    def __new__(
+        cls,
+        name: str,
+        config: BatchQueueConfig | None = None,
+        *,
+        consumer: _HandlerOf[_Item] | None = None,
+        handlers: Mapping[Any, _Handler] | None = None,
+        **settings: Unpack[_QueueSettings],
+    ) -> BatchQueue[_Item]: ...
+    def _add_handlers(self, handlers: Mapping[Any, _Handler] | None) -> None: ...
     def add_handler(
         self, type: type[_Batched] | _DispatchKey, handler: _HandlerOf[_Batched], weight: float = 1.0
     ) -> None: ...
@@ -352,6 +364,7 @@ class MetricsServer:
     def __enter__(self) -> MetricsServer: ...
     def __exit__(self, *_exception: object) -> None: ...
 
+def queue_config(config: BatchQueueConfig | None, settings: Mapping[str, Any] | None) -> BatchQueueConfig: ...
 def end_queues(queues: list[BatchQueue[Any]], timeout: _Seconds | None) -> bool: ...
 def batch_losses() -> list[tuple[str, int]]: ...
 def answer_scrape(method: str, accept: str) -> tuple[str, list[tuple[str, str]], str]: ...

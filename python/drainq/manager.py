@@ -7,11 +7,17 @@ queue that was entered first of those that run. A fork may come between any two 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector, end_queues
+from drainq._native import BatchQueue, BatchQueueConfig, PartitionSelector, end_queues, queue_config
 from drainq.arguments import flag
 from drainq.errors import DuplicateName, ModeConflict, warn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from drainq._native import _Settings
 
 __all__ = ["BatchQueueManager"]
 
@@ -28,9 +34,8 @@ class BatchQueueManager:
     """The queues of this process by name. All functions are called on the class.
 
     Example:
-        >>> from drainq import BatchQueueConfig, BatchQueueManager, ThreadPolicy
-        >>> config = BatchQueueConfig(threads=ThreadPolicy.fixed(1))
-        >>> queue = BatchQueueManager.get_or_create("example", config)
+        >>> from drainq import BatchQueueManager
+        >>> queue = BatchQueueManager.get_or_create("example", threads=1)
         >>> BatchQueueManager.get("example") is queue
         True
         >>> BatchQueueManager.shutdown("example")
@@ -40,24 +45,41 @@ class BatchQueueManager:
     """
 
     @staticmethod
-    def create(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
+    def create(
+        name: str,
+        config: BatchQueueConfig | None = None,
+        *,
+        handlers: Mapping[Any, Any] | None = None,
+        **settings: Unpack[_Settings],
+    ) -> BatchQueue[Any]:
         """Make a queue of this name.
 
+        Args:
+            name, config, handlers, settings: as :class:`BatchQueue`.
         Raises:
             DuplicateName: there is one that is running.
         """
         name = _text(name)
         if _running(name):
             raise _duplicate(name)
-        return _make(name, config)
+        return _make(name, queue_config(config, settings), handlers)
 
     @staticmethod
-    def get_or_create(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
+    def get_or_create(
+        name: str,
+        config: BatchQueueConfig | None = None,
+        *,
+        handlers: Mapping[Any, Any] | None = None,
+        **settings: Unpack[_Settings],
+    ) -> BatchQueue[Any]:
         """Return the queue of this name, made if there is none.
 
         Of two configurations the first one wins; a later one that differs in threads,
-        partitions, buffer size, strategy or times is warned of.
+        partitions, buffer size, strategy or times is warned of. Without ``config`` only the ``settings`` are compared.
 
+        Args:
+            name, config, settings: as :class:`BatchQueue`.
+            handlers: as :class:`BatchQueue`; a queue that exists gets them, too.
         Raises:
             ModeConflict: one configuration has a ``consumer`` and the other has none.
         """
@@ -65,20 +87,22 @@ class BatchQueueManager:
         found = _running(name)
         if not found:
             try:
-                return _make(name, config)
+                return _make(name, queue_config(config, settings), handlers)
             except DuplicateName:
                 found = _running(name)
                 if not found:
                     raise
         queue, first = found
-        if not isinstance(config, BatchQueueConfig):
-            raise TypeError(f"config must be a BatchQueueConfig, such as BatchQueueConfig(threads=1), got {config!r}")
+        if config is None and handlers:
+            settings = {"consumer": None, **settings}
+        wanted = queue_config(first if config is None else config, settings)
         modes = ("handlers by type", "one consumer for everything")
-        has, asked = (modes[settings.consumer is not None] for settings in (first, config))
+        has, asked = (modes[each.consumer is not None] for each in (first, wanted))
         if has != asked:
             raise ModeConflict(f"queue {name!r} has {has}, but was asked for with {asked}; take another name")
-        if _infrastructure(first) != _infrastructure(config):
-            warn(f"queue {name!r} exists with other settings, which stay: {first} (asked for: {config})")
+        if _infrastructure(first) != _infrastructure(wanted):
+            warn(f"queue {name!r} exists with other settings, which stay: {first} (asked for: {wanted})")
+        queue._add_handlers(handlers)
         return queue
 
     @staticmethod
@@ -153,8 +177,8 @@ def _running(name: str) -> tuple[BatchQueue[Any], BatchQueueConfig] | None:
     return next(((queue, config) for other, queue, config in list(_queues.values()) if other == name), None)
 
 
-def _make(name: str, config: BatchQueueConfig) -> BatchQueue[Any]:
-    queue: BatchQueue[Any] = BatchQueue(name, config)
+def _make(name: str, config: BatchQueueConfig, handlers: Mapping[Any, Any] | None) -> BatchQueue[Any]:
+    queue: BatchQueue[Any] = BatchQueue(name, config, handlers=handlers)
     number = next(_numbers)
     _queues[number] = (name, queue, config)
     # Another thread may have been quicker, or what ran while the queue was made.

@@ -2,7 +2,15 @@
 
 import pytest
 
-from drainq import BatchQueueConfig, BufferStrategy, DrainBalancer, PartitionPolicy, PartitionSelector, ThreadPolicy
+from drainq import (
+    BatchQueue,
+    BatchQueueConfig,
+    BufferStrategy,
+    DrainBalancer,
+    PartitionPolicy,
+    PartitionSelector,
+    ThreadPolicy,
+)
 
 ONE = ThreadPolicy.fixed(1)
 
@@ -109,3 +117,57 @@ def test_a_pool_does_not_linger():
     with pytest.raises(ValueError, match="linger needs threads of the queue's own, got 0.5"):
         BatchQueueConfig(linger=0.5, **pool)
     assert BatchQueueConfig(linger=0.0, **pool).linger == 0.0
+
+
+SHARED = BatchQueueConfig(threads=2, partitions=2, buffer_size=7, consumer=print)
+POOL = BatchQueueConfig(shared_scheduler=("beginning", 3))
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "threads", "buffer_size"),
+    [
+        (None, {}, 1, 10_000),
+        (None, {"threads": None, "consumer": len}, 1, 10_000),
+        (None, {"threads": 2, "partitions": 2, "buffer_size": 9}, 2, 9),
+        (None, {"shared_scheduler": ("beginning", 3), "partitions": 3}, 3, 10_000),
+        (SHARED, {}, 2, 7),
+        (SHARED, {"buffer_size": 9}, 2, 9),
+        (SHARED, {"shared_scheduler": ("beginning", 3), "partitions": 3}, 3, 7),
+        (POOL, {"threads": ThreadPolicy.fixed(1)}, 1, 10_000),
+    ],
+)
+def test_a_queue_is_made_of_a_configuration_and_of_settings_which_win(config, settings, threads, buffer_size):
+    with BatchQueue("beginning", config, **settings) as queue:
+        assert (queue.thread_count, queue.stats().buffer_size) == (threads, buffer_size)
+
+
+def test_handlers_and_the_consumer_are_settings_too():
+    taken = []
+    with BatchQueue("handlers", handlers={str: taken.extend, int: taken.append}) as queue:
+        queue.produce_many(["a", "b"])
+        queue.produce(3)
+    with BatchQueue("consumer", consumer=taken.extend) as queue:
+        queue.produce("c")
+    with BatchQueue("neither", SHARED, consumer=None, handlers={str: taken.extend}) as queue:
+        queue.produce("d")
+    assert sorted(map(str, taken)) == ["[3]", "a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({"bufer_size": 3}, r"there is no setting 'bufer_size': did you mean 'buffer_size'\?"),
+        ({"colour": 3}, "there is no setting 'colour': the settings are threads, .*, loop$"),
+        ({"threads": 1, "shared_scheduler": ("io", 1)}, "exactly one of threads.*both"),
+        ({"handlers": {str: 3}}, "handler must be .*got 3"),
+        ({"handlers": {"str": len}}, "'str'"),
+        (
+            {"handlers": [len]},
+            r"handlers must be a dict of types and handlers, such as \{Hit: store\}, or None, got \[",
+        ),
+    ],
+)
+def test_a_wrong_setting_of_a_queue_is_refused(settings, refusal):
+    for config in (None, POOL):
+        with pytest.raises((TypeError, ValueError), match=refusal):
+            BatchQueue("wrong", config, **settings)

@@ -352,3 +352,21 @@ def test_a_queue_that_comes_too_late_for_its_name_is_shut_down(monkeypatch):
     assert made[0].running
     new = [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("drainq-a-")]
     assert len(new) == made[0].thread_count == 1
+
+
+def test_a_queue_is_asked_for_by_its_settings():
+    """Without a configuration only the settings are compared. Handlers are added to a queue that exists, too."""
+    words, numbers = Gate(), Gate()
+    first = BatchQueueManager.get_or_create("a", buffer_size=7, threads=1, handlers={str: words})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert BatchQueueManager.get_or_create("a") is first
+        assert BatchQueueManager.get_or_create("a", buffer_size=7, handlers={int: numbers}) is first
+    with pytest.warns(DrainqWarning, match="buffer_size=7.*buffer_size=8"):
+        BatchQueueManager.get_or_create("a", buffer_size=8)
+    assert first.produce_many(["a", 1]) == 2 and first.flush(PATIENCE)
+    assert (words.items, numbers.items) == (["a"], [1])
+    BatchQueueManager.create("b", consumer=words)
+    for name, asked in (("a", {"consumer": len}), ("b", {"handlers": {str: len}})):
+        with pytest.raises(ModeConflict, match=f"queue '{name}' has "):
+            BatchQueueManager.get_or_create(name, **asked)

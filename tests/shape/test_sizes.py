@@ -30,7 +30,7 @@ CEILINGS = {
     "columns": (1_120, [f"{CORE}/access_log", f"{BINDING}/columns", f"{PACKAGE}/columns"]),
     "sketch": (940, [f"{CORE}/sketch", f"{BINDING}/sketch"]),
     "binding: base": (1_010, [BINDING]),
-    "binding: batch queue": (3_650, [f"{BINDING}/batch"]),
+    "binding: batch queue": (3_710, [f"{BINDING}/batch"]),
     "binding: multi-queue": (1_470, [f"{BINDING}/multi"]),
     "monitoring": (1_090, [f"{BINDING}/monitoring", f"{PACKAGE}/monitoring"]),
     "sources": (1_770, [f"{PACKAGE}/sources"]),
@@ -41,7 +41,7 @@ CEILINGS = {
     "exporters": (1_960, [f"{PACKAGE}/export"]),
     "Spark": (1_960, [f"{PACKAGE}/spark", f"{PACKAGE}/datasource"]),
     "metrics application": (2_850, [f"{PACKAGE}/metrics"]),
-    "commands, kit, stub and what all share": (2_130, [PACKAGE]),
+    "commands, kit, stub and what all share": (2_160, [PACKAGE]),
 }
 """For each room the lines of code that it may have, and its folders; a file belongs to the longest folder that fits."""
 

@@ -5,7 +5,7 @@ Not imported by any test: ``test_types.py`` has it checked.
 
 from dataclasses import dataclass
 
-from drainq import BatchQueue, BatchQueueConfig, MultiQueue, SetQueue, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, BatchQueueManager, MultiQueue, SetQueue, ThreadPolicy
 from drainq.delayed import DelayedQueue, MsgspecCodec, ScheduledMessage
 from drainq.workers import BatchWriter
 
@@ -55,4 +55,9 @@ async def forgets_to_wait() -> None:
 def on_clicks(batch: list[Hit]) -> None: ...
 
 
+logged = BatchQueue("logged", consumer=on_hits)
+logged.produce(Click(1))  # E17: another item than the consumer's
+BatchQueue("few", bufer_size=3)  # E18: no such setting
+BatchQueueManager.get_or_create("few", threads="2")  # E19: no number
+BatchQueue("listed", handlers=[on_hits])  # E20: no mapping
 plain.add_handler("nonsense", on_hits)  # E16: no class, and the queue has no dispatch_key; not found

@@ -70,6 +70,14 @@ for key in ("a", 1, (1, "a"), Level.LOW, None):
     untyped.add_handler(key, on_any)
 managed = BatchQueueManager.get_or_create("managed", config)
 managed.produce(3)
+BatchQueueManager.get_or_create("managed", threads=2, handlers={Hit: on_hits})
+begun = BatchQueue("begun", consumer=on_hits, threads=2)
+begun.produce(Hit("/"))
+lines: list[str] = []
+BatchQueue("lines", config, consumer=lines.extend).produce("line")
+BatchQueue("counted", consumer=len, strategy="if_possible").produce(3)
+both: BatchQueue[Hit | Click] = BatchQueue("both", handlers={Hit: on_hits, Click: Counts()}, consumer=None)
+both.produce(Click(1))
 
 
 @queue.handler(Hit)

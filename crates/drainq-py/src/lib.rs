@@ -62,7 +62,7 @@ mod _native {
     #[pymodule_export]
     use crate::batch::{
         buffer_strategy::BufferStrategy,
-        config::BatchQueueConfig,
+        config::{BatchQueueConfig, queue_config},
         drain_balancer::DrainBalancer,
         losses::batch_losses,
         partition_selector::PartitionSelector,

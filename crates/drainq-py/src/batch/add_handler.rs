@@ -5,10 +5,11 @@ use super::queue::BatchQueue;
 use crate::arguments;
 use crate::deadline::Deadline;
 use crate::errors;
+use crate::gil;
 use drainq_core::batch::flush::Flush;
 use drainq_core::batch::size_policies::MAX_PARTITIONS;
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyTuple};
+use pyo3::types::{PyCFunction, PyMapping, PyTuple};
 
 #[pymethods]
 impl BatchQueue {
@@ -67,6 +68,19 @@ impl BatchQueue {
         }
         let key = self.shared().key(&r#type)?;
         self.shared().callables.handlers.set(self.shared().queue(), key, handler, weight);
+        Ok(())
+    }
+
+    /// Adds the handlers of a mapping, or none.
+    #[pyo3(name = "_add_handlers", signature = (handlers))]
+    pub(super) fn add_handlers(&self, handlers: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let Some(handlers) = handlers else { return Ok(()) };
+        const WANTED: &str = "a dict of types and handlers, such as {Hit: store}, or None";
+        handlers.cast::<PyMapping>().map_err(|_| arguments::refused("handlers", WANTED, handlers))?;
+        for entry in gil::items(&gil::call_method(handlers, "items", [])?)? {
+            let (r#type, handler) = entry?.extract()?;
+            self.add_handler(handlers.py(), r#type, handler, 1.0)?;
+        }
         Ok(())
     }
 

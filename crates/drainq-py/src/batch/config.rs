@@ -9,7 +9,7 @@ use super::coroutines;
 use super::handler::Handler;
 use super::partition_selector::{PartitionSelector, SelectorRule};
 use super::size_policies::{PartitionPolicy, ThreadPolicy};
-use crate::arguments;
+use crate::arguments::{self, refused};
 use crate::callables::{self, check_if_given};
 use crate::errors;
 use crate::pickling::{self, Recipe};
@@ -104,11 +104,30 @@ config_table! {
     end
 }
 
-/// Reads the parameter `config` of a queue.
-pub fn argument(value: &Bound<'_, PyAny>) -> PyResult<Py<BatchQueueConfig>> {
-    const WANTED: &str = "a BatchQueueConfig, such as BatchQueueConfig(threads=1)";
-    let config = value.cast::<BatchQueueConfig>().map(|config| config.clone().unbind());
-    config.map_err(|_| arguments::refused("config", WANTED, value))
+/// Makes the configuration of a queue that is given `config` and `settings`. The settings win; without both, the queue
+/// has one thread.
+#[pyfunction]
+#[pyo3(signature = (config, settings))]
+pub fn queue_config<'py>(
+    py: Python<'py>,
+    config: Option<&Bound<'py, PyAny>>,
+    settings: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, BatchQueueConfig>> {
+    const WANTED: &str = "a BatchQueueConfig, such as BatchQueueConfig(threads=1), or None";
+    let shared = match config {
+        Some(config) => BatchQueueConfig::by_name(config.cast().map_err(|_| refused("config", WANTED, config))?)?,
+        None => PyDict::new(py),
+    };
+    let all = BatchQueueConfig::changed(shared, settings)?;
+    if config.is_none() && !is_given(&all, "threads")? && !is_given(&all, "shared_scheduler")? {
+        all.set_item("threads", 1)?;
+    }
+    Ok(py.get_type::<BatchQueueConfig>().call((), Some(&all))?.cast_into()?)
+}
+
+/// Whether a setting is there, and is not None.
+fn is_given(settings: &Bound<'_, PyDict>, name: &str) -> PyResult<bool> {
+    Ok(settings.get_item(name)?.is_some_and(|value| !value.is_none()))
 }
 
 /// Checks a balancer: an object with `assign`, or a callable of its shape.
@@ -129,7 +148,7 @@ impl BatchQueueConfig {
     /// The same settings with some changed.
     ///
     /// Args:
-    ///     changes: settings by name.
+    ///     changes: settings by name. One of ``threads`` and ``shared_scheduler`` takes the place of the other.
     /// Returns:
     ///     A new configuration.
     ///
@@ -142,10 +161,7 @@ impl BatchQueueConfig {
     /// Source: ``dataclasses.replace``.
     #[pyo3(signature = (**changes))]
     fn replace<'py>(slf: &Bound<'py, Self>, changes: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
-        let settings = Self::by_name(slf)?;
-        if let Some(changes) = changes {
-            settings.update(changes.as_mapping())?;
-        }
+        let settings = Self::changed(Self::by_name(slf)?, changes)?;
         slf.get_type().call((), Some(&settings))
     }
 
@@ -211,14 +227,50 @@ impl BatchQueueConfig {
         self.settings(py)?.validate().map_err(errors::bad_value)
     }
 
+    /// Returns the names of all settings. `loop` is a keyword of Rust.
+    fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().map(|name| name.trim_start_matches("r#"))
+    }
+
     /// Returns all settings by name, as the constructor takes them.
     fn by_name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let settings = PyDict::new(slf.py());
-        for name in Self::NAMES {
-            let name = name.trim_start_matches("r#"); // `loop` is a keyword of Rust
+        for name in Self::names() {
             settings.set_item(name, slf.getattr(name)?)?;
         }
         Ok(settings)
+    }
+
+    /// Puts `changes` over `settings`. One of `threads` and `shared_scheduler` takes the place of the other.
+    fn changed<'py>(
+        settings: Bound<'py, PyDict>,
+        changes: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let Some(changes) = changes else { return Ok(settings) };
+        for name in changes.keys() {
+            Self::check_known(&name)?;
+        }
+        for (one, other) in [("threads", "shared_scheduler"), ("shared_scheduler", "threads")] {
+            if is_given(changes, one)? {
+                settings.set_item(other, settings.py().None())?;
+            }
+        }
+        settings.update(changes.as_mapping())?;
+        Ok(settings)
+    }
+
+    /// Refuses a setting that does not exist, with the name that is most like it.
+    fn check_known(name: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (known, text) = (Self::names().collect::<Vec<_>>(), name.extract::<String>()?);
+        if known.contains(&text.as_str()) {
+            return Ok(());
+        }
+        let near = name.py().import("difflib")?.call_method1("get_close_matches", (name, &known, 1))?;
+        let hint = match near.try_iter()?.next() {
+            Some(near) => format!("did you mean {}?", near?.repr()?),
+            None => format!("the settings are {}", known.join(", ")),
+        };
+        Err(errors::bad_type(format!("there is no setting {}: {hint}", errors::shown(name)?)))
     }
 
     /// Returns the policy of the threads that will drain the queue.

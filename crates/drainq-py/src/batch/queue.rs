@@ -1,7 +1,7 @@
 //! `BatchQueue`: the class that Python sees. Its verbs have files of their own: `add_handler.rs`, `produce/methods.rs`,
 //! `flush.rs`, `rebalance.rs`, `shutdown.rs`.
 
-use super::config::{self, BatchQueueConfig};
+use super::config;
 use super::coroutines;
 use super::interpreter_exit::{self, Live};
 use super::metric_samples;
@@ -14,6 +14,7 @@ use crate::pickling;
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::{Arc, Weak};
 
 /// A queue that groups items by type and gives them to handlers in batches, on threads of its own.
@@ -25,16 +26,18 @@ use std::sync::{Arc, Weak};
 ///
 /// Args:
 ///     name: for threads, logs and statistics.
-///     config: a :class:`BatchQueueConfig`.
+///     config: a :class:`BatchQueueConfig`, for settings that several queues share. None: the defaults, and one thread.
+///     consumer: a callable for every batch, whatever the types.
+///     handlers: a dict of types and their handlers, which ``add_handler`` would add, such as ``{Hit: store}``.
+///     settings: any setting of :class:`BatchQueueConfig`, such as ``threads=2``. They win over ``config``.
 ///
 /// As a context manager the queue is shut down at the end of the block; one that was shut down before raises
 /// ``ShutDown``.
 ///
 /// Example:
-///     >>> from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
+///     >>> from drainq import BatchQueue
 ///     >>> lengths = []
-///     >>> with BatchQueue("words", BatchQueueConfig(threads=ThreadPolicy.fixed(1))) as queue:
-///     ...     queue.add_handler(str, lambda batch: lengths.extend(map(len, batch)))
+///     >>> with BatchQueue("words", handlers={str: lambda batch: lengths.extend(map(len, batch))}) as queue:
 ///     ...     queue.produce_many(["a", "list", "of", "words"])
 ///     4
 ///     >>> lengths
@@ -82,13 +85,21 @@ impl BatchQueue {
 
 #[pymethods]
 impl BatchQueue {
+    // `consumer` is one of the settings, so that None wins, too.
     #[new]
-    pub fn new(
-        py: Python<'_>,
+    #[pyo3(
+        signature = (name, config=None, *, handlers=None, **settings),
+        text_signature = "(name, config=None, *, consumer=None, handlers=None, **settings)"
+    )]
+    fn new<'py>(
+        py: Python<'py>,
         #[pyo3(from_py_with = arguments::name)] name: String,
-        #[pyo3(from_py_with = config::argument)] config: Py<BatchQueueConfig>,
+        config: Option<&Bound<'py, PyAny>>,
+        handlers: Option<&Bound<'py, PyAny>>,
+        settings: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<Self>> {
         arguments::check_name("name", &name)?;
+        let config = config::queue_config(py, config, settings)?;
         interpreter_exit::check_not_over(py, &name)?;
         interpreter_exit::install_hooks(py)?;
         let shared = SharedQueue::new(py, &name, config.get())?;
@@ -103,6 +114,7 @@ impl BatchQueue {
             )?;
         }
         let queue = Bound::new(py, Self { shared: shared.clone() })?;
+        queue.get().add_handlers(handlers)?;
         shared.end_with(&queue)?;
         interpreter_exit::register(Arc::downgrade(&shared) as Weak<dyn Live>);
         fork::register(Arc::downgrade(&shared) as Weak<dyn Renew>);
