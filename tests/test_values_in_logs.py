@@ -190,7 +190,7 @@ def remote(says: Says) -> None:
 def spark(says: Says) -> None:
     pytest.importorskip("pyarrow")
     from drainq.datasource.payload_form import PayloadForm
-    from drainq.spark.on_error import OnError
+    from drainq.spark.sink_settings import OnError
     from drainq.spark.sink_task import SinkTask
     from tests.spark.test_sink_task import SETTINGS, Writer, record_batches
 

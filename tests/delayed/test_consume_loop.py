@@ -10,7 +10,7 @@ import pytest
 import drainq.delayed.consume
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.sqlite.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 

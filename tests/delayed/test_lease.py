@@ -7,8 +7,8 @@ import pytest
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.lease import LeaseKeeper
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory import MemoryStorage
 from drainq.delayed.storage.records import Held
+from drainq.delayed.storage.sqlite.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 LEASE = 30.0

@@ -8,7 +8,7 @@ import pytest
 
 from drainq.delayed import CronMessage, DelayedQueue, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
-from drainq.delayed.storage.memory import MemoryStorage
+from drainq.delayed.storage.sqlite.storage import MemoryStorage
 from drainq.testing import ManualClock
 
 START = 1000.0

@@ -13,8 +13,8 @@ import drainq.sql.connect
 import drainq.sql.driver_errors
 import drainq.sql.quoting
 import drainq.sql.url
+from drainq.sql.dialect import Failure
 from drainq.sql.driver_errors import SQLITE_CODES, SQLSTATES, connection_is_gone, failure_of, passes
-from drainq.sql.failure import Failure
 
 PASSES = """08000 08001 08003 08004 08006 08P01 25006 25P03 26000 40000 40001 40003 40P01 42P05 53000 53100 53200 53300
     53400 55006 55P03 57000 57014 57P01 57P02 57P03 57P04 57P05 58000 58030 XX000""".split()

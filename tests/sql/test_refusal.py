@@ -13,8 +13,8 @@ import pytest
 
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig
 from drainq.sql.connect import connect
+from drainq.sql.dialect import Failure
 from drainq.sql.driver_errors import failure_of
-from drainq.sql.failure import Failure
 from drainq.sql.url import DatabaseUrl
 
 psycopg = pytest.importorskip("psycopg")

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from drainq._native import __version__
-from drainq.commands.layout import hung, width
+from drainq.commands.frame import hung, width
 
 OLDEST_PYTHON = (3, 10)
 FEW_FILES = 1024

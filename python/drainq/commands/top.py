@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from drainq.commands.frame import frame
-from drainq.commands.layout import width
+from drainq.commands.frame import frame, width
 from drainq.commands.scrape import DEFAULT_URL, Scrape, endpoint_url, scrape
 from drainq.commands.snapshot import snapshot
 

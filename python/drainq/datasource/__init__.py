@@ -10,7 +10,7 @@
 | ``transactions`` | runs a function in one transaction, and again while the database is away |
 | ``stage`` | keeps rows that tasks write until the driver publishes them, once |
 | ``claims`` | moves due messages to one consumer, and keeps them until Spark is done with them |
-| ``writer``, ``peek_reader``, ``stream_reader`` | the classes that Spark calls |
+| ``writer``, ``stream_reader`` | the classes that Spark calls |
 
 :func:`drainq.spark.register` registers it.
 """

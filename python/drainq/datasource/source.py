@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from drainq.datasource.columns import form_read, form_written, read_schema
+from drainq.datasource.columns import form_read, form_written, read_schema, record_batches
 from drainq.datasource.options import Options
-from drainq.datasource.peek_reader import PeekReader
+from drainq.datasource.payload_form import PayloadForm
 from drainq.datasource.stream_reader import StreamReader
 from drainq.datasource.writer import FrameWriter, StreamWriter
+from drainq.delayed.message import MOST_MESSAGES
+from drainq.delayed.queue import DelayedQueue
+
+
+class PeekReader(DataSourceReader):
+    """Reads the first messages by due time, without taking one: due or not, leased or not.
+
+    Spark does not call a batch reader when the query has ended, so it could not acknowledge messages.
+
+    Args:
+        options: the data source's.
+        form: of the payloads.
+        names: of the columns.
+    """
+
+    def __init__(self, options: Options, form: PayloadForm, names: Sequence[str]) -> None:
+        self._options, self._form, self._names = options, form, names
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition, because the messages have an order."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Return the messages as record batches."""
+        options = self._options
+        with DelayedQueue.open(options.url, options.queue, codec=self._form.codec, table=options.table) as queue:
+            rows = queue.peek(options.max_rows or MOST_MESSAGES)
+        yield from record_batches(((row.key, row.payload, row.scheduled_at) for row in rows), self._names, self._form)
 
 
 class DrainqDataSource(DataSource):

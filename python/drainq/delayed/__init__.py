@@ -21,9 +21,9 @@ from drainq.delayed.admin import DelayedQueueStats, QueueInfo
 from drainq.delayed.aio import AsyncDelayedQueue
 from drainq.delayed.codec import BytesCodec, Codec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.delayed.config import NO_RETRIES, RetryConfig, TimeConfig
+from drainq.delayed.cron.admin import InstalledSchedule
 from drainq.delayed.cron.cron_message import CronMessage
 from drainq.delayed.cron.daily_schedule import CronDailySchedule
-from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.cron.service import CronService
 from drainq.delayed.envelope import AckEnvelope

@@ -18,9 +18,9 @@ from typing import TypeVar
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
+from drainq.sql.dialect import Failure
 from drainq.sql.driver_errors import failure_of, sqlstate_of
 from drainq.sql.error_text import error_text, to_show
-from drainq.sql.failure import Failure
 
 R = TypeVar("R")
 _log = logging.getLogger("drainq")

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 from drainq.backoff import Backoff
 from drainq.errors import DrainqError
+from drainq.sql.dialect import Failure
 from drainq.sql.error_text import error_text, to_show
-from drainq.sql.failure import Failure
 
 __all__ = [
     "DeliveryError",

@@ -24,8 +24,7 @@ from drainq.clock import Clock
 from drainq.delivery import DeliveryStopped, Failure, Refused, Sender, Sink, Unavailable
 from drainq.delivery.delivery import RETRY_FOR
 from drainq.export import grpc_errors
-from drainq.export.grpc_calls import Calls
-from drainq.export.grpc_channel import Connection
+from drainq.export.grpc_channel import Calls, Connection
 from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
 from drainq.export.optional_packages import extra
 from drainq.export.otlp_encode import Encoder

@@ -28,8 +28,7 @@ from drainq.delivery.delivery import RETRY_FOR
 from drainq.delivery.sink_contract import Refusals
 from drainq.errors import UnfitItem
 from drainq.export import grpc_errors
-from drainq.export.grpc_calls import Calls
-from drainq.export.grpc_channel import Connection
+from drainq.export.grpc_channel import Calls, Connection
 from drainq.export.metric_point import MetricPoint, pack_point, unpack_point
 from drainq.export.optional_packages import extra
 from drainq.export.skywalking_messages import EXPORT, INCREMENT, SUBSCRIPTION, TOTAL, messages

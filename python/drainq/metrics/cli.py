@@ -185,8 +185,7 @@ def _load(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
 
 def _follow(arguments: argparse.Namespace, common: dict[str, Any]) -> int:
     """Follow; 130 after Ctrl-C, else 0 if all that is there is counted, and 1 if not."""
-    from drainq.metrics.follow.ending import Ending
-    from drainq.metrics.follow.run import follow
+    from drainq.metrics.follow.run import Ending, follow
     from drainq.metrics.progress import Progress
 
     def say(sentence: str) -> None:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from drainq.metrics import steps, tables
 from drainq.metrics.bad_share import complaints
 from drainq.metrics.blocks import tasks
-from drainq.metrics.ctrl_c import ctrl_c_later
 from drainq.metrics.errors import Interrupted, UserError
 from drainq.metrics.follow.counted import check_not_followed
 from drainq.metrics.log_files import Digests, Source, find
@@ -29,6 +28,7 @@ from drainq.metrics.metric_types import LinesRead
 from drainq.metrics.outcome import MAX_BAD, JobOutcome, LogCounts
 from drainq.metrics.progress import Progress
 from drainq.metrics.spark_session import DEFAULT_HEAP, DEFAULT_MASTER, Launch, settings_for
+from drainq.metrics.steps import ctrl_c_later
 from drainq.sql import Database, DatabaseUrl
 
 if TYPE_CHECKING:

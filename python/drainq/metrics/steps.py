@@ -28,6 +28,42 @@ if TYPE_CHECKING:
     from drainq.metrics.blocks import Task
     from drainq.metrics.engine import Runs
     from drainq.metrics.load import Load
+import signal
+import threading
+
+
+@contextlib.contextmanager
+def ctrl_c_later() -> Iterator[Callable[[], None]]:
+    """Yield a call from which on Ctrl-C waits for the end of the block.
+
+    Before that call Ctrl-C breaks the transaction off, and nothing of it is written. Afterwards it is raised once the
+    block is over, so what a command prints last is what the database holds. No moment is between the two: one call
+    replaces the handler.
+
+    On another thread than the main one, which Ctrl-C never interrupts, and where Ctrl-C is ignored, it does nothing.
+
+    Example:
+        >>> with ctrl_c_later() as hold:
+        ...     hold()
+        ...     print("committed, and counted")
+        committed, and counted
+    """
+    before = signal.getsignal(signal.SIGINT)
+    came: list[int] = []
+    held: list[bool] = []
+
+    def hold() -> None:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+            held.append(True)
+
+    try:
+        yield hold
+    finally:
+        if held:
+            signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def results_of(runs: Runs, tasks: Sequence[Task], sources: Sequence[Source], spool: Path) -> list[Any]:

@@ -7,11 +7,9 @@
 | ``prefetch_refill`` | when a refill starts, where it runs and how it ends |
 | ``prefetch_read`` | a refill's items: asked for, read, checked, let into the buffer |
 | ``prefetch_buffer_size``, ``prefetch_options``, ``prefetch_reports`` | the size; the arguments; errors and listeners |
-| ``when_to_ask_again`` | when a source that failed or had nothing is asked again |
 | ``source_scheduler`` | :class:`SourceScheduler`: pulls from many sources, feeds one target |
 | ``scheduled_source`` | one source as the scheduler sees it |
 | ``scheduler_plan``, ``scheduler_delivery`` | what a step goes by; a share on its way to the target |
-| ``target_backlog`` | how much room the target has |
 | ``scheduler_strategy`` | :class:`Fair`, :class:`Prefer`, :class:`Weighted`: who gives how much |
 | ``tracker`` | :class:`ItemTracker`: where each item is |
 

@@ -30,11 +30,10 @@ from drainq.fork import renew_in_child
 from drainq.pickling import refuse
 from drainq.sources.loop_thread import FOREVER, Loop
 from drainq.sources.scheduled_source import feed_of
-from drainq.sources.scheduler_delivery import Account, ShareDelivery, Target
+from drainq.sources.scheduler_delivery import Account, Backlog, ShareDelivery, Target
 from drainq.sources.scheduler_plan import StepPlan, checked_plan, names_of, source_name
 from drainq.sources.scheduler_strategy import Child, Strategy, checked_split
 from drainq.sources.stats import SchedulerStats
-from drainq.sources.target_backlog import Backlog
 from drainq.sources.tracker import ItemTracker
 
 _log = logging.getLogger("drainq")

@@ -1,13 +1,13 @@
 """drainq on Spark. Nothing here is imported, and no Java looked for, before it is used."""
 
 from drainq.spark.aggregate import aggregate, partition_fn
-from drainq.spark.aggregation_spec import Handler
-from drainq.spark.on_error import OnError
 from drainq.spark.queue_of_task import task_queue
 from drainq.spark.register import register
+from drainq.spark.row_task import Handler
 from drainq.spark.rows import Rows
 from drainq.spark.ship_package import archive, ship
 from drainq.spark.sink import PartitionReport, SinkReport, sink
+from drainq.spark.sink_settings import OnError
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, UnroutedItems
 from drainq.spark.version import VersionMismatch

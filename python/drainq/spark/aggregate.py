@@ -17,10 +17,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from drainq.spark.aggregation_spec import MakeHandlers, Spec
 from drainq.spark.queue_of_task import CAPACITY, default_config, task_queue
 from drainq.spark.row_slices import of_slices, slices, taking_slices
-from drainq.spark.row_task import RowTask, chunks, with_queue_stats
+from drainq.spark.row_task import MakeHandlers, RowTask, Spec, chunks, with_queue_stats
 from drainq.spark.rows import Rows, rows_of
 from drainq.spark.task_attempt import TaskInfo, task_info
 from drainq.spark.unrouted import Unrouted, check_routed, unrouted_of

@@ -24,9 +24,8 @@ from drainq.arguments import Seconds, seconds
 from drainq.backoff import Backoff
 from drainq.callables import check_callable
 from drainq.spark.checks import whole
-from drainq.spark.on_error import OnError, on_error_of
 from drainq.spark.rows import Rows, rows_of
-from drainq.spark.sink_settings import MakeWriter, Settings
+from drainq.spark.sink_settings import MakeWriter, OnError, Settings, on_error_of
 from drainq.spark.task_attempt import task_info
 
 if TYPE_CHECKING:

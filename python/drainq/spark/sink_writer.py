@@ -15,9 +15,8 @@ from drainq.delivery.isolate_poison import Parts
 from drainq.delivery.sink_contract import error_text
 from drainq.spark.batcher import count
 from drainq.spark.checks import member
-from drainq.spark.on_error import OnError
 from drainq.spark.parked_rows import Parking
-from drainq.spark.sink_settings import Settings
+from drainq.spark.sink_settings import OnError, Settings
 from drainq.spark.sink_window import Window
 from drainq.spark.task_attempt import TaskInfo
 

@@ -8,7 +8,7 @@
 | ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
 | ``postgres_connection`` | connections to PostgreSQL, whose waits another thread can end |
 | ``quoting`` | quotes names and texts |
-| ``driver_errors``, ``failure`` | classify a driver's errors |
+| ``driver_errors`` | classifies a driver's errors |
 | ``error_text`` | describes an error without the values of items |
 | ``database`` | a connection with the few methods that writers need |
 | ``postgres_text`` | write Python values as the texts that PostgreSQL reads |

@@ -6,12 +6,20 @@ module. Methods that SQLite and PostgreSQL share have their default here.
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from drainq.sql.failure import Failure
 from drainq.sql.quoting import quote
+
+
+class Failure(enum.Enum):
+    """The meaning of a driver's error for the caller."""
+
+    PASSES = "passes"
+    CANNOT_PASS = "cannot pass"
+    DATA = "data"
 
 
 class UrlParts(NamedTuple):

@@ -28,8 +28,7 @@ import sys
 from typing import Any
 
 from drainq.errors import DrainqError
-from drainq.sql.dialect import registered
-from drainq.sql.failure import Failure
+from drainq.sql.dialect import Failure, registered
 from drainq.sql.url import without_password
 
 

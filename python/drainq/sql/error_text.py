@@ -22,8 +22,8 @@ import re
 from typing import Any
 
 from drainq.errors import DrainqError
+from drainq.sql.dialect import Failure
 from drainq.sql.driver_errors import SQLSTATES, failure_of, one_line, sqlstate_of
-from drainq.sql.failure import Failure
 
 MOST_CHARACTERS = 1000
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from drainq.sql.connect import connect_postgres, postgres_driver
-from drainq.sql.dialect import Dialect, UrlParts, register
+from drainq.sql.dialect import Dialect, Failure, UrlParts, register
 from drainq.sql.driver_errors import connection_is_gone, failure_of_postgres
-from drainq.sql.failure import Failure
 from drainq.sql.postgres_url import read_postgres_url
 from drainq.sql.quoting import literal, quote
 from drainq.sql.url import DatabaseUrl, without_password

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from drainq.sql.database import Database, Row
+from drainq.sql.dialect import Failure
 from drainq.sql.driver_errors import SQLSTATES, failure_of
-from drainq.sql.failure import Failure
 from drainq.sql.postgres_text import text_of
 from drainq.sql.quoting import literal, quote
 from drainq.sql.upsert import Upsert

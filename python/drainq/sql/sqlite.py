@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from drainq.sql.connect import connect_sqlite
-from drainq.sql.dialect import Dialect, UrlParts, register
+from drainq.sql.dialect import Dialect, Failure, UrlParts, register
 from drainq.sql.driver_errors import failure_of_sqlite
-from drainq.sql.failure import Failure
 
 
 class SQLiteDialect(Dialect):

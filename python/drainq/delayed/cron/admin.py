@@ -13,12 +13,31 @@ from itertools import islice, takewhile
 from typing import Generic, NoReturn, TypeVar
 
 from drainq.delayed.cron.cron_message import CronMessage, in_utc, microseconds
-from drainq.delayed.cron.installed_schedule import InstalledSchedule
 from drainq.delayed.cron.schedule_handle import CronHandle
 from drainq.delayed.message import When, check_key, check_text, from_ms, to_ms
 from drainq.delayed.storage.records import Tick
 from drainq.delayed.storage_session import Session
 from drainq.pickling import refuse
+
+
+@dataclass(frozen=True)
+class InstalledSchedule:
+    """A schedule that was installed under a prefix of a queue; see :meth:`CronService.schedules`.
+
+    Attributes:
+        key_prefix: names the schedule.
+        config_hash: the configuration that was installed last.
+        description: its times: ``every 900 s``, ``cron 30 6 * * MON-FRI in Europe/Bucharest``.
+        installed_at: when this configuration was first installed, in UTC.
+        last_tick: the latest tick that it made, also a planned one; None before the first.
+    """
+
+    key_prefix: str
+    config_hash: str
+    description: str
+    installed_at: datetime
+    last_tick: datetime | None
+
 
 T = TypeVar("T")
 

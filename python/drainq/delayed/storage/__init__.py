@@ -5,8 +5,7 @@
 | ``base`` | the interface of a back end, and the methods that all back ends share |
 | ``records`` | the types of a back end's arguments and results |
 | ``open``, ``options`` | return the storage of a URL; the options of all back ends |
-| ``memory`` | an SQLite database without a file |
-| ``sqlite`` | a file |
+| ``sqlite`` | a file, or memory |
 | ``postgres`` | a server |
 | ``in_flight_limits`` | computes how many more messages may be in flight |
 | ``migrate``, ``table_names`` | numbered steps of the schema; names of tables and indexes |

@@ -44,7 +44,7 @@ def open_storage(
     """
     TableNames(table)  # a bad name is the same error on every back end
     if url == "memory:":
-        from drainq.delayed.storage.memory import MemoryStorage  # SQLite is imported when it is asked for
+        from drainq.delayed.storage.sqlite.storage import MemoryStorage  # SQLite is imported when it is asked for
 
         memory = MemoryStorage()
         return memory, id(memory)

@@ -8,5 +8,4 @@
 | ``counted`` | how much of each file is counted: rows beside the metrics, in the same transaction |
 | ``rounds`` | one round: read, add up, write, in one transaction |
 | ``file_stream`` | on Spark: the streaming query that loads what is found finished |
-| ``ending`` | SIGTERM ends the following between two rounds |
 """

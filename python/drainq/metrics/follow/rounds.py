@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from drainq.metrics import steps
 from drainq.metrics.blocks import Task, tasks
-from drainq.metrics.ctrl_c import ctrl_c_later
 from drainq.metrics.engine import Runs
 from drainq.metrics.errors import UserError
 from drainq.metrics.follow.counted import GONE, Counted, Memory, head_of
@@ -27,6 +26,7 @@ from drainq.metrics.follow.directory import Directory, changed_after
 from drainq.metrics.load import rank
 from drainq.metrics.log_files import Source, digest
 from drainq.metrics.outcome import JobOutcome, LogCounts, Stage
+from drainq.metrics.steps import ctrl_c_later
 from drainq.metrics.tables import SOURCES, loaded_before
 from drainq.sql import Database, Upsert
 

@@ -20,7 +20,6 @@ from drainq.metrics import steps
 from drainq.metrics.bad_share import complaints, followed_logs
 from drainq.metrics.errors import FileChanged, Interrupted, JobFailed, UserError
 from drainq.metrics.follow.counted import Memory, counted_beginning
-from drainq.metrics.follow.ending import Ended
 from drainq.metrics.job import DEFAULT_OUT, DEFAULT_TOP
 from drainq.metrics.log_files import Source
 from drainq.metrics.outcome import MAX_BAD, Followed
@@ -32,6 +31,42 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from drainq.metrics.follow.rounds import Rounds
+import queue
+import signal
+from typing import Any, Protocol
+
+
+class Ended(Protocol):
+    """Says when the following ends."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, at most so long; whether it is to end."""
+
+
+class Ending:
+    """Waits for SIGTERM; a context manager, for the main thread.
+
+    The handler only puts into a queue that a signal handler may put into, whatever lock the thread holds.
+    """
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._ended = False
+        self._before: Any = None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, at most so long; whether the signal came."""
+        with contextlib.suppress(queue.Empty):
+            self._ended = self._ended or self._asked.get(timeout=seconds)
+        return self._ended
+
+    def __enter__(self) -> Ending:
+        self._before = signal.signal(signal.SIGTERM, lambda *_: self._asked.put(True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+
 
 DEFAULT_EVERY = 2.0
 DEFAULT_SETTLED = 10.0

@@ -20,7 +20,7 @@ from psycopg.errors import UntranslatableCharacter
 
 from drainq.delayed.storage.postgres.listen import Listener, channel
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
-from drainq.delayed.storage.postgres.take_within_limits import PostgresLimits
+from drainq.delayed.storage.postgres.take import PostgresLimits
 from drainq.delayed.storage.postgres.ticks import PostgresTicks
 from drainq.delayed.storage.records import LONG_AGO, Held
 from drainq.sql.driver_errors import passes

@@ -7,6 +7,5 @@
 | ``messages_sql``, ``ticks_sql``, ``schema_sql`` | the statements: of messages, of schedules, of the tables |
 | ``statements`` | the connection, and methods to run a statement |
 | ``offer``, ``ticks`` | store messages, and those of schedules |
-| ``caller`` | works inside a transaction of the caller |
 | ``migrate`` | creates tables and brings them up to date |
 """

@@ -23,10 +23,35 @@ from drainq.delayed.deadline import seconds_left
 from drainq.delayed.storage.base import Storage
 from drainq.delayed.storage.records import Row
 from drainq.delayed.storage.sqlite import messages_sql, schema_sql, ticks_sql
-from drainq.delayed.storage.sqlite.caller import in_transaction_of
 from drainq.delayed.storage.table_names import TableNames, statements_of
 from drainq.fork import leave_to_parent, renew_in_child
 from drainq.sql.connect import connect_sqlite
+
+
+@contextmanager
+def in_transaction_of(connection: Any) -> Iterator[sqlite3.Cursor]:
+    """Yield a cursor in the caller's transaction. It is begun if necessary, and the caller ends it."""
+    if not isinstance(connection, sqlite3.Connection):
+        raise TypeError(
+            f"connection must be a sqlite3.Connection to this queue's file, got {type(connection).__name__}"
+        )
+    cursor = connection.cursor()
+    cursor.row_factory = None  # the caller's may return anything
+    try:
+        if not connection.in_transaction and connection.isolation_level is not None:
+            cursor.execute("BEGIN IMMEDIATE")
+        cursor.execute("SAVEPOINT offer")
+        try:
+            yield cursor
+        except BaseException:
+            if connection.in_transaction:
+                cursor.execute("ROLLBACK TO offer")
+            raise
+        finally:
+            if connection.in_transaction:
+                cursor.execute("RELEASE offer")
+    finally:
+        cursor.close()
 
 
 class SQLiteStatements(Storage):

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from drainq.delayed.message import MIN_PRIORITY
 from drainq.delayed.storage.in_flight_limits import Room
@@ -134,3 +134,23 @@ class SQLiteStorage(SQLiteOffers, SQLiteTicks, SQLiteMigration):
 
     def listen(self, kind: str, wake: Callable[[str], None]) -> None:
         """Return None: this process's offers wake its consumers, and the poll period covers other processes."""
+
+
+class MemoryStorage(SQLiteStorage):
+    """Stores messages in this process until it is closed, in an SQLite database without a file.
+
+    It is for tests, and for messages that may be lost with the process. A forked child starts with an empty one.
+    """
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        super().__init__(":memory:", table="delayed_queue", busy_timeout=None, write_ahead=False)
+
+    def _connect(self) -> sqlite3.Connection:
+        self._opened = super()._connect()
+        self.migrate()
+        return self._opened
+
+    def _in_transaction_of(self, connection: Any) -> NoReturn:
+        raise ValueError("a queue in memory has no connection to share; leave out connection=")
