@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from drainq.metrics import archive
 from drainq.metrics.daemon import without_zips
 from drainq.metrics.errors import lines_of
-from drainq.metrics.spark_session import parse_heap, settings_for
+from drainq.metrics.spark_session import archive_options, archive_place, parse_heap, settings_for
 
 
 @pytest.mark.parametrize("size", ["512m", "450m", "2g", "1G"])
@@ -51,10 +50,10 @@ def test_no_thread_runs_when_a_worker_is_forked():
 def test_without_an_archive_java_gets_no_option(tmp_path, monkeypatch):
     pytest.importorskip("pyspark")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert archive.options("/no/java") == ""
-    archive.place("/no/java").touch()
-    assert archive.options("/no/java").startswith(f"-XX:SharedArchiveFile={tmp_path}/drainq/spark-")
-    assert archive.place("/other/java") != archive.place("/no/java")
+    assert archive_options("/no/java") == ""
+    archive_place("/no/java").touch()
+    assert archive_options("/no/java").startswith(f"-XX:SharedArchiveFile={tmp_path}/drainq/spark-")
+    assert archive_place("/other/java") != archive_place("/no/java")
 
 
 def test_an_error_whose_text_only_java_knew_is_named_by_its_class():

@@ -10,7 +10,7 @@ import pytest
 from tests.forked import in_child
 
 from drainq.spark import worker_resource
-from drainq.spark.once import Once
+from drainq.spark.worker_resource import Once
 
 
 class Connection:

@@ -18,11 +18,11 @@ from drainq.delivery import Unavailable
 from drainq.delivery.payload import unpack
 from drainq.errors import DrainqError
 from drainq.spark.batcher import count
-from drainq.spark.parked_rows import Parking
 from drainq.spark.rows import Rows
 from drainq.spark.sink_settings import OnError, Settings
 from drainq.spark.sink_task import SinkTask
 from drainq.spark.sink_window import Window
+from drainq.spark.sink_writer import Parking
 from drainq.spark.sink_writer import Writer as TaskWriter
 from drainq.spark.task_attempt import TaskInfo
 

@@ -10,9 +10,9 @@ No room of the library imports it; it uses them as any program would. An item's 
 | ``steps`` | the steps that a run and a round of following share |
 | ``follow`` | a room of its own: ``--follow`` |
 | ``engine`` | runs the tasks, on Spark or in threads |
-| ``spark_session``, ``daemon``, ``archive``, ``make_archive`` | start Spark, quickly |
+| ``spark_session``, ``daemon``, ``make_archive`` | start Spark, quickly |
 | ``reader`` | a task's way from lines to typed metrics (``metric_types``) |
 | ``handlers``, ``names``, ``arrays`` | add them up by key within the task (L1); the files that leave it |
 | ``partials``, ``load``, ``tables`` | merge what the tasks left; into the database (L2) |
-| ``report``, ``summary``, ``text``, ``progress`` | what a person sees |
+| ``report``, ``summary``, ``progress`` | what a person sees |
 """

@@ -1,4 +1,4 @@
-"""``python -m drainq.metrics.make_archive``: make the archive of Java classes for :mod:`drainq.metrics.archive`.
+"""``python -m drainq.metrics.make_archive``: make the archive of Java classes for :mod:`drainq.metrics.spark_session`.
 
 About 70 MB in this user's cache, in about 20 seconds. An archive is written under another name and renamed once it is
 whole, for a Java that maps half a file dies.
@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 
 from drainq.errors import DrainqError
-from drainq.metrics.archive import SILENT, place
 from drainq.metrics.job import run
-from drainq.metrics.spark_session import DEFAULT_MASTER, Launch, settings_for, wait_until_stopped
+from drainq.metrics.spark_session import DEFAULT_MASTER, SILENT, Launch, archive_place, settings_for, wait_until_stopped
 from drainq.spark.java import java_home
 
 
@@ -26,7 +25,7 @@ def make() -> Path:
     Raises:
         DrainqError: Java wrote none.
     """
-    archive = place(java_home())
+    archive = archive_place(java_home())
     if " " in str(archive):
         raise DrainqError(f"Java's options cannot name a file with a space: {str(archive)!r}; set XDG_CACHE_HOME")
     with tempfile.TemporaryDirectory(prefix="drainq-archive-") as scratch:
@@ -62,7 +61,7 @@ def _end_java() -> None:
 def main() -> int:
     """Make the archive unless it is there; 2 and one line on stderr if that cannot be done."""
     try:
-        archive = place(java_home())
+        archive = archive_place(java_home())
         if not archive.is_file():
             print("making an archive of Java's classes (20 seconds, 70 MB), so that Spark starts in half the time")
             archive = make()

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from drainq.metrics.summary import shortened
 from drainq.metrics.tables import PERCENTS
-from drainq.metrics.text import shortened
 
 if TYPE_CHECKING:
     from drainq._native import DDSketch

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from drainq._native import DDSketch
 from drainq.metrics import plots
 from drainq.metrics.metric_types import RELATIVE_ERROR
+from drainq.metrics.summary import shortened
 from drainq.metrics.tables import PERCENTS
-from drainq.metrics.text import shortened
 from drainq.sql import Database
 
 if TYPE_CHECKING:

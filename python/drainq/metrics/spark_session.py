@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -22,14 +23,39 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drainq.metrics import archive
 from drainq.metrics.errors import UserError, lines_of
-from drainq.spark.java import java_home
+from drainq.spark.java import java_home, private_directory
 from drainq.threads import start_thread
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+
+SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xshare:auto"
+
+
+def archive_place(java_home: str) -> Path:
+    """Return the place of the archive of Java classes for this PySpark and this Java, whether it is there or not.
+
+    Java spends most of Spark's start on reading and checking some ten thousand classes. An application class-data
+    archive (AppCDS) keeps them as Java holds them in memory; :mod:`drainq.metrics.make_archive` makes one. The name
+    has the versions of PySpark and of Java, so another version finds no archive and starts without. A Java that cannot
+    use an archive ignores it in silence.
+    """
+    import pyspark
+
+    release = Path(java_home, "release")
+    java = release.read_bytes() if release.is_file() else java_home.encode()
+    name = hashlib.sha256(java + pyspark.__file__.encode()).hexdigest()[:12]
+    return private_directory(os.environ) / f"spark-{pyspark.__version__}-{name}.jsa"
+
+
+def archive_options(java_home: str) -> str:
+    """Return Java's options to start with the archive; empty without one."""
+    archive = archive_place(java_home)
+    return f"-XX:SharedArchiveFile={archive} {SILENT}" if archive.is_file() else ""
+
 
 DEFAULT_MASTER = "local[2,4]"  # two cores, four tries for each task
 DEFAULT_HEAP = "512m"
@@ -130,7 +156,7 @@ class Launch:
         home = os.environ["JAVA_HOME"] = java_home()
         name = "spark.driver.extraJavaOptions"
         if self._use_archive and name in self._settings:
-            self._settings[name] += f" {archive.options(home)}"
+            self._settings[name] += f" {archive_options(home)}"
         conf = SparkConf(loadDefaults=False).setAll(list(self._settings.items()))
         with warnings.catch_warnings(), quiet_py4j(), open(self._log, "wb") as log:
             warnings.simplefilter("ignore")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from drainq.metrics.blocks import Task
     from drainq.metrics.engine import Runs
     from drainq.metrics.load import Load
-import signal
-import threading
 
 
 @contextlib.contextmanager

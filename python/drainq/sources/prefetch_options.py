@@ -2,12 +2,13 @@
 
 The parts of the source are made from these options, and made again in a forked child.
 
-Source: ours. ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing" asks a source at every pull, also one
-that fails or has nothing.
+Source: ours. ``QueueingLimitedSource`` in "Fast Critical Path with Async Queueing" asks a source at every pull, also a
+failing or empty one.
 """
 
 from __future__ import annotations
 
+import random  # noqa: F401  (Backoff.delay imports it late: on a background thread, a fork could catch it half imported)
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -18,12 +19,11 @@ from drainq.backoff import Backoff
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
+from drainq.sources.prefetch_read import Refill
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-import random  # noqa: F401  (Backoff.delay imports it late: on a background thread, a fork could catch it half imported)
 
-from drainq.sources.prefetch_read import Refill
 
 DEFAULT_RETRY = Backoff()
 

@@ -19,10 +19,9 @@ from typing import Any
 
 from drainq.errors import DrainqError
 from drainq.spark.batcher import Batcher
-from drainq.spark.parked_rows import Parking
 from drainq.spark.sink_settings import Settings
 from drainq.spark.sink_window import Window
-from drainq.spark.sink_writer import Writer
+from drainq.spark.sink_writer import Parking, Writer
 from drainq.spark.task_attempt import TaskInfo
 from drainq.spark.version import check_version
 from drainq.threads import start_thread

@@ -3,8 +3,8 @@
 | module | what it does |
 | --- | --- |
 | ``dialect`` | the interface for the differences between databases |
-| ``sqlite``, ``postgres`` | the two dialects; importing one registers it |
-| ``url``, ``postgres_url`` | read database URLs, and hide passwords |
+| ``sqlite``, ``postgres`` | the two dialects, with their URLs; importing one registers it |
+| ``url`` | reads database URLs, and hides passwords |
 | ``connect``, ``connect_refusal`` | open a connection; find out why a server refused one |
 | ``postgres_connection`` | connections to PostgreSQL, whose waits another thread can end |
 | ``quoting`` | quotes names and texts |

@@ -4,7 +4,7 @@
 | --- | --- |
 | ``base`` | the interface of a back end, and the methods that all back ends share |
 | ``records`` | the types of a back end's arguments and results |
-| ``open``, ``options`` | return the storage of a URL; the options of all back ends |
+| ``open`` | returns the storage of a URL |
 | ``sqlite`` | a file, or memory |
 | ``postgres`` | a server |
 | ``in_flight_limits`` | computes how many more messages may be in flight |

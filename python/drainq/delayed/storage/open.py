@@ -5,23 +5,15 @@ It imports a driver when a URL needs it.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any, cast
 
 from drainq.delayed.config import RetryConfig, TimeConfig
 from drainq.delayed.database_retry import RareWarning, with_retries
 from drainq.delayed.storage.base import Storage
-from drainq.delayed.storage.options import BackEnd, StorageOptions
 from drainq.delayed.storage.table_names import TableNames
+from drainq.sql.connect import postgres_driver
 from drainq.sql.url import DatabaseUrl
-
-BACK_ENDS = {
-    "sqlite": "drainq.delayed.storage.sqlite.back_end",
-    "postgresql": "drainq.delayed.storage.postgres.back_end",
-}
-"""The module that opens a storage, by the name of its dialect; a new back end is a folder and a line here."""
 
 
 def open_storage(
@@ -48,11 +40,26 @@ def open_storage(
 
         memory = MemoryStorage()
         return memory, id(memory)
-    options = StorageOptions(table, time.poll_period, retry.try_timeout, max_connections, prepare, as_it_is)
     where = DatabaseUrl.parse(url)
     address = (where.dialect.name, where.dialect.address(where.target), table)
-    back_end: BackEnd = cast(Any, importlib.import_module(BACK_ENDS[where.dialect.name]))
-    return back_end.open_at(where, options), address
+    if where.dialect.name == "postgresql":
+        postgres_driver()  # refuses with the name of the extra; the storage imports the driver by its name
+        from drainq.delayed.storage.postgres.storage import PostgresStorage
+
+        server = PostgresStorage(
+            where,
+            table=table,
+            poll_period=time.poll_period,
+            try_timeout=retry.try_timeout,
+            max_connections=max_connections,
+            prepare=prepare,
+        )
+        return server, address
+    if where.dialect.name != "sqlite":
+        raise ValueError(f"no storage of a delayed queue is known for {where.dialect.name}")
+    from drainq.delayed.storage.sqlite.storage import SQLiteStorage
+
+    return SQLiteStorage(where.target, table=table, busy_timeout=retry.try_timeout, write_ahead=not as_it_is), address
 
 
 def open_empty(*, table: str) -> Storage:

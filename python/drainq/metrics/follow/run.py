@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
+import signal
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from drainq.metrics import steps
 from drainq.metrics.bad_share import complaints, followed_logs
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from drainq.metrics.follow.rounds import Rounds
-import queue
-import signal
-from typing import Any, Protocol
 
 
 class Ended(Protocol):

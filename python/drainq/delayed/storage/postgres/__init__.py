@@ -2,7 +2,6 @@
 
 | module | what it holds |
 | --- | --- |
-| ``back_end`` | opens a storage |
 | ``storage`` | the class that joins the others |
 | ``messages_sql``, ``take_sql`` | the statements of messages, and the one that takes due messages |
 | ``ticks_sql``, ``schema_sql`` | the statements of schedules; the tables |

@@ -2,7 +2,6 @@
 
 | module | what it holds |
 | --- | --- |
-| ``back_end`` | opens a storage |
 | ``storage`` | the class that joins the others |
 | ``messages_sql``, ``ticks_sql``, ``schema_sql`` | the statements: of messages, of schedules, of the tables |
 | ``statements`` | the connection, and methods to run a statement |
