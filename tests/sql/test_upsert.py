@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 from drainq.sql import Database, DatabaseError, Upsert
+from drainq.sql.row_by_row import write_each
 
 COLUMNS = ["k", "part", "n", "high", "low", "what"]
 MERGE = {"n": "sum", "high": "max", "low": "min", "what": "last"}
@@ -67,9 +68,11 @@ def test_batches_agree_with_a_plain_model(database, table, seed, size):
         )
         for _ in range(3 * size)
     ]
-    for start in range(0, len(rows), size):
+    starts = range(0, len(rows), size)
+    for some in (starts[:1], starts[1:]):  # a transaction may hold several batches
         with database.transaction():
-            upsert.write(database, rows[start : start + size])
+            for start in some:
+                upsert.write(database, rows[start : start + size])
     assert sorted(database.execute(f"SELECT * FROM {database.dialect.quote(table)}"), key=repr) == sorted(
         model(rows), key=repr
     )
@@ -80,6 +83,14 @@ def test_one_row_object_that_comes_twice_counts_twice(database, table):
     with database.transaction():
         assert Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE).write(database, [row, row]) == 1
     assert database.execute(f"SELECT n FROM {database.dialect.quote(table)}") == [(10,)]
+
+
+def test_refused_rows_are_reported_in_order_whoever_refuses_them(database, table):
+    rows = [("a", 1, 2**70, 0, 0, "x"), ("b", 1, 5, 0, 0, "x"), ("c", 1, 5, 0, 0, object())]  # PostgreSQL, then psycopg
+    with database.transaction():
+        refused = write_each(database, Upsert(table, COLUMNS, key=["k", "part"], merge=MERGE), rows)
+    assert [place for place, _ in refused] == [0, 2]
+    assert database.execute(f"SELECT k FROM {database.dialect.quote(table)}") == [("b",)]
 
 
 def test_a_block_that_raises_writes_nothing(database, table):
