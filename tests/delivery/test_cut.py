@@ -190,6 +190,24 @@ def test_a_keeper_that_fails_at_the_end_leaves_the_batch_lost():
     assert bench.counts() == {"lost": 2}
 
 
+def test_a_keeper_that_fails_for_one_batch_is_given_the_next():
+    letters, at_the_end = Letters(), []
+    park, letters.park = letters.park, lambda items, error: park(items, error) if items == ["b"] else 1 / 0
+
+    def second_batch():
+        bench.sink.do = end
+        bench.deliver("b")
+
+    def end():
+        bench.delivery.keep(bench.delivery.cut(), None)
+        at_the_end.append((bench.counts(), list(letters.kept.values())))
+
+    bench = Bench(During(second_batch), dead_letters=letters)
+    bench.deliver("a")
+    assert at_the_end == [({"lost": 1, "dead_lettered": 1}, [["b"]])]
+    assert bench.counts() == {"sent": 2}
+
+
 def test_after_the_time_of_close_nothing_is_tried():
     table, letters = Table(), Letters()
     bench = Bench(table, dead_letters=letters)

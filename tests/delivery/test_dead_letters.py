@@ -290,7 +290,9 @@ def test_a_resent_item_replaces_what_was_kept_before_it_and_not_what_came_later(
 def test_a_worker_that_begins_knows_the_keys_of_its_own_messages_alone(delayed, clock):
     Desk(delayed, clock, key_of=by_name, label="orders").give_up([A])
     assert Desk(delayed, clock, key_of=by_name).letters.order() is None
-    Desk(delayed, clock, key_of=by_name).give_up([A])
+    earlier = Desk(delayed, clock, key_of=by_name)
+    earlier.give_up([A])
+    earlier.give_up([(2, "a")])
     later = Desk(delayed, clock, key_of=by_name)
     sent_newer(later, [(1, "a")])
     assert [items for items, *_ in later.kept()] == [[A]]  # that of the other sink
