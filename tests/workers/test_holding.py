@@ -133,12 +133,12 @@ def test_top_n_is_that_of_heapq_and_nan_has_no_rank(seed):
 
 def test_scores_that_cannot_be_compared_refuse_their_batch_whole():
     sent = []
-    top = TopN(2, score=lambda item: item, sink=sent.extend)
-    top([3, 1])
+    top = TopN(2, score=lambda item: item[1], group=lambda item: item[0], sink=sent.extend)
+    top([("a", 3), ("a", 1)])
     with pytest.raises(TypeError):
-        top([5, "x", 7])
+        top([("a", 5), ("new", 2), ("a", "x")])
     assert top.close() is False
-    assert sent == [3, 1] and counts(top) == (2, 3, 0, 0, 0)
+    assert sent == [("a", [("a", 3), ("a", 1)])] and counts(top) == (2, 3, 0, 0, 0)
 
 
 def test_best_items_that_were_put_back_keep_their_place_before_equal_later_ones():

@@ -84,14 +84,22 @@ def test_a_refused_flush_writes_nothing_and_the_next_writes_it_once(url, rows):
 def test_what_a_failed_flush_leaves_is_older_than_what_comes_after_it(tmp_path):
     url = f"sqlite:///{tmp_path}/late.db"
     worker = MetricsPersister(url=url, table="late", columns=["page", "title"], key=["page"], merge={})
-    worker([("a", "old"), ("b", "old")])
+    worker([("a", "old"), ("b", "old"), ("c", "old")])
+    send = worker._table_sink.send
+
+    def send_meanwhile(*of):
+        worker._table_sink.send = send
+        worker([("a", "new")])
+        return send(*of)
+
+    worker._table_sink.send = send_meanwhile
     assert worker.flush() is False  # the table is not there yet
-    worker([("a", "new")])
+    worker([("b", "new")])
     with Database(url) as database:
         database.execute("CREATE TABLE late (page TEXT PRIMARY KEY, title TEXT)")
     assert worker.flush()
     with Database(url) as database:
-        assert sorted(database.execute("SELECT page, title FROM late")) == [("a", "new"), ("b", "old")]
+        assert sorted(database.execute("SELECT page, title FROM late")) == [("a", "new"), ("b", "new"), ("c", "old")]
     assert worker.close()
 
 
