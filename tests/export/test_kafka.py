@@ -12,9 +12,9 @@ pytest.importorskip("confluent_kafka")
 
 from drainq import BatchQueue, BatchQueueConfig, ThreadPolicy
 from drainq.delayed import DelayedQueue
-from drainq.delivery import DeliveryStopped
+from drainq.delivery import DeliveryStopped, Undelivered
 from drainq.export import KafkaExporter
-from drainq.export.kafka import HEADER
+from drainq.export.kafka import HEADER, KafkaSink
 from drainq.testing import ManualClock
 
 from . import kafka_mock
@@ -171,6 +171,14 @@ def test_a_full_local_queue_waits(cluster):
     exporter([str(n) for n in range(500)])
     assert_books(exporter, 500, sent=500)
     assert values(cluster.messages("t", 500)) == list(range(500))
+
+
+def test_what_finds_no_room_after_the_cancel_is_reported_as_not_sent():
+    sink = KafkaSink({"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 1}, "t", patience=600.0)
+    sink.cancel()
+    reported = dict(sink.send([("id-1", None, b"0"), ("id-2", None, b"1")]))
+    assert [(type(reported[place]), reported[place].unknown) for place in (0, 1)] == [(Undelivered, False)] * 2
+    sink.close()
 
 
 @pytest.mark.system

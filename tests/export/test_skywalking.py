@@ -25,7 +25,7 @@ class Server(grpc.GenericRpcHandler):
     """Answers with a list of wanted metrics, and keeps the streams that it took; ``fail`` holds codes to answer with."""
 
     def __init__(self, wanted=(), port=0):
-        self.wanted, self.streams, self.asked, self.fail = list(wanted), [], 0, []
+        self.wanted, self.streams, self.asked, self.fail = list(wanted), [], 0, []  # wanted=None: the question fails
         self.gate = threading.Event()
         self.gate.set()
         self._server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
@@ -42,6 +42,8 @@ class Server(grpc.GenericRpcHandler):
     def _subscription(self, request, context):
         PROTOCOL.SubscriptionReq.FromString(request)
         self.asked += 1
+        if self.wanted is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "scripted")
         answer = PROTOCOL.SubscriptionsResp()
         for name, event in self.wanted:
             answer.metrics.add(metricName=name, eventType=event)
@@ -113,7 +115,12 @@ def test_only_what_the_server_wants_is_sent_and_it_is_asked_again():
         clock.advance(31.0)
         exporter(list(everything))
         assert server.asked == 2 and server.values()[4:] == [("b", 3)]
-        assert_books(exporter, 12, sent=5, refused=7)
+        server.wanted = None
+        clock.advance(31.0)
+        for _ in range(2):  # the last list is used, and the server is left alone until the next time
+            exporter(list(everything))
+        assert server.asked == 3 and server.values()[5:] == [("b", 3)] * 2
+        assert_books(exporter, 20, sent=7, refused=13)
 
 
 @pytest.mark.parametrize(
