@@ -81,7 +81,7 @@ class _QueueSettings(TypedDict, total=False):
     buffer_size: int
     capacity: int | None
     strategy: BufferStrategy | _StrategyName
-    error_handler: Callable[[list[Any], BaseException], object] | None
+    on_error: Callable[[list[Any], BaseException], object] | None
     on_drop: Callable[[str, int], object] | None
     min_idle: _Seconds
     max_idle: _Seconds
@@ -111,7 +111,7 @@ class BatchQueueConfig:
         capacity: int | None = None,
         strategy: BufferStrategy | _StrategyName = ...,
         consumer: _Handler | None = None,
-        error_handler: Callable[[list[Any], BaseException], object] | None = None,
+        on_error: Callable[[list[Any], BaseException], object] | None = None,
         on_drop: Callable[[str, int], object] | None = None,
         min_idle: _Seconds = ...,
         max_idle: _Seconds = ...,
@@ -136,7 +136,7 @@ class BatchQueueConfig:
         capacity: int | None = None,
         strategy: BufferStrategy | _StrategyName = ...,
         consumer: _Handler | None = None,
-        error_handler: Callable[[list[Any], BaseException], object] | None = None,
+        on_error: Callable[[list[Any], BaseException], object] | None = None,
         on_drop: Callable[[str, int], object] | None = None,
         min_idle: _Seconds = ...,
         max_idle: _Seconds = ...,
@@ -168,7 +168,7 @@ class BatchQueueConfig:
     @property
     def consumer(self) -> _Handler | None: ...
     @property
-    def error_handler(self) -> Callable[[list[Any], BaseException], object] | None: ...
+    def on_error(self) -> Callable[[list[Any], BaseException], object] | None: ...
     @property
     def on_drop(self) -> Callable[[str, int], object] | None: ...
     @property

@@ -1,7 +1,7 @@
 """The logger ``drainq``, and its only handler.
 
 Python's guide to logging tells a library to add only a ``logging.NullHandler`` to its logger. That would hide all log
-lines of a program that configures no logging. But only the log reports that a handler without an ``error_handler``
+lines of a program that configures no logging. But only the log reports that a handler without an ``on_error``
 raised, or that a type has no handler. So this handler passes warnings and errors to Python's last resort, which writes
 them to standard error, as long as no other handler gets them.
 

@@ -139,7 +139,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
             "threads": "threads", "shared_scheduler": "shared", "partitions": "partitions", "buffer_size": "count",
             "capacity": "count or None",
             "partition_selector": "selector", "dispatch_key": "callable", "strategy": "strategy",
-            "consumer": "callable", "error_handler": "callable", "on_drop": "callable", "len_of": "callable",
+            "consumer": "callable", "on_error": "callable", "on_drop": "callable", "len_of": "callable",
             "min_idle": "seconds", "max_idle": "seconds", "linger": "seconds", "max_batch": "count",
             "shutdown_timeout": "seconds or None", "rebalance_interval": "positive seconds", "balancer": "callable",
             "loop": "callable",

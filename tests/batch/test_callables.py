@@ -17,7 +17,7 @@ from tests.batch.conftest import PATIENCE
 
 PARAMETERS = {
     "consumer": ("batch",),
-    "error_handler": ("batch", "error"),
+    "on_error": ("batch", "error"),
     "on_drop": ("reason", "count"),
     "dispatch_key": ("item",),
     "partition_selector": ("item", "count"),
@@ -205,7 +205,7 @@ def test_a_decorator_is_judged_by_what_it_takes_itself(make_queue):
 def test_a_handler_whose_call_ran_nothing_has_failed(make_queue, lazy, place):
     """Behind a lambda nobody sees that it is async; what it returns shows it."""
     failures = []
-    settings = {"error_handler": lambda batch, error: failures.append((batch, error))}
+    settings = {"on_error": lambda batch, error: failures.append((batch, error))}
     if place == "consumer":
         queue = make_queue(consumer=lambda batch: lazy(batch), **settings)
     else:
@@ -222,7 +222,7 @@ def test_a_handler_whose_call_ran_nothing_has_failed(make_queue, lazy, place):
 
 
 @pytest.mark.parametrize("lazy", [waits, yields, does_both])
-@pytest.mark.parametrize("place", ["error_handler", "on_drop", "on_idle"])
+@pytest.mark.parametrize("place", ["on_error", "on_drop", "on_idle"])
 def test_another_callable_whose_call_ran_nothing_is_said_to_have_failed(make_queue, said, lazy, place):
     def fails(batch):
         raise ValueError("the handler's own")

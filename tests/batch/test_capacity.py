@@ -135,7 +135,7 @@ def test_a_handler_that_waits_for_the_capacity_of_its_own_queue_is_told(make_que
     queue = make_queue(
         partitions=PartitionPolicy.fixed(2),
         capacity=2,
-        error_handler=lambda batch, error: errors.append(error),
+        on_error=lambda batch, error: errors.append(error),
     )
     queue.add_handler(A, lambda batch: [queue.produce(B(n)) for n in range(3)])
     queue.add_handler(B, lambda batch: None)

@@ -67,7 +67,7 @@ def test_an_item_larger_than_the_capacity_goes_through_alone(make_queue):
 
 
 def test_failed_unrouted_and_abandoned_are_in_rows_too(make_queue):
-    queue = make_queue(len_of=len, error_handler=lambda batch, error: None)
+    queue = make_queue(len_of=len, on_error=lambda batch, error: None)
     gate = Gate(is_open=False)
     queue.add_handler(list, lambda batch: 1 / 0)
     queue.add_handler(pa.RecordBatch, gate)

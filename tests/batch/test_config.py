@@ -25,7 +25,7 @@ def test_defaults_are_one_blocking_partition_of_ten_thousand_items():
     assert config.buffer_size == 10_000
     assert config.capacity is None
     assert config.strategy == BufferStrategy.BLOCKING
-    assert config.consumer is config.error_handler is config.on_drop is config.balancer is None
+    assert config.consumer is config.on_error is config.on_drop is config.balancer is None
     assert (config.min_idle, config.max_idle) == (0.001, 0.050)
     assert config.max_batch == 8192
     assert config.shutdown_timeout is None
@@ -37,7 +37,7 @@ def test_every_setting_can_be_read_back():
     settings = {
         "threads": ThreadPolicy.cpu_cores(0.5), "partitions": PartitionPolicy.adaptive(), "partition_selector": selector,
         "dispatch_key": len, "buffer_size": 7, "capacity": 20, "strategy": BufferStrategy.IF_POSSIBLE, "consumer": print,
-        "error_handler": print, "on_drop": print, "min_idle": 0.0, "max_idle": 1.5, "max_batch": 9,
+        "on_error": print, "on_drop": print, "min_idle": 0.0, "max_idle": 1.5, "max_batch": 9,
         "shutdown_timeout": 2.5, "balancer": balancer, "rebalance_interval": 0.25,
     }  # fmt: skip
     config = BatchQueueConfig(**settings)
@@ -76,7 +76,7 @@ def test_a_value_out_of_range_is_refused_and_shown(setting, value):
 
 
 @pytest.mark.parametrize(
-    "setting", ["partition_selector", "dispatch_key", "consumer", "error_handler", "on_drop", "balancer"]
+    "setting", ["partition_selector", "dispatch_key", "consumer", "on_error", "on_drop", "balancer"]
 )
 def test_what_must_be_called_must_be_callable(setting):
     with pytest.raises(TypeError, match=f"{setting}.*'nothing to call'"):

@@ -307,7 +307,7 @@ def test_an_async_handler_that_raises_or_is_cancelled_fails_its_batch_and_no_oth
         settings = config(
             loop=asyncio.get_running_loop(),
             max_batch=1,
-            error_handler=lambda batch, error: failures.append(type(error).__name__),
+            on_error=lambda batch, error: failures.append(type(error).__name__),
         )
         async with BatchQueue("fails", settings) as queue:
             queue.add_handler(str, handler)
@@ -383,7 +383,7 @@ def test_a_plain_produce_in_the_loop_of_the_handlers_does_not_wait_for_them():
 def test_a_loop_that_was_closed_fails_the_batches_and_holds_nothing_up():
     failures: list = []
     loop = asyncio.new_event_loop()
-    queue = BatchQueue("closed", config(loop=loop, error_handler=lambda batch, error: failures.append(str(error))))
+    queue = BatchQueue("closed", config(loop=loop, on_error=lambda batch, error: failures.append(str(error))))
 
     async def handler(batch: list) -> None:
         raise AssertionError("never runs")

@@ -106,7 +106,7 @@ PLACES = {
     **{f"handler.{part}": handled_by(lambda holder, part=part: Parts(part, holder)) for part in PARTS},
     "consumer": setting("consumer"),
     "handler": handled_by(lambda holder: holder),
-    "error_handler": setting("error_handler"),
+    "on_error": setting("on_error"),
     "on_drop": setting("on_drop"),
     "len_of": setting("len_of"),
     "balancer": setting("balancer"),

@@ -36,7 +36,7 @@ PLACES = {
     "a handler of a pool": """
         pool = BatchQueueConfig(shared_scheduler=("pool", ThreadPolicy.fixed(2)), shutdown_timeout=0.02, consumer=retry)
         BatchQueue("pooled", pool).produce(1)""",
-    "an error handler": "queue(consumer=fail, error_handler=retry).produce(1)",
+    "an error handler": "queue(consumer=fail, on_error=retry).produce(1)",
     "on_idle": "kept = queue(consumer=having(consume=nothing, on_idle=retry)())",
     "on_close": "kept = queue(consumer=having(consume=nothing, on_close=retry)()); daemon(kept.shutdown)",
     "on_drop": "kept = queue(on_drop=retry); kept.produce(1)",

@@ -94,7 +94,7 @@ PLACES = {
         daemon(lambda: kept.produce_many(ended() for n in range(3)))""",
     "a handler's answer": "queue(consumer=lambda batch: ended()).produce(1)",
     "a handler's error": "queue(consumer=raising).produce(1)",
-    "an error handler's answer": "queue(consumer=fail, error_handler=lambda *_: ended()).produce(1)",
+    "an error handler's answer": "queue(consumer=fail, on_error=lambda *_: ended()).produce(1)",
     "on_drop's answer": "kept = queue(on_drop=lambda *_: ended()); kept.produce(1)",
     "a balancer's answer": """
         many = PartitionPolicy.fixed(2)

@@ -144,7 +144,7 @@ def fails(batch):
     raise ValueError
 child_pid = 0
 queue = BatchQueue("callables", config(on_drop=told, shutdown_timeout=7.0, len_of=len,
-                                       error_handler=lambda batch, error: os.write(1, f"{type(error).__name__} {batch}\\n".encode())))
+                                       on_error=lambda batch, error: os.write(1, f"{type(error).__name__} {batch}\\n".encode())))
 queue.add_handler(str, fails)
 """,
         """

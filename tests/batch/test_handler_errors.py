@@ -7,7 +7,7 @@ from tests.batch.conftest import PATIENCE, Gate
 
 def test_a_handler_that_raises_fails_its_batch_and_no_other(make_queue):
     errors, good = [], Gate()
-    queue = make_queue(error_handler=lambda batch, error: errors.append((batch, error)))
+    queue = make_queue(on_error=lambda batch, error: errors.append((batch, error)))
 
     def bad(batch):
         raise KeyError("bad batch")
@@ -26,7 +26,7 @@ def test_a_handler_that_raises_fails_its_batch_and_no_other(make_queue):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, RecursionError])
 def test_the_drain_thread_survives_whatever_a_handler_raises(make_queue, error):
     errors = []
-    queue = make_queue(error_handler=lambda batch, raised: errors.append(type(raised)))
+    queue = make_queue(on_error=lambda batch, raised: errors.append(type(raised)))
 
     def handler(batch):
         raise error
@@ -51,7 +51,7 @@ def test_an_error_handler_that_raises_is_logged(make_queue, caplog):
     def on_error(batch, error):
         raise RuntimeError("and again")
 
-    queue = make_queue(error_handler=on_error)
+    queue = make_queue(on_error=on_error)
     queue.add_handler(int, lambda batch: 1 / 0)
     queue.produce(1)
     assert queue.flush(PATIENCE)
@@ -71,7 +71,7 @@ def test_an_error_handler_that_keeps_a_batch_counts_it_as_dead_lettered(make_que
             self.kept += batch[:2]
             return 2
 
-    queue = make_queue(error_handler=Keep())
+    queue = make_queue(on_error=Keep())
     queue.add_handler(int, lambda batch: 1 / 0)
     gate = Gate(is_open=False)
     queue.add_handler(str, gate)
@@ -89,7 +89,7 @@ def test_no_more_items_are_dead_lettered_than_the_batch_had(make_queue):
         return 1_000
 
     claim_too_many.dead_letters = True
-    queue = make_queue(error_handler=claim_too_many)
+    queue = make_queue(on_error=claim_too_many)
     queue.add_handler(int, lambda batch: 1 / 0)
     queue.produce_many([1, 2, 3])
     assert queue.flush(PATIENCE)
@@ -98,7 +98,7 @@ def test_no_more_items_are_dead_lettered_than_the_batch_had(make_queue):
 
 
 def test_what_an_error_handler_returns_is_no_count_unless_it_says_so(make_queue):
-    queue = make_queue(error_handler=lambda batch, error: 2)
+    queue = make_queue(on_error=lambda batch, error: 2)
     queue.add_handler(int, lambda batch: 1 / 0)
     queue.produce_many([1, 2, 3])
     assert queue.flush(PATIENCE)

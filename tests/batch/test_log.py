@@ -65,7 +65,7 @@ def test_an_error_handler_that_raises_is_told_of_with_what_it_was_to_handle(make
     def raises(*_):
         raise KeyError("bad")
 
-    queue = make_queue(consumer=raises, error_handler=raises)
+    queue = make_queue(consumer=raises, on_error=raises)
     assert queue.produce(1) and queue.flush(PATIENCE)
     assert lost == [
         'cannot log: a handler of queue "test-0" raised',

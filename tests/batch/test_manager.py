@@ -293,7 +293,7 @@ def test_callables_of_the_second_caller_are_no_other_settings():
     first = BatchQueueManager.create("a", config(consumer=consumers[0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        second = config(consumer=consumers[1], on_drop=lambda reason, count: None, error_handler=lambda batch, _: None)
+        second = config(consumer=consumers[1], on_drop=lambda reason, count: None, on_error=lambda batch, _: None)
         assert BatchQueueManager.get_or_create("a", second) is first
     assert first.produce(1) and first.flush(PATIENCE)
     assert [gate.items for gate in consumers] == [[1], []]

@@ -94,7 +94,7 @@ def configs(draw: Callable[[Any], Any]) -> BatchQueueConfig:
         "partitions": PARTITIONS, "partition_selector": SELECTORS | st.just(third), "dispatch_key": or_none(str, len),
         "buffer_size": st.integers(1, 2**30), "capacity": st.none() | st.integers(1, 2**30),
         "strategy": STRATEGIES, "consumer": or_none(consume, print),
-        "error_handler": or_none(dead), "on_drop": or_none(dropped), "len_of": or_none(len),
+        "on_error": or_none(dead), "on_drop": or_none(dropped), "len_of": or_none(len),
         "max_batch": st.integers(1, 2**30), "shutdown_timeout": st.none() | SECONDS,
         "balancer": BALANCERS | or_none(leave), "rebalance_interval": SECONDS,
     }  # fmt: skip

@@ -396,7 +396,7 @@ def test_an_iterable_that_fails_leaves_what_came_before_queued(make_queue):
 
 def test_a_batch_is_the_handlers_own_list(make_queue):
     errors = []
-    queue = make_queue(error_handler=lambda batch, error: errors.append(list(batch)))
+    queue = make_queue(on_error=lambda batch, error: errors.append(list(batch)))
 
     def handler(batch):
         batch.pop(0)

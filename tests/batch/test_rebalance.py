@@ -140,7 +140,7 @@ def test_growth_moves_and_failures_under_load_lose_nothing(make_queue, strategy)
     """Four producers, handlers registered meanwhile, every partition moved all the time."""
     queue = make_queue(
         threads=ThreadPolicy.fixed(3), partitions=PartitionPolicy.adaptive(multiplier=30), buffer_size=64,
-        strategy=strategy, balancer=Mover(), rebalance_interval=0.001, error_handler=lambda batch, error: None,
+        strategy=strategy, balancer=Mover(), rebalance_interval=0.001, on_error=lambda batch, error: None,
     )  # fmt: skip
     kinds = [type(f"Kind{n}", (tuple,), {}) for n in range(120)]
     judges = {kind: Judge() for kind in kinds}

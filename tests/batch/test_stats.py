@@ -34,7 +34,7 @@ def test_usage_by_partition_and_in_total(make_queue):
 
 def test_the_identity_holds_in_every_snapshot_of_a_busy_queue(make_queue):
     queue = make_queue(threads=ThreadPolicy.fixed(2), partitions=PartitionPolicy.fixed(2), buffer_size=50,
-                       strategy=BufferStrategy.IF_POSSIBLE, error_handler=lambda batch, error: None)  # fmt: skip
+                       strategy=BufferStrategy.IF_POSSIBLE, on_error=lambda batch, error: None)  # fmt: skip
 
     def fails(batch):
         raise ValueError

@@ -214,7 +214,7 @@ def buggy_line(batch):
 
 def test_an_error_handler_gets_the_traceback_of_the_handlers_frames(make_queue):
     errors = []
-    queue = make_queue(error_handler=lambda batch, error: errors.append(error), consumer=buggy_line)
+    queue = make_queue(on_error=lambda batch, error: errors.append(error), consumer=buggy_line)
     queue.produce("item")
     assert queue.flush(PATIENCE)
     frames = traceback.extract_tb(errors[0].__traceback__)
@@ -233,7 +233,7 @@ def test_the_log_shows_both_errors_when_the_error_handler_raises_too(make_queue,
     def worse(batch, error):
         raise OSError("worse")
 
-    queue = make_queue(consumer=buggy_line, error_handler=worse)
+    queue = make_queue(consumer=buggy_line, on_error=worse)
     queue.produce("item")
     assert queue.flush(PATIENCE)
     shown = ["".join(traceback.format_exception(*record.exc_info)) for record in caplog.records]
@@ -259,7 +259,7 @@ def test_an_exception_from_another_thread_fails_a_batch_and_loses_nothing():
         BatchQueueConfig(
             threads=ThreadPolicy.fixed(1),
             consumer=handler,
-            error_handler=lambda batch, error: errors.append((batch, type(error))),
+            on_error=lambda batch, error: errors.append((batch, type(error))),
         ),
     )
     queue = BatchQueue("asked", config)

@@ -115,7 +115,7 @@ def test_what_fails_is_unrouted_kept_or_left_behind(make_queue):
     keep_three.dead_letters = True
     told, gate = Told(), Gate(is_open=False)
     queue = make_queue(
-        len_of=lambda item: item[1], dispatch_key=lambda item: item[0], on_drop=told, error_handler=keep_three
+        len_of=lambda item: item[1], dispatch_key=lambda item: item[0], on_drop=told, on_error=keep_three
     )
     queue.add_handler("fails", lambda batch: 1 / 0)
     queue.add_handler("held", gate)

@@ -55,9 +55,7 @@ def test_what_a_batch_queue_gives_up_on_is_delivered_again_later(queue, world):
             raise ConnectionError("the sink is away")
         written.extend(batch)
 
-    config = BatchQueueConfig(
-        threads=ThreadPolicy.fixed(1), consumer=write, error_handler=to_delayed_queue(queue, delay=60)
-    )
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=write, on_error=to_delayed_queue(queue, delay=60))
     with BatchQueue("rows", config) as rows:
         assert rows.produce_many(list(range(100))) == 100
         assert rows.flush(30)

@@ -36,7 +36,7 @@ class Scene:
         settings = {"threads": ThreadPolicy.fixed(2), "partitions": PartitionPolicy.fixed(3), **settings}
         if settings.pop("mode", "handlers") == "consumer":
             settings["consumer"] = Consumer(self.handle)
-        callbacks = {"error_handler": Callback(self.fail), "on_drop": Callback(lambda reason, count: None)}
+        callbacks = {"on_error": Callback(self.fail), "on_drop": Callback(lambda reason, count: None)}
         self.config = BatchQueueConfig(**callbacks, **settings)
         self.queue = make(Text(name), self.config)
         for name_of_type in (self.type(Item), self.type(Other)):

@@ -217,7 +217,7 @@ def test_the_histograms_count_each_handler_call_by_its_items_and_its_time(server
         spent.append(time.monotonic() - began)
         raise ValueError("a call that raises counts as well")
 
-    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=hold, error_handler=lambda batch, error: None)
+    config = BatchQueueConfig(threads=ThreadPolicy.fixed(1), consumer=hold, on_error=lambda batch, error: None)
     with BatchQueue("calls", config) as queue:
         began = time.monotonic()
         queue.produce(0)

@@ -66,7 +66,7 @@ def test_the_counters_of_a_batch_queue_are_those_of_its_stats(server, accept):
         if isinstance(batch[0], str):
             raise ValueError("no words")
 
-    config = one_thread(strategy=BufferStrategy.IF_POSSIBLE, error_handler=lambda batch, error: None)
+    config = one_thread(strategy=BufferStrategy.IF_POSSIBLE, on_error=lambda batch, error: None)
     with BatchQueue("counted", config) as queue:
         queue.add_handler(int, refuse_words)
         queue.add_handler(str, refuse_words)
@@ -364,7 +364,7 @@ def test_each_way_in_which_an_item_ends_has_a_counter_of_its_own(server):
         entered.set()
         assert held.wait(PATIENCE)
 
-    config = one_thread(dispatch_key=lambda item: item[0], error_handler=keep_three, len_of=lambda item: item[1])
+    config = one_thread(dispatch_key=lambda item: item[0], on_error=keep_three, len_of=lambda item: item[1])
     queue = BatchQueue("ends", config)
     queue.add_handler("good", lambda batch: None)
     queue.add_handler("fails", lambda batch: 1 / 0)

@@ -89,7 +89,7 @@ class Round:
         if self.consumer:
             settings["consumer"] = self._handler("consumer", serial=False)
         if rng.random() < 0.5:
-            settings["error_handler"] = DeadLetters(f"{self.seed} errors")
+            settings["on_error"] = DeadLetters(f"{self.seed} errors")
         if rng.random() < 0.6:
             settings["balancer"] = rng.choice([DrainBalancer.throughput_weighted(), _Shuffle(self.seed)])
         drops = self.ledger.drops

@@ -29,7 +29,7 @@ def test_a_recording_handler_keeps_batches_and_items_in_their_order():
 
 def test_a_recording_handler_raises_when_the_test_says_so():
     seen, errors = RecordingHandler(), []
-    with queue_of(seen, error_handler=lambda batch, error: errors.append((batch, str(error)))) as queue:
+    with queue_of(seen, on_error=lambda batch, error: errors.append((batch, str(error)))) as queue:
         seen.fail_next(OSError("away"))
         queue.produce(1)
         drain_now(queue)

@@ -136,7 +136,7 @@ def _write_rows(database: Database, load: Load) -> BatchQueueStats:
         buffer_size=QUEUED,
         len_of=len,
         strategy=BufferStrategy.BLOCKING,
-        error_handler=lambda batch, error: failures.append(error),
+        on_error=lambda batch, error: failures.append(error),
     )
     with BatchQueue("drainq-metrics-l2", config) as queue:
         queue.add_handler(_Rows, _Write(database, upserts, load.written))

@@ -60,12 +60,12 @@ def noting(
         count: the items of a batch. kind: their type.
     """
 
-    def error_handler(batch: list[Any], error: BaseException) -> None:
+    def on_error(batch: list[Any], error: BaseException) -> None:
         if hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"raised on a batch of {count(batch)} {kind(batch).__name__} items")
         failures.append(error)
 
-    return error_handler
+    return on_error
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def task_queue(
     """Open a batch queue for this task attempt; a context manager around the loop that produces.
 
     Args:
-        config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``error_handler``, if
+        config: the queue's settings; None: :func:`default_config` with the task's processors. Its ``on_error``, if
             it has one, is called with failed batches; without one the first error is raised when the block ends.
         failures: a list that gets the errors as they happen, for a block that wants to stop early.
         unrouted: ``"fail"``: items without a handler raise when the block ends; ``"count"``: the queue's ``stats()``
@@ -105,9 +105,9 @@ def task_queue(
     info = info or task_info()
     failed: list[BaseException] = [] if failures is None else failures
     config = config or default_config(threads=info.cpus)
-    theirs = config.error_handler
+    theirs = config.on_error
 
-    config = config.replace(error_handler=theirs or noting(failed))
+    config = config.replace(on_error=theirs or noting(failed))
     queue = BatchQueue(f"drainq-task-{info.task_attempt_id}", config)
     try:
         yield queue

@@ -31,8 +31,8 @@ def of_slices(config: BatchQueueConfig, form: Rows, failures: list[BaseException
         failures: gets the errors of handlers.
     """
     kind = dict if form is Rows.RECORDS else tuple
-    error_handler = noting(failures, lambda batch: sum(map(_count, batch)), lambda batch: kind)
-    return config.replace(dispatch_key=lambda part: kind, len_of=_count, error_handler=error_handler)
+    on_error = noting(failures, lambda batch: sum(map(_count, batch)), lambda batch: kind)
+    return config.replace(dispatch_key=lambda part: kind, len_of=_count, on_error=on_error)
 
 
 def taking_slices(handler: Any, form: Rows) -> Any:

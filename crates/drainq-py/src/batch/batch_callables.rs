@@ -14,13 +14,13 @@ pub struct BatchCallables {
     /// The callable for every batch, if the queue has one.
     pub consumer: Option<Handler>,
     /// The callable for batches that failed.
-    pub error_handler: Option<Py<PyAny>>,
+    pub on_error: Option<Py<PyAny>>,
     /// The event loop of handlers that are `async def`.
     pub event_loop: Option<Py<PyAny>>,
 }
 
 impl BatchCallables {
-    /// Reads the `consumer` and the `error_handler` of a configuration. There are no handlers yet.
+    /// Reads the `consumer` and the `on_error` of a configuration. There are no handlers yet.
     pub fn new(py: Python<'_>, config: &BatchQueueConfig, number: u64) -> PyResult<Self> {
         let event_loop = config.r#loop.as_ref().map(|held| held.bind(py));
         let runs_on = event_loop.map(|event_loop| (event_loop, number));
@@ -32,7 +32,7 @@ impl BatchCallables {
                 .as_ref()
                 .map(|held| Handler::new("consumer", held.bind(py), runs_on))
                 .transpose()?,
-            error_handler: config.error_handler.as_ref().map(|held| held.clone_ref(py)),
+            on_error: config.on_error.as_ref().map(|held| held.clone_ref(py)),
         })
     }
 
@@ -51,7 +51,7 @@ impl BatchCallables {
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.handlers.traverse(visit)?;
         self.consumer.iter().flat_map(Handler::held).try_for_each(|held| visit.call(held))?;
-        visit.call(&self.error_handler)?;
+        visit.call(&self.on_error)?;
         visit.call(&self.event_loop)
     }
 }

@@ -58,9 +58,9 @@ config_table! {
         ///         the handlers that ``add_handler`` registers. With several drain threads it may be
         ///         called by several at once.
         consumer: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
-        ///     error_handler: a callable ``(batch, error)`` for batches whose handler raised; default
+        ///     on_error: a callable ``(batch, error)`` for batches whose handler raised; default
         ///         is to log them.
-        error_handler: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
+        on_error: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
         ///     on_drop: a callable ``(reason, count)``, called with the number of items that are not handled,
         ///         for each reason (``full``, ``closed``, ``unrouted``, ``abandoned``) at most once a second.
         on_drop: Option<Py<PyAny>> = None => Option<Py<PyAny>>,
@@ -205,7 +205,7 @@ impl BatchQueueConfig {
         };
         callable("dispatch_key", &self.dispatch_key, &["item"])?;
         callable("len_of", &self.len_of, &["item"])?;
-        callable("error_handler", &self.error_handler, &["batch", "error"])?;
+        callable("on_error", &self.on_error, &["batch", "error"])?;
         callable("on_drop", &self.on_drop, &["reason", "count"])?;
         let selector = self.partition_selector.bind(py);
         if !selector.is_instance_of::<PartitionSelector>() {

@@ -25,7 +25,7 @@ macro_rules! objects {
     };
 }
 
-objects! { partition_selector dispatch_key consumer error_handler on_drop len_of balancer r#loop }
+objects! { partition_selector dispatch_key consumer on_error on_drop len_of balancer r#loop }
 
 /// Reads `threads`: a policy, or the number of threads.
 pub fn threads(value: &Bound<'_, PyAny>) -> PyResult<Option<ThreadPolicy>> {

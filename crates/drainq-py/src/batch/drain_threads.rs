@@ -107,7 +107,7 @@ impl SharedQueue {
         began: &mut Instant,
     ) -> Vec<(Outcome, u64)> {
         let (size, process) = (batch.size, self.process());
-        let outcomes = handler.call(py, batch, self.callables.error_handler.as_ref(), self.name());
+        let outcomes = handler.call(py, batch, self.callables.on_error.as_ref(), self.name());
         // One clock reading a call: a call begins where the one before it ended.
         let now = Instant::now();
         process.handler_nanos.add(py, (now - *began).as_nanos() as u64);
