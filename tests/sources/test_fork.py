@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+from tests.forked import needs_fork, output_of
 
-FORK = """
-import os, signal, sys, threading, warnings
+pytestmark = needs_fork
+
+SOURCES = """
 from concurrent.futures import ThreadPoolExecutor
-warnings.simplefilter("ignore")
 from drainq import Backoff, Fair, ItemState, ItemTracker, PrefetchSource, SourceScheduler
-
-def fork(child):
-    pid = os.fork()
-    if not pid:
-        signal.alarm(30)
-        code = 1
-        try:
-            child()
-            code = 0
-        except BaseException as error:
-            import traceback
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 """
 
 
 def run(program: str, *arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"{FORK}\n{program}\nprint('ok')", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+    assert output_of(f"{SOURCES}{program}\nprint('ok')", *arguments) == "ok\n"
 
 
 def test_a_source_that_can_be_asked_is_asked_anew_by_the_child_whatever_was_locked():

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
-import pytest
-
 from drainq.sql import Database
+from tests.forked import needs_fork, output_of
 
-pytestmark = [pytest.mark.system, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+pytestmark = needs_fork
 
-FORK = """
-import os, sys, threading, warnings
-warnings.simplefilter("ignore")
-from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN
-
-def fork(child):
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            child()
-            code = 0
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-"""
+WORKERS = "from drainq.workers import BatchWriter, MetricsAggregator, MetricsPersister, TopN\n"
 
 
-def run(program: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK + program, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+def run(program: str, *arguments: str) -> None:
+    output_of(WORKERS + program, *arguments)
 
 
 def test_a_forked_persister_writes_its_own_rows_through_a_connection_of_its_own(table, rows):
