@@ -1,4 +1,4 @@
-"""Runs one room's table: ``python [-b] -m tests.hostile ROOM [signals] [threads] [collector]``.
+"""Runs one room's table: ``python -m tests.hostile ROOM [signals] [threads] [collector]``.
 
 The last line says how many entries ran and which kinds of places struck. A process that hangs names the
 entry on its last line, shows all stacks after ``LIMIT`` seconds and ends. The limit is for one play of an entry: on a

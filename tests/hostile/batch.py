@@ -7,7 +7,6 @@ handled, item by item, is what the queue says.
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable
 
 from drainq import (
@@ -43,18 +42,6 @@ def produce(scene: Scene) -> None:
         scene.note(1, scene.queue.produce(scene.item(number)))
         if number == 13:
             scene.queue.flush(PATIENCE)
-
-
-@entry("BatchQueue.produce")
-def produce_text_and_bytes() -> None:
-    """Under ``-b`` their comparison warns, in the middle of a look-up; under ``-bb`` it raises."""
-    scene = Scene(dispatch_key=Callback(lambda item: item.value if isinstance(item, Item) else item))
-    for value in ("a", b"a", "b", b"b", "a", b"a"):
-        try:
-            scene.note(1, scene.queue.produce(Item(value)))
-        except BytesWarning:
-            assert sys.flags.bytes_warning == 2
-    scene.end()
 
 
 @entry("BatchQueue.offer", *VARIANTS)

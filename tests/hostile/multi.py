@@ -137,19 +137,6 @@ def add_sub_queue(scene: Scene) -> None:
         assert scene.queue.remove_sub_queue(Name(number)) is sub
 
 
-@entry("MultiQueue.add_sub_queue")
-@entry("MultiQueue.__contains__")
-def text_and_bytes(scene: Scene) -> None:
-    """Under ``-b`` their comparison warns, in the middle of a look-up; under ``-bb`` it raises."""
-    for key in ("a", b"a", "b", b"b"):
-        with contextlib.suppress(BytesWarning, KeyError):
-            scene.queue.add_sub_queue(key)
-            repr(key in scene.queue)
-        scene.queue.get_sub_queue("none")
-    with contextlib.suppress(BytesWarning):
-        repr("a" in scene.queue and b"a" in scene.queue)
-
-
 @entry("MultiQueue.remove_sub_queue")
 @entry("MultiQueue.get_sub_queue")
 @entry("MultiQueue.__getitem__")

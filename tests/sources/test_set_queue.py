@@ -346,3 +346,23 @@ def test_its_help_teaches():
     for name in ("put", "get", "get_many", "done", "shutdown", "stats"):
         assert len(getattr(SetQueue, name).__doc__.splitlines()[0]) > 20, name
     assert ">>> queue.get_many(10)" in SetQueue.__doc__
+
+
+@pytest.mark.parametrize("kind", [int, float, str, bytes])
+def test_an_eq_of_a_class_derived_from_a_built_in_one_is_asked_once_and_may_raise(kind):
+    """It is foreign code, and runs without the lock: it is not asked for a first answer under the lock."""
+    asked = []
+
+    class Derived(kind):
+        __hash__ = kind.__hash__
+
+        def __eq__(self, other):
+            asked.append(type(other))
+            raise RuntimeError("not today")
+
+    waiting, plain = SetQueue(), kind()
+    assert waiting.put(Derived())
+    for call in (waiting.put, waiting.knows, waiting.__contains__):
+        with pytest.raises(RuntimeError, match="not today"):
+            call(plain)
+    assert (asked, len(waiting), waiting.stats().duplicates) == ([kind] * 3, 1, 0)
