@@ -12,7 +12,7 @@ take turns as they like, so a seed may have to be tried a few times.
 | `room.py` | the inside of such a process: one round after the other, and the heartbeat |
 | `ledger.py` | the account of a batch queue's items |
 | `threads.py` | the threads of a round |
-| `hostile.py` | items, keys, selectors and handlers that do what they should not |
+| `hostile.py` | items, keys and handlers that give up the GIL, raise, come back into the queue |
 | `batch.py` | rounds of one batch queue; `program.py` is what its producers do |
 | `pools.py`, `forks.py`, `exits.py` | shared schedulers, forked children, interpreters that end |
 | `cores.py` | whether an interpreter that crashed did so in CPython's own code |

@@ -20,7 +20,7 @@ from drainq import (
 )
 from drainq.errors import DrainqError
 from tests.soak.forks import fork_and_check
-from tests.soak.hostile import DeadLetters, Handler, HostileKey, Item, Orphan, Other, fresh_class, give_up_the_gil
+from tests.soak.hostile import DeadLetters, Handler, Item, Key, Orphan, Other, fresh_class, give_up_the_gil
 from tests.soak.interrupt import QUIET, Interrupted, Signals
 from tests.soak.ledger import PATIENCE, Ledger, Wrong, check_identity, wait_until
 from tests.soak.program import Again, Producer
@@ -162,7 +162,7 @@ class Round:
         if not self.consumer:
             if self.keys:
                 for value in range(self.keys):
-                    key = HostileKey(value, self.rng, []) if self.hostile else value
+                    key = Key(value) if self.hostile else value
                     queue.add_handler(key, self._handler(f"key {value}"))
                 if self.hostile:
                     queue.add_handler(0, self._handler("the key of signals and handlers"))

@@ -1,8 +1,7 @@
-"""Items, keys, selectors and handlers that do what they should not: give up the GIL, raise, come back into the queue."""
+"""Items, keys and handlers that do what programs may do: give up the GIL, raise, come back into the queue."""
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
 import time
@@ -42,28 +41,19 @@ def give_up_the_gil() -> None:
     time.sleep(0)
 
 
-class HostileKey:
-    """A dispatch key whose hash and comparison are Python code that gives up the GIL."""
+class Key:
+    """A key or an item whose hash and comparison are Python code that gives up the GIL, as a data class's may."""
 
-    def __init__(self, value: int, mood: random.Random, queue: list[Any]) -> None:
-        self.value, self.mood, self.queue = value, mood, queue
-
-    def _mischief(self) -> None:
-        chance = self.mood.random()
-        if chance < 0.3:
-            give_up_the_gil()
-        elif chance < 0.33 and self.queue:
-            self.queue[0].stats()
-        elif chance < 0.335:
-            gc.collect(0)
+    def __init__(self, value: int) -> None:
+        self.value = value
 
     def __hash__(self) -> int:
-        self._mischief()
-        return self.value % 3  # collisions, so that keys are compared
+        give_up_the_gil()
+        return self.value % 7  # collisions, so that keys are compared
 
     def __eq__(self, other: object) -> bool:
-        self._mischief()
-        return isinstance(other, HostileKey) and self.value == other.value
+        give_up_the_gil()
+        return isinstance(other, Key) and self.value == other.value
 
 
 class Handler:

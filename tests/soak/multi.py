@@ -11,25 +11,10 @@ from collections import Counter
 from typing import Any
 
 from drainq import MultiQueue, ShutDown, SubQueueRemoved
-from tests.soak.hostile import give_up_the_gil
+from tests.soak.hostile import Key, give_up_the_gil
 from tests.soak.interrupt import QUIET, Interrupted, Signals
 from tests.soak.ledger import Wrong
 from tests.soak.threads import join, run_round, unstarted
-
-
-class Key:
-    """A sub-queue's key with Python code in its hash and comparison."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        give_up_the_gil()
-        return self.value % 2
-
-    def __eq__(self, other: object) -> bool:
-        give_up_the_gil()
-        return isinstance(other, Key) and self.value == other.value
 
 
 class Account:

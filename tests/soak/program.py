@@ -9,7 +9,7 @@ from typing import Any
 
 from drainq import BatchQueue
 from drainq.errors import DrainqError
-from tests.soak.hostile import HostileKey, Item, Orphan, Other
+from tests.soak.hostile import Item, Key, Orphan, Other
 from tests.soak.interrupt import Interrupted, Signals
 from tests.soak.ledger import PATIENCE, Ledger
 
@@ -46,7 +46,7 @@ class Producer:
         kind = self.rng.choice(self.kinds)
         key: Any = self.rng.randrange(self.keys) if self.keys else None
         if self.hostile and self.keys:
-            key = HostileKey(key, self.rng, [self.queue])
+            key = Key(key)
         return kind(self.ledger, self.name, key, self.rng.choice([0, 1, 1, 2, 5]))
 
     def call(self) -> None:

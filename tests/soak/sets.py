@@ -10,26 +10,10 @@ from typing import Any
 
 from drainq import SetQueue
 from drainq.errors import ShutDown
-from tests.soak.hostile import give_up_the_gil
+from tests.soak.hostile import Key
 from tests.soak.interrupt import QUIET, Interrupted, Signals
 from tests.soak.ledger import Wrong
 from tests.soak.threads import join, run_round, unstarted
-
-
-class Hostile:
-    """An item whose hash and comparison give up the GIL."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        if self.value % 3 == 0:
-            give_up_the_gil()
-        return self.value % 7
-
-    def __eq__(self, other: object) -> bool:
-        give_up_the_gil()
-        return isinstance(other, Hostile) and self.value == other.value
 
 
 class Round:
@@ -56,7 +40,7 @@ class Round:
         )
 
     def item(self, value: int) -> Any:
-        return Hostile(value) if self.hostile else value
+        return Key(value) if self.hostile else value
 
     def value(self, item: Any) -> int:
         return item.value if self.hostile else item
