@@ -89,7 +89,7 @@ def test_a_quiet_following_of_a_log_that_is_none_ends_with_1_and_a_sentence(metr
         def wait(self, seconds):
             return True
 
-    monkeypatch.setattr("drainq.metrics.follow.ending.Ending", AtOnce)
+    monkeypatch.setattr("drainq.metrics.follow.run.Ending", AtOnce)
     log = tmp_path / "json.log"
     log.write_text('{"status": 200}\n' * 400)
     for _ in range(2):

@@ -1,7 +1,7 @@
 """Sink: the interface of a target for batches, and the errors that it raises.
 
 A sink takes a whole batch, returns the items that it refuses, or raises an error. Each error is one of the three kinds
-of :class:`drainq.sql.failure.Failure`:
+of :class:`drainq.sql.dialect.Failure`:
 
 | failure | what the delivery does |
 | --- | --- |

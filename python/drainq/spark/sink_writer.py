@@ -31,7 +31,7 @@ class Parking:
 
     1. The key is made from the row, so a task that runs again parks a row once.
     2. ``drainq.delivery.payload.unpack`` gives the row back with its types: JSON alone knows no bytes and no Decimal.
-    3. The function runs once in a task (see :class:`drainq.spark.once.Once`).
+    3. The function runs once in a task (see :class:`drainq.spark.worker_resource.Once`).
 
     Args:
         open: opens the queue; None: there is none, and :meth:`park` must not be called.
