@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import drainq.backoff
 from drainq import Backoff
-from drainq.delayed import RetryConfig
+from drainq.backoff import Tries
+from drainq.delivery import Unavailable
+from drainq.testing import ManualClock
 
 
 @given(
@@ -36,7 +38,6 @@ def test_jitter_draws_a_delay_shorter_never_longer():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((0, 1, 2), "initial .* got 0"),
         ((-1, 1, 2), "initial .* got -1"),
         ((float("nan"), 1, 2), "initial .* got nan"),
         ((2, 1, 2), "maximum .* got 1"),
@@ -54,13 +55,26 @@ def test_a_jitter_out_of_range_is_refused():
         Backoff(jitter=1.5)
 
 
-@given(st.floats(0.001, 10), st.floats(1, 100), st.floats(1, 10), st.integers(0, 5000))
-def test_a_database_call_and_a_source_back_off_alike(initial, times, factor, attempt):
-    source = Backoff(initial, initial * times, factor, jitter=0)
-    call = RetryConfig(initial_delay=initial, max_delay=initial * times, factor=factor)
-    assert call.delay(attempt + 1) == source.delay(attempt)
+def test_no_pause_stays_none():
+    assert [Backoff(0).delay(attempt) for attempt in (0, 1, 100_000)] == [0, 0, 0]
+
+
+def test_tries_end_by_their_number_or_their_time_and_heed_what_a_server_asks_for():
+    clock, backoff = ManualClock(), Backoff(1.0, 4.0, jitter=0)
+
+    def pauses(tries, *errors):
+        pauses = []
+        while len(pauses) < 6 and (pause := tries.failed(*errors)) is not None:
+            clock.advance(pause)
+            pauses.append(pause)
+        return pauses
+
+    assert pauses(Tries(backoff, most=2, clock=clock)) == [1, 2]
+    assert pauses(Tries(backoff, most=0, clock=clock)) == []
+    assert pauses(Tries(backoff, within=11.0, clock=clock)) == [1, 2, 4, 4]
+    assert pauses(Tries(backoff, clock=clock), Unavailable("busy", after=3.0)) == [3, 3, 4, 4, 4, 4]
 
 
 def test_the_examples_run():
     results = doctest.testmod(drainq.backoff)
-    assert (results.attempted, results.failed) == (3, 0)
+    assert (results.attempted, results.failed) == (4, 0)

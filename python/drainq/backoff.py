@@ -1,33 +1,27 @@
-"""How long to wait before the next try: the one growth that everything here shares that tries again."""
+"""Backoff: the pauses between tries, for all that tries again.
+
+Whoever tries again, a call of the delayed queue's database, a consumer, a source, a sink, counts its failures with
+:class:`Tries`, whose pauses a :class:`Backoff` gives.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 from drainq.arguments import seconds
+from drainq.clock import Clock, MonotonicClock
 
 
-def grown_delay(initial: float, maximum: float, factor: float, attempt: int) -> float:
-    """Return ``initial * factor**attempt``, at most ``maximum``, for any ``attempt`` from 0 on.
-
-    Example:
-        >>> [grown_delay(0.1, 1.0, 2.0, attempt) for attempt in (0, 3, 10_000)]
-        [0.1, 0.8, 1.0]
-    """
-    try:
-        return min(maximum, initial * factor**attempt)
-    except OverflowError:
-        return maximum
-
-
+@final
 @dataclass(frozen=True)
 class Backoff:
     """Delays that grow by a factor up to a maximum, each cut at random so that clients do not march in step.
 
     Args:
-        initial: seconds before the first retry.
+        initial: seconds before the first retry; 0 for retries without a pause.
         maximum: seconds that no delay exceeds.
         factor: how much longer each delay is than the one before; at least 1.
         jitter: the largest part of a delay that chance takes away, 0 to 1.
@@ -37,8 +31,8 @@ class Backoff:
 
     Example:
         >>> backoff = Backoff(0.1, 1.0, 2.0, jitter=0)
-        >>> [backoff.delay(attempt) for attempt in range(5)]
-        [0.1, 0.2, 0.4, 0.8, 1.0]
+        >>> [backoff.delay(attempt) for attempt in (0, 1, 2, 3, 4, 10_000)]
+        [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     """
 
     initial: float = 0.1
@@ -47,12 +41,12 @@ class Backoff:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", seconds("initial", self.initial, positive=True))
+        object.__setattr__(self, "initial", seconds("initial", self.initial))
         object.__setattr__(self, "maximum", seconds("maximum", self.maximum))
         for name, value in (("factor", self.factor), ("jitter", self.jitter)):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise TypeError(f"{name} must be a number, got {value!r}")
-        if not self.initial <= self.maximum < math.inf:
+        if not self.initial <= self.maximum:
             raise ValueError(f"maximum must be a number of seconds >= initial ({self.initial!r}), got {self.maximum!r}")
         if not 1 <= self.factor < math.inf:
             raise ValueError(f"factor must be >= 1, got {self.factor!r}")
@@ -66,9 +60,57 @@ class Backoff:
             attempt: how many tries in a row had failed before this one.
             chance: gives a number in [0, 1) for the jitter; None is ``random.random``.
         """
-        grown = grown_delay(self.initial, self.maximum, self.factor, attempt)
+        try:
+            grown = min(self.maximum, self.initial * self.factor**attempt)
+        except OverflowError:
+            grown = self.maximum if self.initial else 0.0
         if chance is None:
             import random  # here: ``import drainq`` is to stay cheap
 
             chance = random.random
         return grown * (1 - self.jitter * chance())
+
+
+class Tries:
+    """Counts the failed tries of one piece of work, and decides when to try again and when to give up.
+
+    Args:
+        backoff: the pauses.
+        most: the retries after the first try; None for no limit.
+        within: seconds from now after which no try begins; None for no limit.
+        clock: measures these.
+
+    Example:
+        >>> tries = Tries(Backoff(0.1, 1.0, jitter=0), most=2)
+        >>> tries.failed(), tries.failed(), tries.failed()
+        (0.1, 0.2, None)
+    """
+
+    def __init__(
+        self, backoff: Backoff, *, most: int | None = None, within: float | None = None, clock: Clock | None = None
+    ) -> None:
+        self._backoff, self._most, self._within = backoff, most, within
+        self._clock = MonotonicClock() if clock is None else clock
+        self.failures = 0
+        self._began = self._clock.now()
+
+    def spent(self) -> float:
+        """Return the seconds since the first try began."""
+        return self._clock.now() - self._began
+
+    def failed(self, error: BaseException | None = None) -> float | None:
+        """Note a failed try. Return the seconds until the next, or None to give up.
+
+        Args:
+            error: what the try raised; its ``after``, if it has one, is the shortest pause in seconds.
+        """
+        pause = self._backoff.delay(self.failures)
+        after = getattr(error, "after", None)
+        if isinstance(after, (int, float)):
+            pause = max(pause, after)
+        self.failures += 1
+        if self._most is not None and self.failures > self._most:
+            return None
+        if self._within is not None and self.spent() + pause > self._within:
+            return None
+        return pause

@@ -120,7 +120,7 @@ SECONDS = {"seconds", "seconds or None", "positive seconds"}
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
-    "Backoff": (Backoff, {"initial": "positive seconds", "maximum": "seconds", "factor": "number", "jitter": "fraction"}),
+    "Backoff": (Backoff, {"initial": "seconds", "maximum": "seconds", "factor": "number", "jitter": "fraction"}),
     "BatchQueue": (lambda **named: BatchQueue(**{**ONE, **named}).shutdown(), {"name": "name", "config": "config", "handlers": "handlers"}),
     "BatchQueue.add_handler": (with_handlers("add_handler", str), {"handler": "needed callable"}),
     "BatchQueue.add_handler (weight)": (with_handlers("add_handler", str, len), {"weight": "weight"}),
@@ -189,7 +189,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         prefetch,
         {
             "capacity": "whole", "replenish_threshold": "whole from 0", "max_capacity": "count or None",
-            "ttl": "seconds or None", "min_interval": "seconds", "retry": "backoff", "in_flight": "in_flight",
+            "ttl": "seconds or None", "min_interval": "seconds", "backoff": "backoff", "in_flight": "in_flight",
             "clock": "clock", "key": "callable", "on_error": "report", "name": "text or None", "executor": "clock", "source": "source",
         },
     ),
@@ -277,7 +277,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     "delayed.RetryConfig": (
         RetryConfig,
         {
-            "initial_delay": "seconds", "max_delay": "seconds", "factor": "number", "max_retries": "retries",
+            "backoff": "backoff", "max_retries": "retries",
             "total_timeout": "seconds or None", "try_timeout": "seconds or None",
         },
     ),

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import RetryConfig, ScheduledMessage, TimeConfig
 
 
@@ -61,7 +62,7 @@ def test_the_last_message_is_acknowledged_at_once_when_nothing_follows(queue, wo
 
 
 def test_a_handler_that_raises_gives_back_with_growing_delays_and_the_loop_goes_on(world, stop):
-    queue = world.open(retry=RetryConfig(initial_delay=10, max_delay=100))
+    queue = world.open(retry=RetryConfig(Backoff(10, 100, jitter=0)))
     queue.offer_or_update("bad", 1, world.now)
     queue.offer_or_update("good", 2, world.now + 0.001)
     world.clock.advance(1)
@@ -82,7 +83,7 @@ def test_a_handler_that_raises_gives_back_with_growing_delays_and_the_loop_goes_
 
 
 def test_a_message_that_always_fails_is_given_up_on_after_the_retries(world, stop):
-    queue = world.open(retry=RetryConfig(initial_delay=0, max_retries=2))
+    queue = world.open(retry=RetryConfig(Backoff(0), max_retries=2))
     queue.offer_or_update("a", 1, world.now)
     calls = []
 
@@ -115,7 +116,7 @@ def test_a_handler_of_whose_call_nothing_has_run_acknowledges_nothing(world, sto
 
 
 def test_a_failed_batch_is_given_back_whole(world, stop):
-    queue = world.open(retry=RetryConfig(initial_delay=0))
+    queue = world.open(retry=RetryConfig(Backoff(0)))
     queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
     seen = []
 
@@ -130,7 +131,7 @@ def test_a_failed_batch_is_given_back_whole(world, stop):
 
 
 def test_a_failed_batch_keeps_what_it_acknowledged_before(world, stop):
-    queue = world.open(retry=RetryConfig(initial_delay=0))
+    queue = world.open(retry=RetryConfig(Backoff(0)))
     queue.offer_batch([ScheduledMessage(f"{n}", n, world.now) for n in range(3)])
     seen = []
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import drainq.delayed.consume
+from drainq import Backoff
 from drainq.delayed import DelayedQueue, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.queue_settings import QueueSettings
 from drainq.delayed.storage.sqlite.storage import MemoryStorage
@@ -64,7 +65,7 @@ class Bench:
 
     def __init__(self, **options):
         self.clock, self.storage, self.waits, self.most = ManualClock(), Shaky(), [], 8
-        retry = RetryConfig(initial_delay=0.25, max_delay=4.0, max_retries=3)
+        retry = RetryConfig(Backoff(0.25, 4.0, jitter=0), max_retries=3)
         self.queue = DelayedQueue(self.storage, QueueSettings.of("mail", clock=self.clock, retry=retry,
             time=TimeConfig(acquire_timeout=30.0, poll_period=2.0), **options,))  # fmt: skip
         self.session = self.queue._session
@@ -83,7 +84,7 @@ class Bench:
         self.queue.offer_batch([ScheduledMessage(name, name, due) for name in names])
 
     def retry_at_once(self, tries=4):
-        self.session.retry = RetryConfig(initial_delay=0.0, max_retries=tries - 1)
+        self.session.retry = RetryConfig(Backoff(0.0, jitter=0), max_retries=tries - 1)
 
     def states(self):
         """(ready, scheduled, in flight, dead) of what the storage holds, closed or not."""

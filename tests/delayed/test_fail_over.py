@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import NO_RETRIES, DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.errors import DrainqError
 from tests.postgres import PostgresServer, running_server
@@ -24,7 +25,7 @@ from tests.soak.ledger import wait_until
 
 psycopg = pytest.importorskip("psycopg")
 
-QUICK = RetryConfig(initial_delay=0.02, max_delay=0.1)
+QUICK = RetryConfig(Backoff(0.02, 0.1, jitter=0))
 TIME = TimeConfig(acquire_timeout=30, poll_period=0.05)
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 
@@ -173,7 +174,7 @@ def test_without_retries_an_idle_connection_that_the_server_ended_costs_no_try(o
 @pytest.mark.system
 @pytest.mark.parametrize("call", ["offer", "poll", "ack", "tick", "stats"])
 def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
-    retry = RetryConfig(try_timeout=0.5, total_timeout=60, max_retries=None, initial_delay=0.01)
+    retry = RetryConfig(Backoff(0.01, jitter=0), try_timeout=0.5, total_timeout=60, max_retries=None)
     with opened(own_postgres.url, retry=retry) as queue, opened(own_postgres.url) as other:
         queue.offer_or_update("a", 1, 0)
         envelope = queue.try_poll() if call == "ack" else None
@@ -192,7 +193,7 @@ def test_a_frozen_backend_costs_a_call_one_try(own_postgres, call):
 
 @pytest.mark.system
 def test_a_server_that_is_frozen_whole_is_given_up_on_after_the_total_timeout(own_postgres):
-    retry = RetryConfig(try_timeout=0.3, total_timeout=1.2, initial_delay=0.01)
+    retry = RetryConfig(Backoff(0.01, jitter=0), try_timeout=0.3, total_timeout=1.2)
     with opened(own_postgres.url) as queue:
         queue.offer_or_update("a", 1, 0)
         queue._session.retry = retry
@@ -351,7 +352,7 @@ def test_consume_outlives_a_full_sqlite_disk(sqlite, caplog):
 
 
 def test_a_failing_offer_says_which_of_the_two_it_is(sqlite):
-    queue = sqlite.open(retry=RetryConfig(max_retries=1, initial_delay=0, try_timeout=0.01))
+    queue = sqlite.open(retry=RetryConfig(Backoff(0), max_retries=1, try_timeout=0.01))
     other = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), isolation_level=None)
     try:
         other.execute("BEGIN IMMEDIATE")
@@ -394,7 +395,7 @@ def test_a_thread_that_waits_for_another_threads_call_gives_up_in_time(sqlite):
 @pytest.mark.system
 def test_open_waits_for_a_server_that_is_not_up_yet(own_postgres):
     own_postgres.stop("fast")
-    retry = RetryConfig(initial_delay=0.02, max_delay=0.1, max_retries=None, total_timeout=60)
+    retry = RetryConfig(Backoff(0.02, 0.1, jitter=0), max_retries=None, total_timeout=60)
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(DelayedQueue.open, own_postgres.url, "mail", retry=retry)
         own_postgres.start()
@@ -406,12 +407,12 @@ def test_open_waits_for_a_server_that_is_not_up_yet(own_postgres):
 def test_open_gives_up_on_a_server_that_stays_away_and_at_once_on_a_database_that_does_not_exist(own_postgres):
     with pytest.raises(QueueBroken, match="does not exist") as broken:
         DelayedQueue.open(
-            own_postgres.url.replace("/postgres?", "/nowhere?"), retry=RetryConfig(initial_delay=60, max_delay=60)
+            own_postgres.url.replace("/postgres?", "/nowhere?"), retry=RetryConfig(Backoff(60, 60, jitter=0))
         )
     assert isinstance(broken.value.__cause__, psycopg.OperationalError)
     own_postgres.stop("fast")
     with pytest.raises(QueueUnavailable) as unavailable:
-        DelayedQueue.open(own_postgres.url, retry=RetryConfig(max_retries=2, initial_delay=0))
+        DelayedQueue.open(own_postgres.url, retry=RetryConfig(Backoff(0), max_retries=2))
     assert len(unavailable.value.errors) == 3
 
 
@@ -420,7 +421,7 @@ def test_open_waits_for_a_locked_sqlite_file(tmp_path):
     holder = sqlite3.connect(f"{tmp_path}/q.db", isolation_level=None, check_same_thread=False)
     holder.execute("PRAGMA journal_mode = DELETE")
     holder.execute("BEGIN EXCLUSIVE")
-    retry = RetryConfig(initial_delay=0.01, max_delay=0.05, max_retries=None, try_timeout=0.05, total_timeout=60)
+    retry = RetryConfig(Backoff(0.01, 0.05, jitter=0), max_retries=None, try_timeout=0.05, total_timeout=60)
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(DelayedQueue.open, url, "mail", retry=retry)
         while not opening.running():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import DelayedQueue, DeliveryType, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.storage.postgres.scan_floor import IN_A_ROW, LOWEST, ScanFloor
 from drainq.delayed.storage.postgres.take_sql import TAKE
@@ -136,7 +137,7 @@ def test_consume_outlives_a_server_that_crashes_and_comes_back(own_postgres):
         own_postgres.url,
         "mail",
         time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(initial_delay=0.02, max_delay=0.2, max_retries=3, total_timeout=20, try_timeout=10),
+        retry=RetryConfig(Backoff(0.02, 0.2, jitter=0), max_retries=3, total_timeout=20, try_timeout=10),
     )
     queue.offer_batch([ScheduledMessage(f"{n:03}", n, 0) for n in range(200)])
     stop, halfway, up_again = threading.Event(), threading.Event(), threading.Event()
@@ -173,12 +174,12 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
         own_postgres.url,
         "mail",
         time=TimeConfig(acquire_timeout=2, poll_period=0.05),
-        retry=RetryConfig(initial_delay=0.01, max_delay=0.05, max_retries=1, total_timeout=20, try_timeout=10),
+        retry=RetryConfig(Backoff(0.01, 0.05, jitter=0), max_retries=1, total_timeout=20, try_timeout=10),
     )
     queue.offer_or_update("first", 1, 0)
     stop, handled, down = threading.Event(), [], threading.Event()
     gave_up = threading.Event()
-    settings = queue._session.retry
+    outages = []
 
     def handle(envelope):
         handled.append(envelope.message_id)
@@ -188,18 +189,12 @@ def test_consume_waits_for_a_server_that_is_down(own_postgres):
         else:
             stop.set()
 
-    class Watched:
-        """Stands in for the retry configuration, and tells of the back-off after giving up."""
+    def said_again(*_):
+        if len(outages) >= 2:
+            gave_up.set()
+        outages.append(1)
 
-        def __getattr__(self, name):
-            return getattr(settings, name)
-
-        def delay(self, failures):
-            if failures >= 3:
-                gave_up.set()
-            return settings.delay(failures)
-
-    queue._session.retry = Watched()
+    queue._session.warn = said_again
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(queue.consume, handle, stop=stop)
         try:

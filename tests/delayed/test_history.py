@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import RetryConfig, ScheduledMessage
 from tests.soak.ledger import wait_until
 
@@ -81,7 +82,7 @@ def test_a_history_keeps_its_size_when_two_consumers_acknowledge_at_once(postgre
 
 
 def test_an_acknowledgement_counts_although_the_history_could_not_be_trimmed(postgres):
-    queue = postgres.open(history=2, retry=RetryConfig(initial_delay=0, try_timeout=0.5))
+    queue = postgres.open(history=2, retry=RetryConfig(Backoff(0), try_timeout=0.5))
     offer(queue, postgres, "abcd")
     assert queue.try_poll_many(2).ack()
     with trimming_held_up(postgres):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import OfferOutcome, RetryConfig, ScheduledMessage, consume_prefetch
 from drainq.delayed.consume_prefetch import Pace
 
@@ -192,7 +193,7 @@ def test_an_interrupt_gives_back_what_waits_and_acknowledges_what_was_handled(qu
 
 
 def test_a_failure_spoils_no_delivery_of_the_messages_that_waited(postgres, at_once):
-    queue = postgres.open(retry=RetryConfig(initial_delay=1000))
+    queue = postgres.open(retry=RetryConfig(Backoff(1000, 1000, jitter=0)))
     offered(queue, 6)
     attempts = []
 
@@ -298,7 +299,7 @@ def test_a_program_sees_the_same_with_and_without_it(postgres, at_once, monkeypa
     monkeypatch.setattr(consume_prefetch, "_REST", 2)
 
     def life(most):
-        queue = postgres.open(f"life-{most}", retry=RetryConfig(initial_delay=1000, max_delay=1000))
+        queue = postgres.open(f"life-{most}", retry=RetryConfig(Backoff(1000, 1000, jitter=0)))
         rng, log, stop = random.Random(seed), [], threading.Event()
         offered(queue, 30)
 

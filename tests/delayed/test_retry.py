@@ -6,9 +6,11 @@ import sqlite3
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import NO_RETRIES, QueueUnavailable, RetryConfig, TimeConfig
 from drainq.delayed.database_retry import with_retries
 from drainq.delayed.deadline import seconds_left
+from drainq.testing import ManualClock
 
 
 class Passing(Exception):
@@ -45,7 +47,7 @@ def test_three_retries_are_four_tries_and_every_error_is_kept():
 
 def test_the_delay_doubles_up_to_its_maximum():
     waits = []
-    config = RetryConfig(initial_delay=0.05, max_delay=0.2)
+    config = RetryConfig(Backoff(0.05, 0.2, jitter=0))
     assert with_retries(Failing(4), config, is_passing, wait=waits.append) == "answer"
     assert waits == [0.05, 0.1, 0.2, 0.2]
 
@@ -58,17 +60,12 @@ def test_an_error_that_will_not_pass_comes_out_at_once():
 
 
 def test_no_try_begins_after_the_total_timeout():
-    now = 0.0
-
-    def wait(seconds):
-        nonlocal now
-        now += seconds
-
+    clock = ManualClock(0.0)
     call = Failing(100)
-    config = RetryConfig(initial_delay=1, max_delay=1, max_retries=None, total_timeout=5)
+    config = RetryConfig(Backoff(1, 1, jitter=0), max_retries=None, total_timeout=5)
     with pytest.raises(QueueUnavailable, match="Giving up after 5 retries"):
-        with_retries(call, config, is_passing, wait=wait, monotonic=lambda: now)
-    assert now == 5.0
+        with_retries(call, config, is_passing, wait=clock.advance, clock=clock)
+    assert clock.now() == 5.0
 
 
 def test_a_deadline_holds_for_the_try_and_not_for_what_comes_after_it():
@@ -79,7 +76,7 @@ def test_a_deadline_holds_for_the_try_and_not_for_what_comes_after_it():
         if len(left) == 1:
             raise ConnectionError("gone")
 
-    config = RetryConfig(initial_delay=0, try_timeout=50.0, total_timeout=None)
+    config = RetryConfig(Backoff(0), try_timeout=50.0, total_timeout=None)
     with_retries(call, config, lambda error: True, wait=lambda seconds: left.append(seconds_left(1000.0)))
     first, between, second = left
     assert between == 1000.0 == seconds_left(1000.0)
@@ -96,7 +93,7 @@ def test_no_retries_is_one_try():
 def test_the_defaults():
     assert TimeConfig() == TimeConfig(acquire_timeout=300.0, poll_period=3.0)
     assert RetryConfig() == RetryConfig(
-        initial_delay=0.1, max_delay=5.0, factor=2.0, max_retries=5, total_timeout=30.0, try_timeout=10.0
+        Backoff(0.1, 10.0, 2.0, 0.1), max_retries=5, total_timeout=30.0, try_timeout=10.0
     )
     assert NO_RETRIES.max_retries == 0
 
@@ -104,10 +101,7 @@ def test_the_defaults():
 @pytest.mark.parametrize(
     "setting",
     [
-        {"initial_delay": -1},
-        {"max_delay": -0.1},
-        {"factor": 0.99},
-        {"factor": float("nan")},
+        {"backoff": 0.5},
         {"max_retries": -1},
         {"max_retries": 1.5},
         {"total_timeout": -1},
@@ -117,7 +111,7 @@ def test_the_defaults():
 )
 def test_a_retry_setting_that_is_none_is_refused_by_name_and_value(setting):
     ((name, value),) = setting.items()
-    wrong_kind = name == "max_retries" and isinstance(value, float)
+    wrong_kind = name in ("backoff", "max_retries") and isinstance(value, float)
     with pytest.raises(TypeError if wrong_kind else ValueError, match=f"{name} must.*{value}"):
         RetryConfig(**setting)
 
@@ -129,10 +123,6 @@ def test_a_time_setting_that_is_none_is_refused_by_name_and_value(setting):
     ((name, value),) = setting.items()
     with pytest.raises(ValueError, match=f"{name} must.*{value}"):
         TimeConfig(**setting)
-
-
-def test_a_delay_of_any_number_of_failures_is_finite():
-    assert RetryConfig().delay(100_000) == 5.0
 
 
 def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_path):
@@ -160,7 +150,7 @@ def test_a_busy_or_locked_sqlite_file_passes_and_a_missing_table_does_not(tmp_pa
 
 def test_an_offer_waits_for_a_busy_file_and_then_goes_through(sqlite):
     waits = []
-    queue = sqlite.open(retry=RetryConfig(initial_delay=0, try_timeout=0.01))
+    queue = sqlite.open(retry=RetryConfig(Backoff(0), try_timeout=0.01))
     holder = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     offer = queue._session.storage.offer
@@ -198,7 +188,7 @@ def test_one_try_that_takes_too_long_is_cut_off_and_given_up_on(postgres):
     import psycopg
 
     postgres.open().offer_or_update("a", 1, postgres.now)
-    queue = postgres.open(retry=RetryConfig(max_retries=1, initial_delay=0, try_timeout=0.5))
+    queue = postgres.open(retry=RetryConfig(Backoff(0), max_retries=1, try_timeout=0.5))
     with psycopg.connect(postgres.url) as holder:
         holder.execute(f'SELECT * FROM "{postgres.table}" FOR UPDATE')
         with pytest.raises(QueueUnavailable, match="Giving up after 1 retries.*(timeout|not answer in time)"):

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import DelayedQueue, OfferOutcome, QueueBroken, RetryConfig, ScheduledMessage, TimeConfig
 
 # --- an answer that was lost
@@ -35,7 +36,7 @@ def lose_the_answer_of_the_next_offer(queue) -> None:
 @pytest.mark.parametrize("there", [None, "older", "the same"])
 @pytest.mark.parametrize("others", [0, 3])
 def test_an_offer_whose_answer_was_lost_says_what_became_of_it(postgres, can_update, there, others):
-    queue = postgres.open(retry=RetryConfig(initial_delay=0))
+    queue = postgres.open(retry=RetryConfig(Backoff(0)))
     if there:
         queue.offer_or_update("a", "new" if there == "the same" else "old", postgres.now)
     postgres.clock.advance(1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueUnavailable, RetryConfig, ScheduledMessage, TimeConfig
 from drainq.delayed.storage.postgres.migrate import PostgresMigration
 from drainq.delayed.storage.postgres.pool import PoolExhausted
@@ -22,7 +23,7 @@ psycopg = pytest.importorskip("psycopg")
 SETTINGS = ("statement_timeout", "enable_seqscan", "plan_cache_mode", "jit", "default_transaction_isolation",
             "idle_in_transaction_session_timeout", "lock_timeout")  # fmt: skip
 TIME = TimeConfig(acquire_timeout=30, poll_period=0.05)
-QUICK = RetryConfig(initial_delay=0.02, max_delay=0.1)
+QUICK = RetryConfig(Backoff(0.02, 0.1, jitter=0))
 
 
 # --- poolers
@@ -137,7 +138,7 @@ def test_no_more_connections_are_open_than_allowed_and_who_finds_none_free_is_to
 
 def test_a_frozen_scheduler_keeps_no_consumer_and_no_call_waiting(postgres):
     """It froze inside its transaction, with the lock; twenty schedules here wait for that lock."""
-    queue = postgres.open(clock=None, time=TIME, retry=RetryConfig(initial_delay=0.02, try_timeout=5))
+    queue = postgres.open(clock=None, time=TIME, retry=RetryConfig(Backoff(0.02, jitter=0), try_timeout=5))
     frozen = psycopg.connect(postgres.url)
     name = f"drainq schedule {queue._session.kind}"
     frozen.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
@@ -183,7 +184,7 @@ def adopted(postgres) -> None:
 
 def test_while_a_long_reader_keeps_a_migration_waiting_other_programs_write(postgres):
     adopted(postgres)
-    retry = RetryConfig(initial_delay=0.01, max_delay=0.05)
+    retry = RetryConfig(Backoff(0.01, 0.05, jitter=0))
     with psycopg.connect(postgres.url) as reader, psycopg.connect(postgres.url, autocommit=True) as writer:
         reader.execute(f'SELECT count(*) FROM "{postgres.table}"')
         with ThreadPoolExecutor(1) as threads:

@@ -7,7 +7,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from drainq import Fair, ItemTracker, PrefetchSource, SourceScheduler
+from drainq import Backoff, Fair, ItemTracker, PrefetchSource, SourceScheduler
 from drainq.delayed import CronMessage, DelayedQueue, RetryConfig, ScheduledMessage, to_delayed_queue
 from drainq.delayed.codec import BytesCodec, JsonCodec, MsgspecCodec, StrCodec
 from drainq.monitoring import watch
@@ -37,7 +37,7 @@ def fails(*_):
 
 
 def open_queue(**options):
-    return DelayedQueue.open("memory:", "mail", retry=RetryConfig(initial_delay=0, max_retries=0), **options)
+    return DelayedQueue.open("memory:", "mail", retry=RetryConfig(Backoff(0), max_retries=0), **options)
 
 
 def consume_and_fail(**options):

@@ -54,7 +54,7 @@ def run(seed: int) -> None:
     flaky = Flaky(seed, total, stays=stays, overshoots=overshoots)
     source: PrefetchSource[int] = PrefetchSource(
         flaky, capacity=capacity, replenish_threshold=rng.choice([0, capacity // 2]), in_flight="ack" if stays else "forget",
-        retry=Backoff(0.0001, 0.002, 2.0), max_capacity=rng.choice([None, 4 * capacity]),
+        backoff=Backoff(0.0001, 0.002, 2.0), max_capacity=rng.choice([None, 4 * capacity]),
     )  # fmt: skip
     got: list[int] = []
     wrong: list[str] = []

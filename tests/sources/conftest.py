@@ -40,7 +40,7 @@ def make(background, clock):
     """Makes sources whose refills run when the test says ``background.run()``."""
 
     def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "retry": EXACT, **options}
+        options = {"executor": background, "clock": clock, "backoff": EXACT, **options}
         return PrefetchSource(source, capacity, threshold, **options)
 
     return make

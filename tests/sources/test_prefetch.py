@@ -191,7 +191,13 @@ def test_agrees_with_a_plain_list(answers, pulls, capacity, data):
     threshold = data.draw(st.integers(0, capacity - 1))
     background, clock = HandExecutor(), ManualClock()
     prefetch = PrefetchSource(
-        Scripted(*answers), capacity, threshold, executor=background, clock=clock, retry=EXACT, on_error=lambda e: None
+        Scripted(*answers),
+        capacity,
+        threshold,
+        executor=background,
+        clock=clock,
+        backoff=EXACT,
+        on_error=lambda e: None,
     )
     answers, queue, rest = list(answers), [], []
     for n in pulls:

@@ -57,7 +57,7 @@ def test_an_error_of_the_source_comes_out_of_the_loop():
         raise OSError("away")
 
     async def main() -> None:
-        source = PrefetchSource(broken, 5, 1, on_error="raise", retry=Backoff(60.0, 60.0, 2.0))
+        source = PrefetchSource(broken, 5, 1, on_error="raise", backoff=Backoff(60.0, 60.0, 2.0))
         with pytest.raises(OSError, match="away"):
             async for _ in source:
                 raise AssertionError("there is no item")

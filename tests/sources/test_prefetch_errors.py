@@ -33,7 +33,7 @@ def make(background, clock, heard):
     """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
 
     def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "retry": EXACT, "on_error": heard.append, **options}
+        options = {"executor": background, "clock": clock, "backoff": EXACT, "on_error": heard.append, **options}
         return PrefetchSource(source, capacity, threshold, **options)
 
     return make
@@ -45,7 +45,7 @@ def make(background, clock, heard):
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"retry": 3}, TypeError, r"retry must be a drainq.Backoff, such as Backoff\(.*\), got 3"),
+        ({"backoff": 3}, TypeError, r"backoff must be a drainq.Backoff, such as Backoff\(.*\), got 3"),
         ({"clock": 3}, TypeError, r"clock must be an object with now\(\).*, got 3"),
         ({"executor": 3}, TypeError, r"executor must be .* such as ThreadPoolExecutor\(1\).*, got 3"),
         ({"key": 3}, TypeError, "key must be a callable .*, got 3"),
@@ -119,7 +119,7 @@ def test_an_interrupt_in_a_key_says_nothing_about_the_item(make, background, hea
     assert len(heard) == 1
 
 
-# -- on_error, listeners, clock, retry --------------------------------------------------------
+# -- on_error, listeners, clock ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", EXITS)
@@ -210,21 +210,6 @@ def test_a_clock_that_is_set_back_stops_no_refill(make, background, clock):
     assert len(asked) == 2
 
 
-def test_a_retry_that_raises_is_counted_and_the_default_takes_its_place(make, background, heard, clock):
-    class Broken(Backoff):
-        def delay(self, attempt, *, chance=None):
-            raise SystemExit("no delay")
-
-    source = make(lambda n: [], retry=Broken())
-    source.get_next_batch(1)
-    background.run()
-    assert [type(error) for error in heard] == [SystemExit]
-    assert source.stats().errors == 1
-    clock.advance(100)
-    source.get_next_batch(1)
-    assert background.run() == 1
-
-
 def test_the_refill_thread_outlives_whatever_a_source_raises():
     errors, answers = [], [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), [1]]
 
@@ -234,7 +219,7 @@ def test_the_refill_thread_outlives_whatever_a_source_raises():
             raise answer
         return answer
 
-    prefetch = PrefetchSource(source, 4, 1, retry=Backoff(0.001, 0.001), on_error=errors.append, eager=True)
+    prefetch = PrefetchSource(source, 4, 1, backoff=Backoff(0.001, 0.001), on_error=errors.append, eager=True)
     assert prefetch.wait(30)
     assert prefetch.get_next_batch(1) == [1]
     assert [type(error) for error in errors] == [SystemExit, KeyboardInterrupt, GeneratorExit]
@@ -310,7 +295,7 @@ def test_every_item_is_accounted_for_whatever_raises(background, clock):
 
     clock = Clock()
     prefetch = PrefetchSource(
-        source, 6, 2, key=key, clock=clock, executor=background, retry=EXACT, on_error=lambda e: perhaps("on_error")
+        source, 6, 2, key=key, clock=clock, executor=background, backoff=EXACT, on_error=lambda e: perhaps("on_error")
     )
     prefetch.subscribe(lambda: perhaps("listener"))
     logging.getLogger("drainq").addFilter(quiet := lambda record: False)
@@ -339,7 +324,7 @@ def test_a_back_off_ends_although_no_thread_could_be_started_when_it_began(monke
     heard = []
     soon = Backoff(0.2, 0.2, 1.0, jitter=0)
     monkeypatch.setattr(drainq.sources.prefetch_refill, "TIMER", Timer())  # it has no thread yet
-    source = PrefetchSource(lambda n: [1], 4, 1, retry=soon, on_error=heard.append)
+    source = PrefetchSource(lambda n: [1], 4, 1, backoff=soon, on_error=heard.append)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         assert source.get_next_batch(1) == []  # neither a refill nor the wait for the next one begins

@@ -21,7 +21,7 @@ def make(background, clock, heard):
     """Makes sources whose refills run when the test says ``background.run()``; ``heard`` gets the errors."""
 
     def make(source, capacity=4, threshold=1, **options):
-        options = {"executor": background, "clock": clock, "retry": EXACT, "on_error": heard.append, **options}
+        options = {"executor": background, "clock": clock, "backoff": EXACT, "on_error": heard.append, **options}
         return PrefetchSource(source, capacity, threshold, **options)
 
     return make

@@ -101,7 +101,7 @@ def test_a_pull_that_falls_into_a_refill_lets_the_source_bring_nothing_twice(mak
             taken.extend(source.get_next_batch(2))
         return item
 
-    source = make(lambda n: list(pending), capacity=2, key=key, in_flight="ack", retry=Backoff(0.001, 0.001))
+    source = make(lambda n: list(pending), capacity=2, key=key, in_flight="ack", backoff=Backoff(0.001, 0.001))
     source.get_next_batch(0)
     background.run()
     taken += source.get_next_batch(1)

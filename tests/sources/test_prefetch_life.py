@@ -101,7 +101,7 @@ def test_a_failing_source_is_retried_without_any_pull():
         recovered.set()
         return [1]
 
-    prefetch = PrefetchSource(recovers, 4, 1, eager=True, retry=Backoff(0.001, 0.01), on_error=lambda error: None)
+    prefetch = PrefetchSource(recovers, 4, 1, eager=True, backoff=Backoff(0.001, 0.01), on_error=lambda error: None)
     assert recovered.wait(30)
     assert prefetch.wait(30)
     assert prefetch.close(30)
@@ -133,7 +133,7 @@ def test_pullers_and_refiller_lose_and_double_nothing():
 
 
 def test_a_source_that_nobody_holds_is_collected_although_it_waits_for_its_next_refill():
-    prefetch = PrefetchSource(Scripted([1]), 4, 0, name="short-lived", retry=Backoff(60, 60))
+    prefetch = PrefetchSource(Scripted([1]), 4, 0, name="short-lived", backoff=Backoff(60, 60))
     assert prefetch.wait(30)
     prefetch.get_next_batch(1)
     seen = weakref.ref(prefetch)

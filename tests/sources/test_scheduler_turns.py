@@ -16,7 +16,7 @@ def prefetched(background, clock):
     """Makes prefetching sources: they say by themselves when they have something."""
 
     def prefetched(*answers):
-        return PrefetchSource(Scripted(*answers), 4, 0, executor=background, clock=clock, retry=IDLE)
+        return PrefetchSource(Scripted(*answers), 4, 0, executor=background, clock=clock, backoff=IDLE)
 
     return prefetched
 

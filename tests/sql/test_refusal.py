@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from drainq import Backoff
 from drainq.delayed import DelayedQueue, QueueBroken, QueueUnavailable, RetryConfig
 from drainq.sql.connect import connect
 from drainq.sql.dialect import Failure
@@ -108,7 +109,7 @@ def test_a_queue_says_at_once_that_it_is_refused_for_good(monkeypatch):
 
 
 def test_a_queue_waits_for_a_server_that_starts_in_another_language():
-    patience = RetryConfig(max_retries=3, initial_delay=0)
+    patience = RetryConfig(Backoff(0), max_retries=3)
     with refusing("57P03", "le système de bases de données se lance") as (url, visits):
         with pytest.raises(QueueUnavailable, match="after 3 retries"):
             DelayedQueue.open(url, retry=patience)

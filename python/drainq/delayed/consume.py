@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drainq.arguments import whole
+from drainq.backoff import Tries
 from drainq.callables import check_answer, check_callable
 from drainq.delayed.consume_prefetch import Pace, Prefetched, report_lost
 from drainq.delayed.envelope import AckEnvelope
@@ -96,7 +97,7 @@ class _Loop:
         self._keeper = keeper
         self._done: Held | None = None
         self._handled = 0
-        self._failures = 0
+        self._tries = Tries(session.retry.backoff)
         retries = session.retry.max_retries
         self._max_attempts = max_attempts or session.max_attempts or (None if retries is None else retries + 1)
         # With one attempt only, a message whose delivery was spoilt while it waited would become a dead letter.
@@ -120,10 +121,9 @@ class _Loop:
         try:
             fetched, lock = self._fetch()
             rows, payloads = session.deliverable(fetched.rows, lock)
-            self._failures = 0
+            self._tries.failures = 0
         except QueueUnavailable as error:
-            self._failures += 1
-            pause = min(session.retry.delay(self._failures), _LONGEST_OUTAGE_PAUSE)
+            pause = min(self._tries.failed() or 0.0, _LONGEST_OUTAGE_PAUSE)
             why = error_text(error.__cause__, values=session.log_values)
             session.warn("consume of delayed queue %r waits for its database (%s)", session.name, why)
             self._sleep(noted, pause)
@@ -209,7 +209,7 @@ class _Loop:
             return
         try:
             for row in envelope._rows:
-                due_at = session.after(session.retry.delay(row.attempts), "delay")
+                due_at = session.after(session.retry.backoff.delay(row.attempts - 1), "delay")
                 session.nack(lock, [row], due_at, error, self._max_attempts)
         except QueueUnavailable as unavailable:
             session.warn(

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from drainq.backoff import Tries
+from drainq.clock import Clock
 from drainq.delayed.config import RetryConfig
 from drainq.delayed.deadline import set_deadline
 from drainq.delayed.errors import QueueBroken, QueueUnavailable
@@ -62,7 +64,7 @@ def with_retries(
     is_transient: Callable[[BaseException], bool],
     *,
     wait: Callable[[float], object] | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
+    clock: Clock | None = None,
     warn: Callable[..., object] = _log.warning,
     values: bool = False,
 ) -> R:
@@ -73,7 +75,7 @@ def with_retries(
         config: the number of tries, and their delays.
         is_transient: returns whether a failure may pass.
         wait: waits for the given seconds between two tries; by default in real time.
-        monotonic: the clock for ``total_timeout``.
+        clock: measures ``total_timeout``; None: the machine's monotonic clock.
         warn: is called with each failure before another try.
         values: whether the raised errors may show the caller's values.
 
@@ -83,18 +85,19 @@ def with_retries(
         QueueBroken: the database's driver raised an error that does not pass. Other errors are raised unchanged.
 
     Example:
+        >>> from drainq import Backoff
         >>> tries = iter([ConnectionError("gone"), None])
         >>> def call():
         ...     if error := next(tries):
         ...         raise error
         ...     return "done"
-        >>> with_retries(call, RetryConfig(initial_delay=0), lambda error: isinstance(error, ConnectionError))
+        >>> with_retries(call, RetryConfig(Backoff(0)), lambda error: isinstance(error, ConnectionError))
         'done'
     """
-    started = monotonic()
+    tries = Tries(config.backoff, most=config.max_retries, within=config.total_timeout, clock=clock)
     errors: list[BaseException] = []
     while True:
-        before = set_deadline(_end_of_try(config, monotonic() - started))
+        before = set_deadline(_end_of_try(config, tries.spent()))
         try:
             return call()
         except Exception as error:
@@ -112,17 +115,14 @@ def with_retries(
             errors.append(error)
         finally:
             set_deadline(before)
-        retries = len(errors) - 1
-        delay = config.delay(len(errors))
-        out_of_tries = config.max_retries is not None and retries >= config.max_retries
-        out_of_time = config.total_timeout is not None and monotonic() - started + delay > config.total_timeout
         last = errors[-1]
-        if out_of_tries or out_of_time:
+        pause = tries.failed(last)
+        if pause is None:
             raise QueueUnavailable(
-                f"Giving up after {retries} retries: {error_text(last, values=values)}", errors
+                f"Giving up after {tries.failures - 1} retries: {error_text(last, values=values)}", errors
             ) from last
         warn("the delayed queue's database failed (%s); trying again", error_text(last, values=values))
-        (wait or _wait)(delay)
+        (wait or _wait)(pause)
 
 
 def _end_of_try(config: RetryConfig, spent: float) -> float | None:

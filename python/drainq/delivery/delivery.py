@@ -170,11 +170,10 @@ class Delivery:
 
     def _send(self, part: list[Any], parcel: Parcel) -> tuple[list[Any], Refusals]:
         """Send until the sink has answered. Return the items of its last answer, and the refusals among them."""
-        tries = 0
+        tries = self._outage.tries()
         while True:
             if self._given_up.is_set():
                 raise _Given(DeliveryError("the time of close() ran out before they were sent"))
-            tries += 1
             try:
                 with self._in_order():
                     refusals = list(self.sink.send(part) or ())

@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 
-from drainq.backoff import Backoff
+from drainq.backoff import Backoff, Tries
 from drainq.clock import Clock
 from drainq.delivery.sink_contract import error_text
 
@@ -45,19 +45,20 @@ class Outage:
         """The failure that cannot pass, or None."""
         return self._stopped
 
-    def pause_after(self, error: Exception, tries: int, *, is_given_up: bool) -> float | None:
+    def tries(self) -> Tries:
+        """Return the tries of a new batch."""
+        return Tries(self._backoff, clock=self._clock)
+
+    def pause_after(self, error: Exception, tries: Tries, *, is_given_up: bool) -> float | None:
         """Note a failed try. Return the seconds until the next, or None to give up.
 
         Args:
-            error: the failure, which may pass; its ``after`` is the shortest pause in seconds.
-            tries: the number of tries of the batch, with this one.
+            error: the failure, which may pass.
+            tries: those of the batch.
             is_given_up: whether the time of ``close`` is over.
         """
         now = self._clock.now()
-        pause = self._backoff.delay(tries - 1)
-        after = getattr(error, "after", None)
-        if isinstance(after, (int, float)):
-            pause = max(pause, after)
+        pause = tries.failed(error) or 0.0
         with self._lock:
             if self._down_since is None or now - self._failed_at > max(self._retry_for, self._backoff.maximum):
                 self._down_since = now  # what failed long ago was another outage
@@ -74,7 +75,7 @@ class Outage:
             return None
         if pause <= left:
             return pause
-        return max(0.0, left) if left > 0 else (self._backoff.initial if tries < LEAST_TRIES else None)
+        return max(0.0, left) if left > 0 else (self._backoff.initial if tries.failures < LEAST_TRIES else None)
 
     def end(self) -> None:
         """End the outage and the stop, because the sink has taken items."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from drainq._native import SetQueue
 from drainq.arguments import check_clock_if_given
-from drainq.backoff import Backoff
+from drainq.backoff import Backoff, Tries
 from drainq.callables import check_callable
 from drainq.clock import Clock
 from drainq.sources.prefetch_buffer_size import AutoSize, check_sizes
@@ -25,51 +25,36 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-DEFAULT_RETRY = Backoff()
-
-
 class Schedule:
     """The earliest time of the next refill; not locked.
 
     Args:
-        retry: the delays after refills that brought nothing new.
+        backoff: the delays after refills that brought nothing new.
         min_interval: seconds from the start of one refill to the next at least.
-        report: called with what ``retry`` raises.
     """
 
-    def __init__(self, retry: Backoff, min_interval: float, report: Callable[[BaseException], None]) -> None:
-        self._retry = retry
+    def __init__(self, backoff: Backoff, min_interval: float) -> None:
+        self._tries = Tries(backoff)
         self._min_interval = min_interval
-        self._report = report
         self._earliest = -float("inf")
-        self._in_vain = 0
         self.not_before = -float("inf")
         """Seconds of the clock before which no refill starts."""
         self.only_duplicates = False
         """Whether the last refill found items, all of them known: once one is forgotten, asking again may help."""
 
-    def delay(self) -> float:
-        """The seconds to wait if the refill that ends now was in vain; asks foreign code, and raises nothing."""
-        try:
-            return self._retry.delay(self._in_vain)
-        except BaseException as error:  # of a subclass
-            self._report(error)
-            return DEFAULT_RETRY.delay(self._in_vain)
-
     def begun(self, now: float) -> None:
         """A refill begins."""
         self._earliest = now + self._min_interval
 
-    def ended(self, refill: Refill, now: float, delay: float, *, stream_ended: bool) -> bool:
+    def ended(self, refill: Refill, now: float, *, stream_ended: bool) -> bool:
         """A refill has ended; returns whether it brought something."""
         brought = refill.added > 0 and refill.error is None
         self.only_duplicates = refill.error is None and refill.found > 0 and not refill.added
         if brought or (self.only_duplicates and refill.outdated):
-            self._in_vain = 0
+            self._tries.failures = 0
             self.not_before = self._earliest
         elif refill.error is not None or not stream_ended:
-            self._in_vain += 1
-            self.not_before = max(self._earliest, now + delay)
+            self.not_before = max(self._earliest, now + (self._tries.failed() or 0.0))
         return brought
 
     def forgotten(self) -> None:
@@ -94,7 +79,7 @@ class PrefetchOptions(Generic[T]):
     in_flight: InFlight
     ttl: float | None
     on_error: OnError
-    retry: Backoff | None
+    backoff: Backoff | None
     name: str | None
     executor: Executor | None
     min_interval: float
@@ -105,7 +90,7 @@ class PrefetchOptions(Generic[T]):
         check_sizes(self.capacity, self.replenish_threshold, self.max_capacity)
         _check(
             on_error=self.on_error,
-            retry=self.retry,
+            backoff=self.backoff,
             name=self.name,
             executor=self.executor,
             clock=self.clock,
@@ -121,12 +106,12 @@ class PrefetchOptions(Generic[T]):
         """The size to start with."""
         return AutoSize(self.capacity, self.max_capacity or self.capacity, threshold=self.replenish_threshold)
 
-    def new_schedule(self, report: Callable[[BaseException], None]) -> Schedule:
+    def new_schedule(self) -> Schedule:
         """A schedule of refills that has seen none."""
-        return Schedule(DEFAULT_RETRY if self.retry is None else self.retry, self.min_interval, report)
+        return Schedule(Backoff() if self.backoff is None else self.backoff, self.min_interval)
 
 
-def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -> None:
+def _check(*, on_error: Any, backoff: Any, name: Any, executor: Any, clock: Any) -> None:
     """Refuse an argument that could not be used later.
 
     Raises:
@@ -137,8 +122,8 @@ def _check(*, on_error: Any, retry: Any, name: Any, executor: Any, clock: Any) -
         check_callable("on_error", on_error, "error")
     elif on_error not in ("log", "raise"):
         raise ValueError(f"on_error must be 'log', 'raise' or a callable that takes the error, got {on_error!r}")
-    if not (retry is None or isinstance(retry, Backoff)):
-        raise TypeError(f"retry must be a drainq.Backoff, such as Backoff(initial=0.1, maximum=10.0), got {retry!r}")
+    if not (backoff is None or isinstance(backoff, Backoff)):
+        raise TypeError(f"backoff must be a drainq.Backoff, such as Backoff(0.1, 10.0), got {backoff!r}")
     if not (name is None or isinstance(name, str)):
         raise TypeError(f"name must be a str, got {name!r}")
     if not (executor is None or callable(getattr(executor, "submit", None))):

@@ -63,7 +63,7 @@ class Replenisher(Generic[T]):
         self._reports = Reports(self.name, options.on_error, self._state, listeners)
         self._clock = SteadyClock(options.clock or MonotonicClock(), self._reports.report)
         self._size = options.new_size()
-        self._schedule = options.new_schedule(self._reports.report)
+        self._schedule = options.new_schedule()
         self._buffer = options.new_buffer(self._clock)
         self._intake = Intake(
             self._ask, self._buffer, key=options.key, size=self._size, ended=ended,
@@ -178,11 +178,11 @@ class Replenisher(Generic[T]):
         """End a refill; raises nothing."""
         if refill.error is not None:
             self._reports.report(refill.error)
-        now, delay = self._clock.certain(), self._schedule.delay()
+        now = self._clock.certain()
         with self._state:
             self._refill = None
             ended = self._intake.ended
-            brought = self._schedule.ended(refill, now, delay, stream_ended=ended)
+            brought = self._schedule.ended(refill, now, stream_ended=ended)
             self._refills += refill.asked
             self._fetched += refill.found
             self._empty_refills += refill.asked and not refill.found and refill.error is None and not ended

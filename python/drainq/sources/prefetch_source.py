@@ -53,7 +53,7 @@ class PrefetchSource(Replenisher[T]):
             before :meth:`done`. ``"ttl"``: not for ``ttl`` seconds.
         ttl: seconds, for ``"ttl"``, or after ``done`` with ``"ack"``.
         on_error: ``"log"``; ``"raise"``: the next pull raises it, once; or a callable that takes the error.
-        retry: when a source that failed or had nothing is asked again, by itself.
+        backoff: when a source that failed or had nothing is asked again, by itself.
         eager: whether to start the first refill now instead of at the first pull.
         name: for logs; None makes one from the source.
         executor: where refills run; None is a daemon thread, not always the same one.
@@ -88,7 +88,7 @@ class PrefetchSource(Replenisher[T]):
         in_flight: InFlight = "forget",
         ttl: Seconds | None = None,
         on_error: OnError = "log",
-        retry: Backoff | None = None,
+        backoff: Backoff | None = None,
         eager: bool = False,
         name: str | None = None,
         executor: Executor | None = None,
@@ -99,7 +99,7 @@ class PrefetchSource(Replenisher[T]):
         ask = ask_of(source)
         options = PrefetchOptions(
             capacity, replenish_threshold, key=key, in_flight=in_flight, ttl=seconds_or_none("ttl", ttl),
-            on_error=on_error, retry=retry, name=name, executor=executor,
+            on_error=on_error, backoff=backoff, name=name, executor=executor,
             min_interval=seconds("min_interval", min_interval), max_capacity=max_capacity, clock=clock,
         )  # fmt: skip
         super().__init__(ask, getattr(source, "__name__", type(source).__name__) if name is None else name, options)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from drainq.backoff import Tries
 from drainq.callables import check_answer, check_callable
 from drainq.delivery.dead_letter_offer import offer_all
 from drainq.delivery.isolate_poison import Parts
@@ -126,18 +127,16 @@ class Writer:
             error = None if part is None or self._window.closed else self._write(_slice(batch, part))
 
     def _try_whole(self, batch: Any) -> Exception | None:
-        error = self._write(batch)
-        for tries in range(self._settings.retries):
-            if error is None:
+        tries = Tries(self._settings.backoff, most=self._settings.retries)
+        while (error := self._write(batch)) is not None:
+            pause = tries.failed(error)
+            if pause is None:
                 break
             log.warning("%s: write raised and is tried again: %s", self._name, error_text(error, values=False))
-            after = getattr(error, "after", None)  # as Unavailable of drainq.delivery has it
-            pause = self._settings.backoff.delay(tries)
-            self._window.pause(max(pause, after) if isinstance(after, (int, float)) else pause)
+            self._window.pause(pause)
             if self._window.closed:
                 break
             self._retries += 1
-            error = self._write(batch)
         return error
 
     def _write(self, batch: Any) -> Exception | None:
