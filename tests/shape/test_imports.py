@@ -14,7 +14,7 @@ SIBLINGS = ("workers", "export", "delayed", "spark")
 
 MAY_KNOW = {
     "drainq": {"_native", "backoff", "errors", "manager", "sigterm", "sources", "statistics"},
-    "backoff": {"arguments"},
+    "backoff": {"arguments", "clock"},
     "__main__": {"cli"},
     "_calls": {"callables", "logger", "threads"},
     "aio": {"callables", "errors"},
