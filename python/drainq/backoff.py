@@ -1,7 +1,7 @@
 """Backoff: the pauses between tries, for all that tries again.
 
-Whoever tries again, a call of the delayed queue's database, a consumer, a source, a sink, counts its failures with
-:class:`Tries`, whose pauses a :class:`Backoff` gives.
+:class:`Tries` counts the failures, of a database call, a consumer, a source or a sink. A :class:`Backoff` gives the
+pauses.
 """
 
 from __future__ import annotations
